@@ -1,0 +1,35 @@
+"""What is handed to the shim: a program call as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Delivery = Literal["descriptor", "environment"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A value that reaches the engine through a pipe or its environment, never through argv or a file.
+
+    With delivery ``descriptor`` the variable holds the number of an inherited pipe from which the engine reads the value.
+    """
+
+    value: str
+    delivery: Delivery = "descriptor"
+
+    def __repr__(self) -> str:
+        return f"Secret(delivery={self.delivery!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    working_directory: str | None = None
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        return tuple(secret.value for secret in self.secrets.values() if secret.value)

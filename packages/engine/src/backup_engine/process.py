@@ -1,0 +1,227 @@
+"""Start an engine under the shim, and find out at any later time what became of it."""
+
+import contextlib
+import enum
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from backup_engine import shim
+from backup_engine.command import Command
+
+MAX_SECRET_BYTES = 60_000
+ENGINE_NICENESS = 10
+GRACE_SECONDS = 30.0
+
+
+class SpoolState(enum.Enum):
+    NEVER_STARTED = "never_started"
+    ALIVE = "alive"
+    EXITED = "exited"
+    INTERRUPTED = "interrupted"
+
+
+class SecretTooLong(ValueError):
+    """A secret does not fit in a pipe's buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRecord:
+    code: int | None
+    signal: int | None
+    exec_error: str | None
+    started_at: float
+    finished_at: float
+    cpu_seconds: float = 0.0
+    max_rss_kib: int = 0
+
+
+@cache
+def io_priority_prefix() -> tuple[str, ...]:
+    """The command prefix that gives the engine a low I/O priority, empty where the system has none."""
+    program = shutil.which("ionice")
+    return (program, "-c", "2", "-n", "7") if program else ()
+
+
+class Spool:
+    """The folder of one engine run. See ``shim`` for what each file in it means."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        self.err = folder / "err"
+
+    def exists(self) -> bool:
+        return (self.folder / "command.json").exists()
+
+    def launch(self, command: Command) -> "Child":
+        """Write the command and start the shim over it, in a session of its own."""
+        secrets = {
+            name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()
+        }
+        if any(len(secret["value"].encode("utf-8", "surrogateescape")) > MAX_SECRET_BYTES for secret in secrets.values()):
+            raise SecretTooLong("a secret may have at most 60,000 bytes")
+        self.folder.mkdir(mode=0o700, parents=True)
+        self._write("command.json", _command_record(command))
+        reading, writing = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", shim.__file__, str(self.folder), str(reading)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+                start_new_session=True,
+                pass_fds=(reading,),
+            )
+        finally:
+            os.close(reading)
+        with contextlib.suppress(BrokenPipeError), open(writing, "wb") as pipe:
+            pipe.write(json.dumps(secrets).encode() + b"\n")
+        return Child(process)
+
+    def settle(self) -> SpoolState:
+        """Say what became of the run. A run that has not started by now will never start."""
+        if not self.exists():
+            return SpoolState.NEVER_STARTED
+        with self._lock_if_free() as free:
+            if not free:
+                return SpoolState.ALIVE
+            if self.exit_record() is not None:
+                return SpoolState.EXITED
+            if (self.folder / "started.json").exists():
+                return SpoolState.INTERRUPTED
+            (self.folder / "abandoned").touch(mode=0o600)
+            return SpoolState.NEVER_STARTED
+
+    def is_alive(self) -> bool:
+        """True while the shim or the engine lives."""
+        with self._lock_if_free() as free:
+            return not free
+
+    def has_started(self) -> bool:
+        return (self.folder / "started.json").exists()
+
+    def exit_record(self) -> ExitRecord | None:
+        record = self._read("exit.json")
+        return ExitRecord(**record) if record else None
+
+    def signal_engine(self, number: signal.Signals) -> bool:
+        """Send a signal to the engine's whole process group. False when there is no such process (any more)."""
+        engine = self._read("engine.json")
+        if not engine or not self.is_alive():
+            return False
+        pid = int(engine["pid"])
+        if engine["start_time"] is not None and shim.process_start_time(pid) != engine["start_time"]:
+            return False
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, name: str, record: dict[str, Any]) -> None:
+        part = self.folder / f"{name}.part"
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(record, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(self.folder / name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content = (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        record: dict[str, Any] = json.loads(content)
+        return record
+
+    @contextlib.contextmanager
+    def _lock_if_free(self) -> Iterator[bool]:
+        try:
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            yield True
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(descriptor)
+
+
+def _command_record(command: Command) -> dict[str, Any]:
+    return {
+        "argv": [*io_priority_prefix(), *command.argv],
+        "environment": dict(command.environment),
+        "secret_names": sorted(command.secrets),
+        "working_directory": command.working_directory,
+        "nice": ENGINE_NICENESS,
+    }
+
+
+class Child:
+    """The shim as a child of this process: lets the starter wake the moment the shim ends."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self._descriptor = _open_pidfd(process.pid)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to the given time; True once the shim has ended."""
+        if self._descriptor is not None:
+            poller = select.poll()
+            poller.register(self._descriptor, select.POLLIN)
+            if not poller.poll(seconds * 1000):
+                return False
+            self._process.wait()
+            os.close(self._descriptor)
+            self._descriptor = None
+            return True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
+
+class Adopted:
+    """An engine that somebody else started: only its spool tells when it is gone."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+
+    def wait(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self._spool.is_alive():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return False
+            time.sleep(min(0.1, remaining))
+        return True
+
+
+def _open_pidfd(pid: int) -> int | None:
+    opener = getattr(os, "pidfd_open", None)
+    if opener is None:
+        return None
+    try:
+        descriptor: int = opener(pid)
+    except OSError:
+        return None
+    return descriptor

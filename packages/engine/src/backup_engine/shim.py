@@ -1,0 +1,170 @@
+"""The shim: the parent of one engine process, detached from whoever started it.
+
+Run as ``python -I -S shim.py SPOOL SECRETS_FD``. It imports the standard library alone and no part of this package, so
+that it starts in milliseconds and can be copied to another machine as one file.
+
+The spool folder is the whole truth about the run, and whoever holds its ``lock`` decides over it:
+
+========================  =====================================================================================
+``command.json``          argv, environment, names of secrets (never their values); written before the shim starts
+``lock``                  flock held by the shim, and inherited by the engine: free means nothing of it is alive
+``abandoned``             written under the lock by somebody who found that nothing had started: never start now
+``started.json``          written and synced before the engine is forked: from here on it may have run
+``engine.json``           written by the engine's process before exec: its pid (= process group) and start time
+``out`` ``err``           the engine's streams
+``exit.json``             how it ended; appears by rename, after fsync
+========================  =====================================================================================
+"""
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+
+EXIT_RECORD_BYTES = 4096
+NOT_STARTED = 75
+
+
+def write_synced(name: str, content: bytes) -> None:
+    """Make a file appear whole and survive a power cut."""
+    part = name + ".part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.pwrite(descriptor, content, 0)
+    os.ftruncate(descriptor, len(content))
+    os.fsync(descriptor)
+    os.close(descriptor)
+    os.rename(part, name)
+    sync_folder()
+
+
+def sync_folder() -> None:
+    descriptor = os.open(".", os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def reserve_exit_record() -> None:
+    """Take the disk space of the exit record now, so that a full disk cannot hide how the engine ended."""
+    descriptor = os.open("exit.json.part", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(descriptor, b" " * EXIT_RECORD_BYTES)
+    os.close(descriptor)
+
+
+def read_secrets(descriptor: int) -> dict[str, dict[str, str]] | None:
+    """Read the secrets to the end; None when the starter went away before it had sent them all."""
+    received = b""
+    while block := os.read(descriptor, 65536):
+        received += block
+    os.close(descriptor)
+    if not received.endswith(b"\n"):
+        return None
+    secrets: dict[str, dict[str, str]] = json.loads(received)
+    return secrets
+
+
+def secret_environment(secrets: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Given the secrets, return the variables that carry them, opening a pipe for each one delivered by descriptor."""
+    variables = {}
+    for name, secret in secrets.items():
+        value = secret["value"]
+        if secret["delivery"] == "environment":
+            variables[name] = value
+            continue
+        reading, writing = os.pipe()
+        os.write(writing, value.encode("utf-8", "surrogateescape"))
+        os.close(writing)
+        os.set_inheritable(reading, True)
+        variables[name] = str(reading)
+    return variables
+
+
+def process_start_time(pid: int) -> str | None:
+    """The kernel's start time of a process: with the pid, it names one process and never another."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 -- pathlib would double the start-up time
+            return stat.read().rsplit(b")", 1)[1].split()[19].decode()
+    except (OSError, IndexError):
+        return None
+
+
+def become_engine(command: dict[str, object], environment: dict[str, str], lock: int, report: int) -> None:
+    """Turn this forked child into the engine. Only returns by ``os._exit``."""
+    try:
+        os.setpgid(0, 0)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.set_inheritable(lock, True)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
+        os.dup2(os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+        os.nice(int(str(command.get("nice") or 0)))
+        identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
+        write_synced("engine.json", json.dumps(identity).encode())
+        argv = command["argv"]
+        assert isinstance(argv, list)
+        arguments = [os.fsencode(argument) for argument in argv]
+        directory = command.get("working_directory")
+        if directory:
+            os.chdir(os.fsencode(str(directory)))
+        os.execvpe(arguments[0], arguments, environment)
+    except OSError as error:
+        os.write(report, f"{error.errno or 0} {error.strerror}: {error.filename!r}".encode("utf-8", "replace"))
+    os._exit(127)
+
+
+def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: int) -> None:
+    reserve_exit_record()
+    started_at = time.time()
+    write_synced("started.json", json.dumps({"shim_pid": os.getpid(), "started_at": started_at}).encode())
+    base = command["environment"]
+    assert isinstance(base, dict)
+    environment = {**base, **secret_environment(secrets)}
+    secrets.clear()
+    receiving, reporting = os.pipe()
+    child = os.fork()
+    if child == 0:
+        become_engine(command, environment, lock, reporting)
+    environment.clear()
+    os.close(reporting)
+    exec_error = os.read(receiving, 4096).decode("utf-8", "replace") or None
+    _, status, usage = os.wait4(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    record = {
+        "code": code if code >= 0 else None,
+        "signal": -code if code < 0 else None,
+        "exec_error": exec_error,
+        "started_at": started_at,
+        "finished_at": time.time(),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+        "max_rss_kib": usage.ru_maxrss,
+    }
+    write_synced("exit.json", json.dumps(record).encode())
+
+
+def main() -> int:
+    os.chdir(sys.argv[1])
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno != errno.EINTR:
+            raise
+        return NOT_STARTED
+    if any(os.path.lexists(name) for name in ("abandoned", "started.json")):
+        return NOT_STARTED
+    with open("command.json", "rb") as file:  # noqa: PTH123
+        command = json.load(file)
+    secrets = read_secrets(int(sys.argv[2]))
+    if secrets is None:
+        return NOT_STARTED
+    run(command, secrets, lock)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
