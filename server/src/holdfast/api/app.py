@@ -1,0 +1,60 @@
+"""The HTTP application, without any domain in it."""
+
+import uuid
+from collections.abc import Iterable
+
+import structlog
+from fastapi import APIRouter, FastAPI
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+
+from holdfast.api import errors
+from holdfast.api.limits import BodyLimit
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+
+class RequestId:
+    """Give every answer an ``X-Request-Id`` and every log line of the request the same one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            await self.app(scope, receive, marked)
+
+
+def build_app(
+    settings: Settings, database: Database, routers: Iterable[APIRouter], version: str, lifespan: Lifespan[FastAPI]
+) -> FastAPI:
+    app = FastAPI(
+        title="Holdfast",
+        version=version,
+        summary="Backup management for the BorgBackup engine.",
+        openapi_url="/api/openapi.json",
+        docs_url="/api/docs",
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.refusal_listeners = []
+    errors.install(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(RequestId)
+    for router in routers:
+        app.include_router(router)
+    return app

@@ -1,0 +1,37 @@
+"""What a route may ask for."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.orm import Session
+
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+
+def the_database(request: Request) -> Database:
+    database: Database = request.app.state.database
+    return database
+
+
+def the_settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _reading(database: Annotated[Database, Depends(the_database)]) -> Iterator[Session]:
+    with database.reading() as session:
+        yield session
+
+
+def _writing(database: Annotated[Database, Depends(the_database)]) -> Iterator[Session]:
+    with database.writing() as session:
+        yield session
+
+
+TheDatabase = Annotated[Database, Depends(the_database)]
+TheSettings = Annotated[Settings, Depends(the_settings)]
+# scope="function": the transaction ends before the answer is sent, so an answer always speaks of what is durable.
+Reading = Annotated[Session, Depends(_reading, scope="function")]
+Writing = Annotated[Session, Depends(_writing, scope="function")]

@@ -1,0 +1,55 @@
+"""Bounds on what a request may carry."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.api.errors import error_answer
+from holdfast.errors import TooLarge
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class BodyTooLarge(Exception):
+    pass
+
+
+class BodyLimit:
+    """Refuse bodies over the limit, by their announced length or as they arrive."""
+
+    def __init__(self, app: ASGIApp, maximum: int = MAX_BODY_BYTES) -> None:
+        self.app = app
+        self.maximum = maximum
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.maximum:
+            await self._refuse(scope, receive, send)
+            return
+        received = 0
+        answered = False
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            if message["type"] == "http.request":
+                received += len(message.get("body", b""))
+                if received > self.maximum:
+                    raise BodyTooLarge
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, noted)
+        except BodyTooLarge:
+            if not answered:
+                await self._refuse(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = TooLarge("api.body_too_large", f"A body may have at most {self.maximum} bytes.", maximum=self.maximum)
+        await error_answer(error)(scope, receive, send)

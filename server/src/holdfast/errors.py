@@ -1,0 +1,75 @@
+"""Errors that carry their HTTP status. The domain raises them; ``api.errors`` turns them into answers, once."""
+
+from typing import Any, ClassVar
+
+
+class HoldfastError(Exception):
+    """A condition that the caller can understand and act on."""
+
+    status: ClassVar[int] = 500
+
+    def __init__(self, key: str, message: str, *, retry_after: int | None = None, **params: Any) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+        self.retry_after = retry_after
+        self.params = params
+
+    def detail(self) -> dict[str, Any]:
+        return {"key": self.key, "message": self.message, "params": self.params}
+
+
+class Unauthenticated(HoldfastError):
+    status = 401
+
+
+class Forbidden(HoldfastError):
+    status = 403
+
+
+class NotFound(HoldfastError):
+    status = 404
+
+
+class Conflict(HoldfastError):
+    status = 409
+
+
+class TooLarge(HoldfastError):
+    status = 413
+
+
+class Unprocessable(HoldfastError):
+    status = 422
+
+
+class Locked(HoldfastError):
+    status = 423
+
+
+class TooManyRequests(HoldfastError):
+    status = 429
+
+
+class Unavailable(HoldfastError):
+    status = 503
+
+
+class PlanRefusal(HoldfastError):
+    """The plan does not include a feature."""
+
+    status = 403
+
+    def __init__(self, feature: str, required: str, current: str) -> None:
+        super().__init__("plan.feature_not_available", f"The feature {feature} needs the plan {required}.")
+        self.feature, self.required, self.current = feature, required, current
+
+    def detail(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "feature": self.feature,
+            "required": self.required,
+            "current": self.current,
+            "message": self.message,
+            "params": {},
+        }

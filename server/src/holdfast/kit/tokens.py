@@ -1,0 +1,13 @@
+"""Random tokens and their stored form."""
+
+import hashlib
+import secrets
+
+
+def new_token(prefix: str) -> str:
+    """A token with 256 bits of randomness."""
+    return prefix + secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,118 @@
+"""Transactions. This is the only file that commits."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
+
+from holdfast.errors import Unavailable
+
+AFTER_COMMIT = "after_commit"
+BUSY_TIMEOUT_MILLISECONDS = 15_000
+
+
+class Database:
+    """The store: readers on connections of their own, writers one after the other on SQLite."""
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self.url = url
+        self.dialect = make_url(url).get_backend_name()
+        if self.is_sqlite:
+            self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
+            # A pool of one connection is the write lock: waiting writers queue here instead of polling SQLite's lock.
+            self._writer = _sqlite_engine(url, pool_size=1, max_overflow=0, begin="BEGIN IMMEDIATE", query_only=False)
+        else:
+            self._reader = self._writer = create_engine(
+                url, pool_size=pool_size, max_overflow=30, pool_pre_ping=True, pool_timeout=30
+            )
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.dialect == "sqlite"
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that may write: for migrations and checks."""
+        return self._writer
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One consistent read. On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it."""
+        with _unreachable_is_unavailable(), Session(self._reader, expire_on_commit=False, autoflush=False) as session:
+            yield session
+            session.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """One transaction: all of it, or nothing of it. Hints given with ``after_commit`` run once it is durable."""
+        with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False) as session:
+            if self.is_sqlite:
+                session.connection()  # take the write lock now, so that what is read is what will be changed
+            try:
+                yield session
+                session.commit()
+            except BaseException:
+                session.rollback()
+                raise
+        for hint in session.info.get(AFTER_COMMIT, ()):
+            hint()
+
+    def is_reachable(self) -> bool:
+        try:
+            with self.reading() as session:
+                session.execute(text("SELECT 1"))
+        except Unavailable:
+            return False
+        return True
+
+    def dispose(self) -> None:
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+def after_commit(session: Session, hint: Callable[[], None]) -> None:
+    """Run a hint when this transaction has become durable; never if it has not. Equal hints run once."""
+    hints = session.info.setdefault(AFTER_COMMIT, [])
+    if hint not in hints:
+        hints.append(hint)
+
+
+@contextmanager
+def _unreachable_is_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout) as error:
+        raise Unavailable(
+            "store.unavailable", "The store cannot be reached or is full at the moment; try again.", retry_after=5
+        ) from error
+
+
+def _sqlite_engine(url: str, *, pool_size: int, max_overflow: int, begin: str, query_only: bool) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=max_overflow,
+        pool_timeout=30,
+        connect_args={"isolation_level": None, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MILLISECONDS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        if query_only:
+            cursor.execute("PRAGMA query_only=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
