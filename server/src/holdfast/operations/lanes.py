@@ -1,0 +1,154 @@
+"""Who may start, and what everybody else waits for: pure rules, no store."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from holdfast.operations.status import HELD_BY_PAUSE, LockMode
+
+
+class QueuedReason(StrEnum):
+    REPOSITORY_BUSY = "repository_busy"
+    LIMIT_REACHED = "limit_reached"
+    AGENT_OFFLINE = "agent_offline"
+    AGENT_UNSUPPORTED = "agent_unsupported"
+    PAUSED = "paused"
+    DEPENDENCY = "dependency"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A pending operation, as far as the rules care."""
+
+    id: int
+    trigger: str
+    lock_key: str | None
+    lock_mode: str | None
+    limit_group: str | None
+    depends_on_id: int | None = None
+    available_at: datetime | None = None
+    executor: str = "runner"
+    agent_reason: QueuedReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A running operation, as far as the rules care."""
+
+    id: int
+    lock_key: str | None
+    lock_mode: str | None
+    limit_group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May start when the reason is None; else waits, perhaps behind a named operation."""
+
+    reason: QueuedReason | None = None
+    behind_id: int | None = None
+
+    @property
+    def may_start(self) -> bool:
+        return self.reason is None
+
+
+@dataclass(slots=True)
+class _Lane:
+    exclusive: int | None = None
+    shared: int | None = None
+    waiting_exclusive: int | None = None
+    waiting_shared: int | None = None
+
+    def blocker(self, mode: str | None) -> int | None:
+        """The operation that keeps a newcomer of this mode out: one that holds the lane, or an earlier waiter."""
+        if mode == LockMode.EXCLUSIVE:
+            for candidate in (self.exclusive, self.shared, self.waiting_exclusive, self.waiting_shared):
+                if candidate is not None:
+                    return candidate
+            return None
+        return self.exclusive if self.exclusive is not None else self.waiting_exclusive
+
+    def hold(self, operation_id: int, mode: str | None) -> None:
+        if mode == LockMode.EXCLUSIVE:
+            self.exclusive = operation_id
+        elif self.shared is None:
+            self.shared = operation_id
+
+    def wait(self, operation_id: int, mode: str | None) -> None:
+        if mode == LockMode.EXCLUSIVE:
+            self.waiting_exclusive = self.waiting_exclusive or operation_id
+        else:
+            self.waiting_shared = self.waiting_shared or operation_id
+
+
+@dataclass(slots=True)
+class _Counter:
+    limits: Mapping[str, int]
+    total: int
+    running: dict[str, int] = field(default_factory=dict)
+
+    def add(self, group: str | None) -> None:
+        if group is not None:
+            self.running[group] = self.running.get(group, 0) + 1
+
+    def is_full(self, group: str | None) -> bool:
+        if group is None:
+            return False
+        if sum(self.running.values()) >= self.total:
+            return True
+        return group in self.limits and self.running.get(group, 0) >= self.limits[group]
+
+
+def judge(
+    waiting: Iterable[Waiter],
+    running: Iterable[Holder],
+    *,
+    limits: Mapping[str, int],
+    total: int,
+    paused: bool,
+    now: datetime,
+) -> dict[int, Verdict]:
+    """Given the waiting operations in queue order and the running ones, return a verdict for each waiting one.
+
+    Nobody overtakes an earlier waiter that it would block. Whoever cannot start for a reason of its own (paused, a
+    dependency, a silent agent, a back-off) does not hold up those behind it; whoever waits for its lane or a limit does.
+    """
+    lanes: dict[str, _Lane] = {}
+    counter = _Counter(limits, total)
+    for holder in running:
+        counter.add(holder.limit_group)
+        if holder.lock_key is not None:
+            lanes.setdefault(holder.lock_key, _Lane()).hold(holder.id, holder.lock_mode)
+    verdicts: dict[int, Verdict] = {}
+    for waiter in waiting:
+        verdicts[waiter.id] = _judge_one(waiter, lanes, counter, paused=paused, now=now)
+    return verdicts
+
+
+def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, paused: bool, now: datetime) -> Verdict:
+    if paused and waiter.trigger in HELD_BY_PAUSE:
+        return Verdict(QueuedReason.PAUSED)
+    if waiter.depends_on_id is not None:
+        return Verdict(QueuedReason.DEPENDENCY, waiter.depends_on_id)
+    if waiter.agent_reason is not None:
+        return Verdict(waiter.agent_reason)
+    lane = lanes.setdefault(waiter.lock_key, _Lane()) if waiter.lock_key is not None else None
+    blocker = lane.blocker(waiter.lock_mode) if lane else None
+    backing_off = waiter.available_at is not None and waiter.available_at > now
+    if lane is not None and blocker is not None:
+        if not backing_off:
+            lane.wait(waiter.id, waiter.lock_mode)
+        return Verdict(QueuedReason.REPOSITORY_BUSY, blocker)
+    if backing_off:
+        # Only a lock of another program makes us back off.
+        return Verdict(QueuedReason.REPOSITORY_BUSY)
+    if counter.is_full(waiter.limit_group):
+        if lane is not None:
+            lane.wait(waiter.id, waiter.lock_mode)
+        return Verdict(QueuedReason.LIMIT_REACHED)
+    counter.add(waiter.limit_group)
+    if lane is not None:
+        lane.hold(waiter.id, waiter.lock_mode)
+    return Verdict()

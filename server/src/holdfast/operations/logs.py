@@ -1,0 +1,176 @@
+"""Operation logs: plain text files with a sparse line index, so that reading at any line costs the same.
+
+`<name>.log` holds the lines; `<name>.idx` holds, for every 256th line, the byte offset at which it starts
+(8 bytes each, little endian; entry k is the offset of line 256·(k+1), counted from 0).
+"""
+
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+LINES_PER_ENTRY = 256
+ENTRY = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    lines: list[tuple[int, str]]
+    position: int
+    log_lines: int
+
+    @property
+    def has_more(self) -> bool:
+        return self.position < self.log_lines
+
+
+def index_path(log: Path) -> Path:
+    return log.with_suffix(".idx")
+
+
+class LogWriter:
+    """Appends the lines of one attempt. Lines that the log already has (from before a restart) are passed over.
+
+    The lines of an attempt are a function of what its engine wrote, so after a restart they are produced again from the
+    first one and only those that are not yet in the file are appended: none is lost, none is doubled.
+    """
+
+    def __init__(self, path: Path, base_line: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._index = os.open(index_path(path), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.lines, self._bytes = self._mend()
+        self._next = base_line
+
+    def _mend(self) -> tuple[int, int]:
+        """Cut a torn last line and a torn or wrong index tail; return the lines and bytes that the log holds."""
+        entries = os.fstat(self._index).st_size // ENTRY.size
+        size = os.fstat(self._file).st_size
+        while entries and _entry(self._index, entries - 1) > size:
+            entries -= 1
+        os.ftruncate(self._index, entries * ENTRY.size)
+        lines = entries * LINES_PER_ENTRY
+        offset = _entry(self._index, entries - 1) if entries else 0
+        position = offset
+        for block in _blocks(self._file, offset):
+            start = 0
+            while (end := block.find(b"\n", start)) >= 0:
+                start = end + 1
+                lines += 1
+                if lines % LINES_PER_ENTRY == 0:
+                    os.write(self._index, ENTRY.pack(position + start))
+            position += len(block)
+            offset = position - len(block) + start if start else offset
+        os.ftruncate(self._file, offset)
+        return lines, offset
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append lines, in one write; those before the present end of the log are already there."""
+        buffer: list[bytes] = []
+        entries: list[bytes] = []
+        for line in lines:
+            self._next += 1
+            if self._next <= self.lines:
+                continue
+            encoded = line.encode("utf-8", "replace") + b"\n"
+            buffer.append(encoded)
+            self.lines += 1
+            self._bytes += len(encoded)
+            if self.lines % LINES_PER_ENTRY == 0:
+                entries.append(ENTRY.pack(self._bytes))
+        if buffer:
+            _write_all(self._file, b"".join(buffer))
+        if entries:
+            _write_all(self._index, b"".join(entries))
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._index)
+
+
+def read_page(path: Path, offset: int, limit: int) -> LogPage | None:
+    """Given a log and the number of lines already read, return up to `limit` following ones; None without a log."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _read_page(file, index_path(path), offset, limit)
+    finally:
+        os.close(file)
+
+
+def count_lines(path: Path) -> int:
+    page = read_page(path, 0, 0)
+    return page.log_lines if page else 0
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    total = count_lines(path)
+    page = read_page(path, max(0, total - lines), lines)
+    return [content for _, content in page.lines] if page else []
+
+
+def remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    index_path(path).unlink(missing_ok=True)
+
+
+def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
+    size = os.fstat(file).st_size
+    try:
+        index = os.open(index_file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        index = None
+    try:
+        entries = os.fstat(index).st_size // ENTRY.size if index is not None else 0
+        while index is not None and entries and _entry(index, entries - 1) > size:
+            entries -= 1
+        total = entries * LINES_PER_ENTRY + _count_from(file, _entry(index, entries - 1) if index and entries else 0)
+        wanted = max(0, min(limit, total - offset))
+        if wanted == 0:
+            return LogPage([], min(offset, total), total)
+        nearest = min(offset // LINES_PER_ENTRY, entries)
+        start = _entry(index, nearest - 1) if index is not None and nearest else 0
+        lines = _take(file, start, offset - nearest * LINES_PER_ENTRY, wanted)
+    finally:
+        if index is not None:
+            os.close(index)
+    numbered = [(offset + number, text) for number, text in enumerate(lines, 1)]
+    return LogPage(numbered, offset + len(numbered), total)
+
+
+def _take(file: int, start: int, skip: int, wanted: int) -> list[str]:
+    """Read from a byte offset, pass over some lines and return the next ones."""
+    needed = skip + wanted
+    pieces: list[bytes] = []
+    seen = 0
+    for block in _blocks(file, start):
+        pieces.append(block)
+        seen += block.count(b"\n")
+        if seen >= needed:
+            break
+    lines = b"".join(pieces).split(b"\n")
+    return [line.decode("utf-8", "replace") for line in lines[skip : min(needed, len(lines) - 1)]]
+
+
+def _entry(index: int, number: int) -> int:
+    value: int = ENTRY.unpack(os.pread(index, ENTRY.size, number * ENTRY.size))[0]
+    return value
+
+
+def _count_from(file: int, offset: int) -> int:
+    return sum(block.count(b"\n") for block in _blocks(file, offset))
+
+
+def _blocks(file: int, offset: int) -> Iterable[bytes]:
+    while block := os.pread(file, 65536, offset):
+        yield block
+        offset += len(block)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,139 @@
+"""The kernel's tables."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, Float, Index, Integer, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.operations.status import Status
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
+EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
+DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
+
+
+def _partial(name: str, *columns: str, where: Any, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+class Operation(Base):
+    """One piece of work, from its request to its true end."""
+
+    __tablename__ = "operations"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    kind: Mapped[str] = mapped_column(String(40))
+    category: Mapped[str] = mapped_column(String(20))
+    status: Mapped[str] = mapped_column(String(30), default=Status.PENDING)
+    trigger: Mapped[str] = mapped_column(String(20))
+    priority: Mapped[int] = mapped_column(Integer)
+    queue_rank: Mapped[float] = mapped_column(Float)
+    """created_at plus a minute per point of priority: ordering by it is ordering by priority with ageing."""
+
+    run_id: Mapped[str] = mapped_column(String(32), index=True)
+    parent_id: Mapped[int | None] = mapped_column(Identifier)
+    depends_on_id: Mapped[int | None] = mapped_column(Identifier)
+    retry_of: Mapped[int | None] = mapped_column(Identifier)
+
+    repository_id: Mapped[int | None] = mapped_column(Identifier)
+    repository_name: Mapped[str | None] = mapped_column(String(200))
+    repository_path: Mapped[str | None] = mapped_column(Text)
+    machine_id: Mapped[int | None] = mapped_column(Identifier)
+    executor: Mapped[str] = mapped_column(String(10), default="runner")
+    """Who executes it: `runner`, `inline` (the process that made it) or `agent`."""
+
+    lock_key: Mapped[str | None] = mapped_column(String(120))
+    lock_mode: Mapped[str | None] = mapped_column(String(10))
+    limit_group: Mapped[str | None] = mapped_column(String(20))
+
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    available_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Not to be started before this time (back-off)."""
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    cancel_requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    attempt: Mapped[int] = mapped_column(Integer, default=1)
+    runner_id: Mapped[str | None] = mapped_column(String(32))
+    spool: Mapped[str | None] = mapped_column(Text)
+    """Folder of the spools of the present attempt; set by the claim."""
+    log_file: Mapped[str | None] = mapped_column(Text)
+    log_base_line: Mapped[int] = mapped_column(Integer, default=0)
+    """Lines that earlier attempts left in the log."""
+
+    error_key: Mapped[str | None] = mapped_column(String(80))
+    error_message: Mapped[str | None] = mapped_column(Text)
+    skip_reason: Mapped[str | None] = mapped_column(String(80))
+    triggered_by_id: Mapped[int | None] = mapped_column(Identifier)
+    triggered_by: Mapped[str | None] = mapped_column(String(200))
+    schedule_id: Mapped[int | None] = mapped_column(Identifier)
+    schedule_name: Mapped[str | None] = mapped_column(String(200))
+    archive_name: Mapped[str | None] = mapped_column(Text)
+    package_name: Mapped[str | None] = mapped_column(String(200))
+
+    params: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
+    result: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    warnings: Mapped[list[dict[str, Any]] | None] = mapped_column(JsonValue)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+
+    __table_args__ = (
+        CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in Status)})", name="status"),
+        _partial("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
+        _partial("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
+        _partial("ix_operations_active_lane", "lock_key", "status", where=ACTIVE_CLAUSE),
+        _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
+        Index("ix_operations_repository", "repository_id", "id"),
+        Index("ix_operations_repository_kind", "repository_id", "kind", "id"),
+        Index("ix_operations_kind", "kind", "id"),
+        Index("ix_operations_category", "category", "id"),
+        Index("ix_operations_status", "status", "id"),
+        Index("ix_operations_trigger", "trigger", "id"),
+        Index("ix_operations_created_at", "created_at", "id"),
+        Index("ix_operations_parent", "parent_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+class Runner(Base):
+    """A process that executes operations. Its `lock_file` is held with flock for as long as it lives."""
+
+    __tablename__ = "runners"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    host: Mapped[str] = mapped_column(String(255))
+    host_id: Mapped[str] = mapped_column(String(64))
+    pid: Mapped[int] = mapped_column(Integer)
+    role: Mapped[str] = mapped_column(String(10))
+    lock_file: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    heartbeat_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class OutboxEntry(Base):
+    """Something happened: written in the transaction that made it happen, read by whoever wants to know."""
+
+    __tablename__ = "outbox"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+    topic: Mapped[str] = mapped_column(String(60))
+    operation_id: Mapped[int | None] = mapped_column(Identifier)
+    repository_id: Mapped[int | None] = mapped_column(Identifier)
+    payload: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+
+class KernelSetting(Base):
+    """Settings of the kernel that change while it runs: limits, pause, last reconcile."""
+
+    __tablename__ = "kernel_settings"
+
+    name: Mapped[str] = mapped_column(String(60), primary_key=True)
+    value: Mapped[Any] = mapped_column(JsonValue)
+
+
