@@ -1,0 +1,196 @@
+"""Values on their way into a command line: checked, and written so that the engine takes them literally."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from backup_engine.requests import InvalidRequest, RepositoryLocation
+
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
+LOCAL_REPOSITORY = re.compile(r"(?:file://)?/(?!/).*", re.DOTALL)
+SSH_HOST = r"(?:[^@:/\s-][^@:/\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^@:/\[\]\s-][^@:/\[\]\s]*)"
+REMOTE_REPOSITORY = re.compile(rf"ssh://{SSH_HOST}(?::\d{{1,5}})?/.+|{SSH_HOST}:(?!:|//).+", re.DOTALL)
+REMOTE_PROGRAM = re.compile(r"[A-Za-z0-9_./~+][A-Za-z0-9_./~+-]*")
+PLACEHOLDER = re.compile(
+    r"\{(?:(?:now|utcnow)(?::[^{}]*)?|hostname|fqdn|reverse-fqdn|user|pid|uuid4|borgversion|borgmajor|borgminor|borgpatch)\}"
+)
+PATTERN_STYLE = re.compile(r"(?P<style>[A-Za-z0-9]{2}):(?P<rest>.*)", re.DOTALL)
+PATTERN_STYLES = frozenset({"fm", "sh", "re", "pp", "pf"})
+LONGEST_ARCHIVE_NAME = 255
+
+LEVELS: Mapping[str, range] = {"zstd": range(1, 23), "zlib": range(10), "lzma": range(10)}
+COMPRESSION = re.compile(
+    r"(?:obfuscate,(?P<obfuscate>\d{1,3}),)?(?P<auto>auto,)?(?P<name>none|lz4|zstd|zlib|lzma)(?:,(?P<level>\d{1,2}))?"
+)
+
+
+def literal(text: str) -> str:
+    """Given text for an argument in which the engine replaces ``{placeholders}``, return it with none to replace."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def repository(location: RepositoryLocation) -> str:
+    """Given a location, return the repository argument. Raise InvalidRequest if the engine would misread it."""
+    path = location.path
+    if not path or CONTROL_CHARACTER.search(path):
+        raise InvalidRequest("The repository path is empty or holds a control character.")
+    if "::" in path:
+        raise InvalidRequest(f"The repository path {path!r} holds '::', which separates repository and archive.")
+    if not (LOCAL_REPOSITORY.fullmatch(path) or REMOTE_REPOSITORY.fullmatch(path)):
+        raise InvalidRequest(f"The repository path {path!r} is neither an absolute path nor ssh://user@host/path.")
+    if location.remote_path is not None and not REMOTE_PROGRAM.fullmatch(location.remote_path):
+        raise InvalidRequest(f"The path of the remote engine {location.remote_path!r} holds unusual characters.")
+    return literal(path)
+
+
+def archive(location: RepositoryLocation, name: str) -> str:
+    """Given the name of an existing archive, return the repository-and-archive argument."""
+    return f"{repository(location)}::{literal(existing_archive_name(name))}"
+
+
+def new_archive(location: RepositoryLocation, name: str) -> str:
+    """Given the name of an archive to make, in which placeholders work, return the repository-and-archive argument."""
+    _check_new_name(name)
+    if re.search(r"[{}]", PLACEHOLDER.sub("", name)):
+        raise InvalidRequest(f"The archive name {name!r} holds a placeholder that the engine does not know.")
+    return f"{repository(location)}::{name}"
+
+
+def new_archive_name(name: str) -> str:
+    """Given a literal name of an archive to make, return it as an argument of its own."""
+    _check_new_name(name)
+    return literal(name)
+
+
+def existing_archive_name(name: str) -> str:
+    if not name or "/" in name or CONTROL_CHARACTER.search(name):
+        raise InvalidRequest(f"{name!r} cannot be the name of an archive.")
+    return name
+
+
+def _check_new_name(name: str) -> None:
+    existing_archive_name(name)
+    if name.startswith("-") or "::" in name or name != name.strip() or len(name) > LONGEST_ARCHIVE_NAME:
+        raise InvalidRequest(
+            f"The archive name {name!r} must not start with '-', hold '::', start or end with a space,"
+            f" or be longer than {LONGEST_ARCHIVE_NAME} characters."
+        )
+    if name.endswith(".checkpoint") or re.search(r"\.checkpoint\.\d+$", name):
+        raise InvalidRequest(f"The archive name {name!r} would be taken for a checkpoint and hidden.")
+
+
+def source_path(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise InvalidRequest(f"The source path {path!r} is not absolute.")
+    return path
+
+
+def archived_path(path: str) -> str:
+    """Given an exact path inside an archive, return the pattern that selects it and what is below it."""
+    parts = path.strip("/").split("/")
+    if "\0" in path or not path.strip("/") or any(part in {"", ".", ".."} for part in parts):
+        raise InvalidRequest(f"{path!r} is not a path inside an archive.")
+    return "pp:" + "/".join(parts)
+
+
+def pattern(text: str) -> str:
+    """Given an exclude or include pattern, return it. Raise InvalidRequest if the engine would refuse it."""
+    if not text or CONTROL_CHARACTER.search(text):
+        raise InvalidRequest("A pattern is empty or holds a control character.")
+    styled = PATTERN_STYLE.fullmatch(text)
+    if styled is None:
+        return text
+    if styled["style"] not in PATTERN_STYLES:
+        raise InvalidRequest(f"The pattern {text!r} has an unknown style; use one of fm:, sh:, re:, pp:, pf:.")
+    if styled["style"] == "re":
+        _compile(text, styled["rest"])
+    return text
+
+
+def _compile(text: str, expression: str) -> None:
+    try:
+        re.compile(expression)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidRequest(f"The pattern {text!r} is not a valid regular expression: {error}.") from error
+
+
+def compression(specification: str) -> str:
+    match = COMPRESSION.fullmatch(specification)
+    if match is None:
+        raise InvalidRequest(f"{specification!r} is not a compression; examples: none, lz4, zstd,3, auto,zstd,10.")
+    level, name = match["level"], match["name"]
+    if level is not None and int(level) not in LEVELS.get(name, range(0)):
+        raise InvalidRequest(f"{specification!r} has a level that {name} does not know.")
+    return specification
+
+
+def natural(name: str, number: int, *, least: int = 0, most: int = 2**31 - 1) -> str:
+    if isinstance(number, bool) or not least <= number <= most:
+        raise InvalidRequest(f"{name} must be a whole number from {least} to {most}, not {number!r}.")
+    return str(number)
+
+
+def _chunker_parameters(value: str) -> bool:
+    return bool(re.fullmatch(r"(?:buzhash,)?\d{1,2},\d{1,2},\d{1,2},\d{1,5}|fixed,\d{1,9}(?:,\d{1,9})?|default", value))
+
+
+def _files_cache_mode(value: str) -> bool:
+    words = value.split(",")
+    known = {"ctime", "mtime", "size", "inode", "rechunk", "disabled"}
+    return len(words) == len(set(words)) and set(words) <= known
+
+
+def _tag_name(value: str) -> bool:
+    return bool(value) and "/" not in value and not CONTROL_CHARACTER.search(value) and not value.startswith("-")
+
+
+def _files_changed_mode(value: str) -> bool:
+    return value in {"ctime", "mtime", "disabled"}
+
+
+CUSTOM_FLAGS: Mapping[str, Callable[[str], bool] | None] = {
+    "--one-file-system": None,
+    "-x": None,
+    "--exclude-caches": None,
+    "--exclude-if-present": _tag_name,
+    "--keep-exclude-tags": None,
+    "--exclude-nodump": None,
+    "--numeric-ids": None,
+    "--noatime": None,
+    "--atime": None,
+    "--noctime": None,
+    "--nobirthtime": None,
+    "--noflags": None,
+    "--noacls": None,
+    "--noxattrs": None,
+    "--sparse": None,
+    "--read-special": None,
+    "--files-cache": _files_cache_mode,
+    "--files-changed": _files_changed_mode,
+    "--chunker-params": _chunker_parameters,
+}
+"""Flags of ``create`` that a user may add; with each, the check of its value, or None if it takes none."""
+
+
+def custom_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Given flags as a user wrote them (``--flag``, ``--flag value``, ``--flag=value``), return them one word each.
+
+    Raise InvalidRequest for a flag outside the table, or a value it does not take.
+    """
+    accepted: list[str] = []
+    remaining = list(flags)
+    while remaining:
+        name, given, value = remaining.pop(0).partition("=")
+        if name not in CUSTOM_FLAGS:
+            raise InvalidRequest(f"The flag {name!r} is not among those allowed: {', '.join(sorted(CUSTOM_FLAGS))}.")
+        valid = CUSTOM_FLAGS[name]
+        if valid is None:
+            if given:
+                raise InvalidRequest(f"The flag {name} takes no value.")
+            accepted.append(name)
+            continue
+        if not given:
+            value = remaining.pop(0) if remaining else ""
+        if not valid(value):
+            raise InvalidRequest(f"The flag {name} does not take the value {value!r}.")
+        accepted.append(f"{name}={value}")
+    return tuple(accepted)

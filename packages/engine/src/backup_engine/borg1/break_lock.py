@@ -1,0 +1,11 @@
+"""``borg break-lock``: remove locks that nobody holds any more. The caller must know that nobody does."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import RepositoryLocation
+
+
+def command(location: RepositoryLocation, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *("--log-json", "--lock-wait", str(lock_wait)),
+        *("break-lock", "--", arguments.repository(location)),
+    )

@@ -1,0 +1,35 @@
+"""``borg check``: verify a repository and its archives; repair only when asked to."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import CheckRequest, InvalidRequest, RepositoryLocation
+
+
+def command(location: RepositoryLocation, request: CheckRequest, lock_wait: int) -> tuple[str, ...]:
+    """Raise InvalidRequest for options that exclude one another."""
+    _refuse_contradictions(request)
+    return (
+        *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
+        "check",
+        *(("--repository-only",) if request.repository_only or request.max_duration else ()),
+        *(("--archives-only",) if request.archives_only else ()),
+        *(("--verify-data",) if request.verify_data else ()),
+        *(("--repair",) if request.repair else ()),
+        *_max_duration(request),
+        *("--", arguments.repository(location)),
+    )
+
+
+def _max_duration(request: CheckRequest) -> tuple[str, ...]:
+    if not request.max_duration:
+        return ()
+    return (f"--max-duration={arguments.natural('max_duration', request.max_duration)}",)
+
+
+def _refuse_contradictions(request: CheckRequest) -> None:
+    segments_only = request.repository_only or bool(request.max_duration)
+    if request.max_duration and request.repair:
+        raise InvalidRequest("A repair cannot be limited in time; leave out max_duration.")
+    if segments_only and request.verify_data:
+        raise InvalidRequest("verify_data reads the archives; leave out max_duration and repository_only.")
+    if segments_only and request.archives_only:
+        raise InvalidRequest("archives_only contradicts repository_only and max_duration.")

@@ -1,0 +1,11 @@
+"""``borg delete REPOSITORY::ARCHIVE``: remove one archive; its space comes back at the next compact."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import DeleteArchiveRequest, RepositoryLocation
+
+
+def command(location: RepositoryLocation, request: DeleteArchiveRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
+        *("delete", "--", arguments.archive(location, request.archive)),
+    )

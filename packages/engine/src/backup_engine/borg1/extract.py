@@ -1,0 +1,30 @@
+"""``borg extract``: restore files into the working directory, or one file to standard output."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import ExtractRequest, InvalidRequest, RepositoryLocation
+
+
+def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: int) -> tuple[str, ...]:
+    """Raise InvalidRequest if files would be written and no destination is given."""
+    if not (request.dry_run or request.stdout or request.destination):
+        raise InvalidRequest("A restore needs a destination directory.")
+    if request.destination is not None and not request.destination.startswith("/"):
+        raise InvalidRequest(f"The destination {request.destination!r} is not absolute.")
+    return (
+        *("--log-json", "--lock-wait", str(lock_wait)),
+        *(() if request.stdout else ("--progress",)),
+        "extract",
+        *(("--dry-run",) if request.dry_run else ()),
+        *(("--list",) if request.list_files else ()),
+        *(("--stdout",) if request.stdout else ()),
+        *_strip_components(request),
+        *("--", arguments.archive(location, request.archive)),
+        *(arguments.archived_path(path) for path in request.paths),
+        *(arguments.pattern(pattern) for pattern in request.patterns),
+    )
+
+
+def _strip_components(request: ExtractRequest) -> tuple[str, ...]:
+    if not request.strip_components:
+        return ()
+    return (f"--strip-components={arguments.natural('strip_components', request.strip_components)}",)

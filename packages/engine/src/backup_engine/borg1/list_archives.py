@@ -1,0 +1,16 @@
+"""``borg list REPOSITORY``: the archives."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import ListArchivesRequest, RepositoryLocation
+
+EXTRA_KEYS = "{archive}{id}{comment}{hostname}{username}{start}{end}"
+
+
+def command(location: RepositoryLocation, request: ListArchivesRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *("--log-json", "--lock-wait", str(lock_wait)),
+        *("list", "--json", f"--format={EXTRA_KEYS}"),
+        *(("--consider-checkpoints",) if request.consider_checkpoints else ()),
+        *((f"--last={arguments.natural('last', request.last, least=1)}",) if request.last is not None else ()),
+        *("--", arguments.repository(location)),
+    )

@@ -1,0 +1,18 @@
+"""``borg list REPOSITORY::ARCHIVE``: the files of an archive, in records that are the same at every run."""
+
+from backup_engine.borg1 import arguments
+from backup_engine.requests import ListFilesRequest, RepositoryLocation
+
+RECORD_FORMAT = (
+    "{mode}{TAB}{uid}{TAB}{gid}{TAB}{user}{TAB}{group}{TAB}{size}{TAB}{isomtime}{TAB}{path}{NUL}{linktarget}{NUL}"
+)
+
+
+def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *("--log-json", "--lock-wait", str(lock_wait)),
+        *("list", f"--format={RECORD_FORMAT}"),
+        *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
+        *("--", arguments.archive(location, request.archive)),
+        *(arguments.archived_path(path) for path in request.paths),
+    )

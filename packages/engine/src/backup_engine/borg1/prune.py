@@ -1,0 +1,56 @@
+"""``borg prune``: remove the archives that a retention policy does not keep."""
+
+import re
+
+from backup_engine.borg1 import arguments
+from backup_engine.detect import EngineUnsupported
+from backup_engine.features import Features
+from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
+
+WITHIN = re.compile(r"[1-9]\d{0,5}[Hdwmy]")
+
+
+def command(features: Features, location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
+    """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule the version does not know."""
+    if request.policy.keeps_nothing:
+        raise InvalidRequest("The retention policy keeps nothing; give at least one keep value.")
+    if request.policy.keep_quarterly and not features.keep_quarterly:
+        raise EngineUnsupported("keep_quarterly needs BorgBackup 1.4.1 or newer.")
+    return (
+        *("--log-json", "--info", "--lock-wait", str(lock_wait)),
+        *(() if request.dry_run else ("--progress",)),
+        *("prune", "--list"),
+        *(("--dry-run",) if request.dry_run else ()),
+        *_within(request.policy),
+        *_counts(request.policy),
+        *((f"--glob-archives={_glob(request.glob)}",) if request.glob is not None else ()),
+        *("--", arguments.repository(location)),
+    )
+
+
+def _within(policy: RetentionPolicy) -> tuple[str, ...]:
+    if not policy.keep_within:
+        return ()
+    if not WITHIN.fullmatch(policy.keep_within):
+        raise InvalidRequest(f"keep_within {policy.keep_within!r} is not a span such as 12H, 7d, 4w, 6m or 1y.")
+    return (f"--keep-within={policy.keep_within}",)
+
+
+def _counts(policy: RetentionPolicy) -> tuple[str, ...]:
+    rules = (
+        ("--keep-last", "keep_last", policy.keep_last),
+        ("--keep-minutely", "keep_minutely", policy.keep_minutely),
+        ("--keep-hourly", "keep_hourly", policy.keep_hourly),
+        ("--keep-daily", "keep_daily", policy.keep_daily),
+        ("--keep-weekly", "keep_weekly", policy.keep_weekly),
+        ("--keep-monthly", "keep_monthly", policy.keep_monthly),
+        ("--keep-3monthly", "keep_quarterly", policy.keep_quarterly),
+        ("--keep-yearly", "keep_yearly", policy.keep_yearly),
+    )
+    return tuple(f"{option}={arguments.natural(name, count)}" for option, name, count in rules if count)
+
+
+def _glob(glob: str) -> str:
+    if not glob or arguments.CONTROL_CHARACTER.search(glob):
+        raise InvalidRequest("The archive glob is empty or holds a control character.")
+    return arguments.literal(glob)

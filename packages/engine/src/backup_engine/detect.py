@@ -1,0 +1,101 @@
+"""Which engine programs this machine has."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = re.compile(r"^borg\S* (?P<version>(?P<release>\d{1,6}(?:\.\d{1,6})+)\S*)\s*$", re.MULTILINE)
+SECONDS_TO_ANSWER = 30
+OLDEST_SUPPORTED = (1, 2)
+SUPPORTED_MAJORS = (1, 2)
+USUAL_NAMES: Mapping[int, tuple[str, ...]] = {1: ("borg", "borg1"), 2: ("borg2", "borg")}
+
+
+class EngineNotInstalled(Exception):
+    """No program answers at this path."""
+
+    key = "engine.not_installed"
+
+
+class EngineUnsupported(Exception):
+    """The program, or this version of it, cannot do what is asked."""
+
+    key = "engine.unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProgram:
+    path: str
+    version: str
+    version_tuple: tuple[int, ...]
+    major: int
+
+
+def detect(path: str) -> EngineProgram:
+    """Given the path of a program, run it once and return what it is.
+
+    Raise EngineNotInstalled if it cannot be run, EngineUnsupported if it is no engine, or one older than 1.2.
+    """
+    return _identify(path, _version_text(path))
+
+
+def find_engines(configured: Mapping[int, str | None]) -> dict[int, EngineProgram]:
+    """Given the configured program of each major (None: look in PATH), return those that answer with that major.
+
+    A program that is missing or of another major is left out; ``detect`` on its path tells why.
+    """
+    found = {}
+    for major, path in configured.items():
+        program = _first_of_major(major, (path,) if path else USUAL_NAMES.get(major, ()))
+        if program is not None:
+            found[major] = program
+    return found
+
+
+def _first_of_major(major: int, candidates: Iterable[str]) -> EngineProgram | None:
+    for candidate in candidates:
+        resolved = candidate if "/" in candidate else shutil.which(candidate)
+        if resolved is None:
+            continue
+        try:
+            program = detect(resolved)
+        except (EngineNotInstalled, EngineUnsupported):
+            continue
+        if program.major == major:
+            return program
+    return None
+
+
+def _version_text(path: str) -> str:
+    try:
+        answer = subprocess.run(
+            (path, "--version"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS_TO_ANSWER,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/"},
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise EngineNotInstalled(
+            f"There is no engine program at {path}; install BorgBackup or correct the path."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise EngineNotInstalled(f"The engine program {path} cannot be run: {error}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise EngineUnsupported(f"{path} did not tell its version within {SECONDS_TO_ANSWER} seconds.") from error
+    return (answer.stdout + b"\n" + answer.stderr).decode("utf-8", "replace")
+
+
+def _identify(path: str, text: str) -> EngineProgram:
+    match = VERSION.search(text)
+    if match is None:
+        raise EngineUnsupported(f"{Path(path).name} is not a BorgBackup program: it did not tell a version.")
+    version_tuple = tuple(int(part) for part in match["release"].split("."))
+    major = version_tuple[0]
+    if version_tuple < OLDEST_SUPPORTED or major not in SUPPORTED_MAJORS:
+        raise EngineUnsupported(f"BorgBackup {match['version']} is not supported; install 1.2 or newer, best 1.4.")
+    return EngineProgram(path, match["version"], version_tuple, major)

@@ -1,0 +1,63 @@
+"""The environment of every engine run: complete, never inherited."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from backup_engine.command import Secret
+from backup_engine.requests import InvalidRequest, RepositoryLocation
+
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+UNATTENDED_SSH = "ssh -oBatchMode=yes -oServerAliveInterval=10 -oServerAliveCountMax=30"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEnvironment:
+    """Where the engine keeps its cache, keys and security records, and under which name it takes locks.
+
+    Both must stay the same for the life of an installation: a lost cache is rebuilt slowly and forgets what the engine
+    knows about relocated repositories, and a changed host id leaves the locks of a killed engine in place.
+    """
+
+    base_directory: str
+    host_id: str
+
+    def variables(self, location: RepositoryLocation, *, quick: bool = False) -> dict[str, str]:
+        """Given a repository, return all variables of a run but its secrets. ``quick`` skips the engine's self-test."""
+        return {
+            "PATH": SEARCH_PATH,
+            "HOME": self.base_directory,
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "BORG_BASE_DIR": self.base_directory,
+            "BORG_HOST_ID": self.host_id,
+            "BORG_EXIT_CODES": "modern",
+            "BORG_DISPLAY_PASSPHRASE": "no",
+            "BORG_RELOCATED_REPO_ACCESS_IS_OK": _yes_or_no(location.relocated_ok),
+            "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": _yes_or_no(location.unencrypted_ok),
+            "BORG_CHECK_I_KNOW_WHAT_I_AM_DOING": "NO",
+            "BORG_DELETE_I_KNOW_WHAT_I_AM_DOING": "NO",
+            "BORG_RSH": location.rsh or UNATTENDED_SSH,
+            **({"BORG_REMOTE_PATH": location.remote_path} if location.remote_path else {}),
+            **({"BORG_SELFTEST": "disabled"} if quick else {}),
+        }
+
+
+def passphrase_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
+    """Given a repository, return its passphrase as the engine takes it.
+
+    One is always given: without any, the engine would ask on a terminal. A repository without a passphrase gets random
+    text, so that an encrypted one answers "wrong passphrase" and an unencrypted one ignores it.
+    """
+    passphrase = secrets.token_urlsafe(24) if location.passphrase is None else location.passphrase
+    if "\0" in passphrase:
+        raise InvalidRequest("The passphrase holds a NUL character, which the engine cannot take.")
+    if passphrase.endswith("\n"):
+        # Read from a descriptor, the engine drops line ends at the end of the passphrase; from a variable it does not.
+        return {"BORG_PASSPHRASE": Secret(passphrase, "environment")}
+    return {"BORG_PASSPHRASE_FD": Secret(passphrase, "descriptor")}
+
+
+def _yes_or_no(confirmed: bool) -> str:
+    return "yes" if confirmed else "no"

@@ -1,0 +1,108 @@
+"""What an engine says while it runs, one value for each line of its standard error.
+
+All text may hold undecodable bytes as ``surrogateescape`` surrogates (U+DC80 to U+DCFF) and no other surrogate.
+Every field may be missing in the engine's message; sizes are then None, text is empty.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveProgress:
+    """How far a backup has come. The engine knows no total."""
+
+    original_size: int | None = None
+    compressed_size: int | None = None
+    deduplicated_size: int | None = None
+    nfiles: int | None = None
+    path: str | None = None
+    time: float | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMessage:
+    """A step that takes a while and cannot be measured. ``operation`` tells steps of one run apart."""
+
+    operation: int | None = None
+    msgid: str | None = None
+    message: str = ""
+    time: float | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPercent:
+    """A step with a known end; ``total`` is 0 or None while the engine still counts."""
+
+    operation: int | None = None
+    msgid: str | None = None
+    message: str = ""
+    current: int | None = None
+    total: int | None = None
+    info: tuple[str, ...] = ()
+    time: float | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What was done with one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
+
+    status: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogMessage:
+    """``level`` is a capitalized word of Python's logging; ``name`` is the logger, ``msgid`` the stable identity."""
+
+    level: str
+    name: str
+    msgid: str | None
+    message: str
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompt:
+    """The engine asks; ``msgid`` is the variable that answers."""
+
+    msgid: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswer:
+    """How the engine understood the answer; ``accepted`` is None where it does not say."""
+
+    msgid: str | None
+    message: str
+    accepted: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLine:
+    """Text that is not JSON: usage errors, ssh, the dynamic linker."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMessage:
+    """JSON that this version of the product does not know. Its content is dropped."""
+
+    type: str
+
+
+Event = (
+    ArchiveProgress
+    | ProgressMessage
+    | ProgressPercent
+    | FileStatus
+    | LogMessage
+    | QuestionPrompt
+    | QuestionAnswer
+    | PlainLine
+    | UnknownMessage
+)

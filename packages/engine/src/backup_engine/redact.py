@@ -1,0 +1,69 @@
+"""Secrets out of everything that is kept or sent."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import overload
+from urllib.parse import quote, quote_plus
+
+REPLACEMENT = "***"
+SHORTEST_SECRET = 4
+"""Shorter values are left alone: they occur everywhere by chance, and replacing them would tell where they are."""
+
+
+class Redactor:
+    """Replaces known secret values, however they are quoted.
+
+    Found are the value itself, its JSON, ``repr``, shell and URL forms, the JSON forms of those, and each line of a
+    secret of several lines. Values and lines of fewer than four characters are not replaced.
+    """
+
+    def __init__(self, secret_values: Iterable[str]) -> None:
+        forms = sorted({form for value in secret_values for form in _forms(value)}, key=lambda form: (-len(form), form))
+        self._text = _alternatives(forms)
+        self._bytes = re.compile(self._text.pattern.encode("utf-8", "surrogateescape")) if self._text else None
+
+    @overload
+    def redact(self, line: str) -> str: ...
+    @overload
+    def redact(self, line: bytes) -> bytes: ...
+    def redact(self, line: str | bytes) -> str | bytes:
+        """Given text or bytes, return the same with every secret replaced by ``***``."""
+        if isinstance(line, bytes):
+            return self._bytes.sub(REPLACEMENT.encode(), line) if self._bytes else line
+        return self._text.sub(REPLACEMENT, line) if self._text else line
+
+
+def _alternatives(forms: list[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(re.escape(form) for form in forms)) if forms else None
+
+
+def _forms(value: str) -> Iterator[str]:
+    for part in {value, *value.splitlines()}:
+        if len(part.strip()) < SHORTEST_SECRET:
+            continue
+        quoted = set(_quoted(part))
+        for form in {part, part.strip(), *quoted, *(json_form for form in quoted for json_form in _json_forms(form))}:
+            if len(form) >= SHORTEST_SECRET:
+                yield form
+
+
+def _quoted(part: str) -> Iterator[str]:
+    yield from _json_forms(part)
+    yield repr(part)[1:-1]
+    yield repr(part.encode("utf-8", "surrogateescape"))[2:-1]
+    yield shlex.quote(part)
+    yield shlex.quote(part).strip("'")
+    for encoded in (quote(part, safe="", errors="surrogateescape"), quote(part, errors="surrogateescape"), _form(part)):
+        yield encoded
+        yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
+
+
+def _form(part: str) -> str:
+    return quote_plus(part, errors="surrogateescape")
+
+
+def _json_forms(part: str) -> Iterator[str]:
+    yield json.dumps(part)[1:-1]
+    yield json.dumps(part, ensure_ascii=False)[1:-1]

@@ -1,0 +1,166 @@
+"""What can be asked of an engine, as values without a word of its command line."""
+
+from dataclasses import dataclass, field
+
+
+class InvalidRequest(ValueError):
+    """The request holds a value that must not reach the engine. The message says which and why."""
+
+    key = "engine.invalid_request"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryLocation:
+    """Where a repository is and what opens it."""
+
+    path: str
+    passphrase: str | None = field(default=None, repr=False)
+    encryption: str | None = None
+    remote_path: str | None = None
+    rsh: str | None = None
+    relocated_ok: bool = False
+    unencrypted_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InitRequest:
+    encryption: str
+    make_parent_dirs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """Make an archive. The name may hold the engine's placeholders, such as ``{now}``."""
+
+    archive_name: str
+    source_paths: tuple[str, ...]
+    exclude_patterns: tuple[str, ...] = ()
+    compression: str | None = None
+    comment: str | None = None
+    custom_flags: tuple[str, ...] = ()
+    upload_ratelimit_kib: int | None = None
+    checkpoint_interval: int = 300
+    list_files: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListArchivesRequest:
+    """All archives, or the newest ``last``; left-over checkpoints only when asked for."""
+
+    last: int | None = None
+    consider_checkpoints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InfoRequest:
+    archive: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteArchiveRequest:
+    archive: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakLockRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExportRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """How many archives each rule keeps. A rule that is None or 0 keeps nothing by itself."""
+
+    keep_within: str | None = None
+    keep_last: int | None = None
+    keep_minutely: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_quarterly: int | None = None
+    keep_yearly: int | None = None
+
+    @property
+    def keeps_nothing(self) -> bool:
+        return not any(getattr(self, name) for name in self.__slots__)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRequest:
+    """Remove what the policy does not keep, among the archives whose name matches the glob (None: all)."""
+
+    policy: RetentionPolicy
+    glob: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """``threshold``: percent of a segment that must be unused before it is rewritten (None: the engine's own)."""
+
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """``max_duration`` (seconds) makes it a partial check of the repository's segments alone."""
+
+    max_duration: int | None = None
+    verify_data: bool = False
+    repair: bool = False
+    repository_only: bool = False
+    archives_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractRequest:
+    """Restore into ``destination``. ``paths`` are exact (``surrogateescape``), ``patterns`` the engine's patterns."""
+
+    archive: str
+    paths: tuple[str, ...] = ()
+    dry_run: bool = False
+    strip_components: int = 0
+    list_files: bool = False
+    stdout: bool = False
+    destination: str | None = None
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTarRequest:
+    """A tar stream of the archive, or of these paths, on standard output."""
+
+    archive: str
+    paths: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    strip_components: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilesRequest:
+    """Every file of an archive, or those under ``paths``, one record each on standard output."""
+
+    archive: str
+    excludes: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    archive: str
+    other_archive: str
+    paths: tuple[str, ...] = ()
+    content_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameRequest:
+    """The engine gives the renamed archive a new id."""
+
+    archive: str
+    new_name: str
