@@ -1,0 +1,25 @@
+#!/bin/sh
+# Makes the lock files anew from the pyproject.toml files: universal, hashed, naming no package index.
+# Versions that still fit stay as they are; `tools/lock.sh --upgrade` takes the newest of everything.
+set -eu
+cd "$(dirname "$0")/.."
+
+export UV_CUSTOM_COMPILE_COMMAND='make lock'
+members=$(for file in packages/*/pyproject.toml server/pyproject.toml; do [ ! -f "$file" ] || echo "$file"; done)
+own_names=$(sed -n 's/^name = "\(.*\)"$/--no-emit-package \1/p' $members)
+
+compile() { # lock file, then what to compile
+    lock=$1
+    shift
+    .boot/venv/bin/uv --quiet --no-config pip compile --universal --python-version 3.11 --generate-hashes \
+        --no-emit-index-url --output-file "$lock" "$@" >/dev/null
+    echo "lock: $lock ($(grep -c '==' "$lock") packages)"
+}
+
+# shellcheck disable=SC2086 # lists of names
+compile requirements.lock $members $own_names "$@"
+# shellcheck disable=SC2086
+compile requirements-dev.lock $members --group dev --constraints requirements.lock $own_names "$@"
+for input in tools/locks/*.in; do
+    compile "${input%.in}.lock" "$input" "$@"
+done

@@ -1,0 +1,198 @@
+#!/bin/sh
+# Sets up all that Holdfast needs on this machine, and says each thing it does in one line.
+#
+#   tools/setup.sh run     what `make run` needs: the Python environment in .venv and a usable engine
+#   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and both engine series
+#   tools/setup.sh demo    what `make demo` needs: run, and curl
+#
+# Safe to interrupt and to run again: every step looks at what is there before it acts.
+set -eu
+
+# One line per system package: for what | package | not needed when this command succeeds.
+# A later need (sshd, rclone, a browser) is one more line here, under `test`.
+SYSTEM_PACKAGES='
+base   | python3       | have python3
+base   | python3-venv  | python3 -c "import ensurepip, venv"
+engine | borgbackup    | have_usable_engine
+build  | gcc           | have gcc
+build  | pkg-config    | have pkg-config
+build  | python3-dev   | have_python_headers
+build  | libacl1-dev   | pkg-config --exists libacl
+build  | liblz4-dev    | pkg-config --exists liblz4
+build  | libzstd-dev   | pkg-config --exists libzstd
+build  | libxxhash-dev | pkg-config --exists libxxhash
+build  | libssl-dev    | pkg-config --exists libcrypto
+demo   | curl          | have curl
+'
+
+# The engine series the tests run against, and the release built when the system has none of that series.
+ENGINE_1_2=1.2.9
+ENGINE_1_4=1.4.5
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+mode=${1:-run}
+case $mode in
+    run | test | demo) ;;
+    *) fail "unknown mode '$mode': use run, test or demo" ;;
+esac
+cd "$(dirname "$0")/.."
+root=$PWD
+
+# --- what is there already ---------------------------------------------------------------------------------------
+
+is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+engine_version() { "$1" --version 2>/dev/null | sed -n 's/^borg \([0-9.]*\).*/\1/p'; }
+
+engine_is() { # program, series: is the program of that series?
+    case $(engine_version "$1") in "$2".*) true ;; *) false ;; esac
+}
+
+have_usable_engine() { # the service works with 1.2 and later
+    case $(engine_version borg) in 1.[2-9].*) true ;; *) engine_is .engines/borg-1.4/bin/borg 1.4 ;; esac
+}
+
+have_python_headers() {
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
+
+member_folders() { for file in packages/*/pyproject.toml server/pyproject.toml; do [ ! -f "$file" ] || dirname "$file"; done; }
+
+state_of_inputs() { # one line that changes when anything that set-up reads changes
+    # shellcheck disable=SC2046 # folder names hold no spaces
+    { echo "$root"; cat tools/setup.sh tools/locks/*.lock requirements.lock requirements-dev.lock \
+        $(member_folders | sed 's|$|/pyproject.toml|'); } | sha256sum | cut -d ' ' -f 1
+}
+
+everything_is_in_place() {
+    [ "$(cat ".boot/stamp-$mode" 2>/dev/null)" = "$(state_of_inputs)" ] || return 1
+    .venv/bin/python -c 'import holdfast, backup_engine' 2>/dev/null || return 1
+    have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
+    [ "$mode" != test ] || [ -x .engines/borg-1.4/bin/borg ] || return 1
+    [ "$mode" != demo ] || have curl
+}
+
+# --- system packages ---------------------------------------------------------------------------------------------
+
+missing_packages() { # which of SYSTEM_PACKAGES, for the given needs, are not there
+    printf '%s\n' "$SYSTEM_PACKAGES" | while IFS='|' read -r need package probe; do
+        need=$(echo $need) package=$(echo $package)
+        case " $* " in *" $need "*) ;; *) continue ;; esac
+        [ -n "$package" ] || continue
+        eval "$probe" >/dev/null 2>&1 </dev/null || printf '%s ' "$package"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" >>.boot/apt.log 2>&1 </dev/null
+}
+
+need_packages() {
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    have apt-get || fail "missing: $missing(Debian's names); this machine has no apt-get, so install them by hand and run this again"
+    [ "$(id -u)" = 0 ] || have sudo || fail "missing: ${missing}; run as root: apt-get install $missing"
+    mkdir -p .boot
+    say "installing system packages: $missing"
+    apt update || say "apt-get update had errors (.boot/apt.log); going on with the package lists that are there"
+    # shellcheck disable=SC2086 # a list of names
+    apt install -y --no-install-recommends $missing || { tail -n 20 .boot/apt.log >&2; fail "apt-get install failed"; }
+    missing=$(missing_packages "$@")
+    [ -z "$missing" ] || fail "still missing after the installation: $missing"
+}
+
+# --- uv, the environment, the engines ----------------------------------------------------------------------------
+
+boot_uv() {
+    wanted=$(sed -n 's/^uv==\([^ ]*\).*/\1/p' tools/locks/boot.lock)
+    case $(.boot/venv/bin/uv --version 2>/dev/null) in "uv $wanted"*) return 0 ;; esac
+    say "installing uv $wanted into .boot"
+    rm -rf .boot/venv
+    python3 -m venv .boot/venv
+    .boot/venv/bin/pip install --quiet --quiet --disable-pip-version-check --require-hashes --requirement tools/locks/boot.lock
+}
+
+uv() { UV_PYTHON_PREFERENCE=system "$root/.boot/venv/bin/uv" --quiet --no-config "$@"; }
+
+choose_python() { # the interpreter for .venv and the engines: the system's if it is recent enough, else one that uv finds
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+        if have "$candidate" && is_recent_python "$candidate"; then command -v "$candidate"; return; fi
+    done
+    echo '>=3.11'
+}
+
+make_environment() {
+    if is_recent_python .venv/bin/python; then return 0; fi
+    python=$(choose_python)
+    say "creating .venv with Python $python"
+    uv venv --clear --python "$python" .venv || fail "Python 3.11 or newer is needed: install one (such as the package python3.12-venv) and run this again"
+    rm -f .boot/installed-*
+}
+
+lock_to_install() { # the tools stay once they are there: `make run` after `make test` takes nothing away
+    if [ "$mode" = test ] || [ -f .boot/installed-requirements-dev.lock ]; then echo requirements-dev.lock; else echo requirements.lock; fi
+}
+
+install_packages() {
+    lock=$(lock_to_install)
+    if ! cmp -s "$lock" ".boot/installed-$lock"; then
+        say "installing the Python packages of $lock into .venv"
+        rm -f .boot/installed-*
+        uv pip sync --python .venv/bin/python --require-hashes "$lock"
+        cp "$lock" .boot/installed.new
+        mv .boot/installed.new ".boot/installed-$lock"
+    fi
+    members=$(member_folders)
+    say "installing $(echo $members) into .venv, editable"
+    # shellcheck disable=SC2046,SC2086 # folder names hold no spaces
+    uv pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
+}
+
+build_engine() { # series, release
+    folder=.engines/borg-$1
+    [ "$(engine_version "$folder/bin/borg")" != "$2" ] || return 0
+    need_packages build
+    say "building BorgBackup $2 into $folder (about a minute unless cached)"
+    uv venv --clear --python .venv/bin/python "$folder"
+    uv pip install --python "$folder/bin/python" --require-hashes --build-constraints tools/locks/build.lock \
+        --requirement "tools/locks/borg-$1.lock"
+    [ "$(engine_version "$folder/bin/borg")" = "$2" ] || fail "the engine built into $folder does not run"
+}
+
+need_engines_for_tests() {
+    engine_is borg 1.2 || build_engine 1.2 "$ENGINE_1_2"
+    build_engine 1.4 "$ENGINE_1_4"
+}
+
+# --- the set-up itself -------------------------------------------------------------------------------------------
+
+if everything_is_in_place; then
+    say "everything is in place"
+    exit 0
+fi
+mkdir -p .boot .engines
+exec 9>.boot/lock
+flock -n 9 2>/dev/null || { say "waiting for another set-up of this folder"; flock 9; }
+
+state=$(state_of_inputs)
+: >.boot/apt.log
+need_packages base
+boot_uv
+make_environment
+install_packages
+need_packages engine
+case $mode in
+    test) need_engines_for_tests ;;
+    demo) need_packages demo ;;
+esac
+
+printf '%s\n' "$state" >.boot/stamp.new
+mv .boot/stamp.new ".boot/stamp-$mode"
+say "ready"
