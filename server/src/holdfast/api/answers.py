@@ -46,9 +46,7 @@ MEANING = {
 
 def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of a route that may answer with the given error codes."""
-    return {
-        code: {"model": InvalidBody if code == 422 else ErrorBody, "description": MEANING[code]} for code in codes
-    }
+    return {code: {"model": InvalidBody if code == 422 else ErrorBody, "description": MEANING[code]} for code in codes}
 
 
 ALWAYS = documented(401, 403, 413, 422, 503)

@@ -84,6 +84,13 @@ class LogWriter:
         if entries:
             _write_all(self._index, b"".join(entries))
 
+    def cut(self) -> None:
+        """Take back all lines of this attempt, and close."""
+        if self._next < self.lines:
+            os.ftruncate(self._index, self._next // LINES_PER_ENTRY * ENTRY.size)
+            os.ftruncate(self._file, _offset_of(self._file, self._index, self._next))
+        self.close()
+
     def close(self) -> None:
         os.close(self._file)
         os.close(self._index)
@@ -127,7 +134,9 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
         entries = os.fstat(index).st_size // ENTRY.size if index is not None else 0
         while index is not None and entries and _entry(index, entries - 1) > size:
             entries -= 1
-        total = entries * LINES_PER_ENTRY + _count_from(file, _entry(index, entries - 1) if index and entries else 0)
+        total = entries * LINES_PER_ENTRY + _count_from(
+            file, _entry(index, entries - 1) if index is not None and entries else 0
+        )
         wanted = max(0, min(limit, total - offset))
         if wanted == 0:
             return LogPage([], min(offset, total), total)
@@ -139,6 +148,22 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
             os.close(index)
     numbered = [(offset + number, text) for number, text in enumerate(lines, 1)]
     return LogPage(numbered, offset + len(numbered), total)
+
+
+def _offset_of(file: int, index: int, line: int) -> int:
+    """The byte offset at which a line starts (counted from 0)."""
+    nearest = line // LINES_PER_ENTRY
+    offset = _entry(index, nearest - 1) if nearest else 0
+    missing = line - nearest * LINES_PER_ENTRY
+    for block in _blocks(file, offset):
+        start = 0
+        while missing and (end := block.find(b"\n", start)) >= 0:
+            start = end + 1
+            missing -= 1
+        offset += start if not missing else len(block)
+        if not missing:
+            break
+    return offset
 
 
 def _take(file: int, start: int, skip: int, wanted: int) -> list[str]:

@@ -135,5 +135,3 @@ class KernelSetting(Base):
 
     name: Mapped[str] = mapped_column(String(60), primary_key=True)
     value: Mapped[Any] = mapped_column(JsonValue)
-
-

@@ -10,8 +10,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from holdfast.errors import Unavailable
+from holdfast.kit.wake import Wake
 
 AFTER_COMMIT = "after_commit"
+WAKE = "wake"
+CHANNEL = "holdfast_work"
 BUSY_TIMEOUT_MILLISECONDS = 15_000
 
 
@@ -20,6 +23,7 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
+        self.wake = Wake()
         self.dialect = make_url(url).get_backend_name()
         if self.is_sqlite:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
@@ -49,7 +53,8 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """One transaction: all of it, or nothing of it. Hints given with ``after_commit`` run once it is durable."""
-        with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False) as session:
+        info = {WAKE: self.wake.notify}
+        with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
             if self.is_sqlite:
                 session.connection()  # take the write lock now, so that what is read is what will be changed
             try:
@@ -79,6 +84,17 @@ def after_commit(session: Session, hint: Callable[[], None]) -> None:
     hints = session.info.setdefault(AFTER_COMMIT, [])
     if hint not in hints:
         hints.append(hint)
+
+
+def wake_after_commit(session: Session) -> None:
+    """Hint to all waiting threads, and on PostgreSQL to all processes, that work may have changed."""
+    after_commit(session, session.info[WAKE])
+    if session.get_bind().dialect.name == "postgresql" and not session.info.get(CHANNEL):
+        session.info[CHANNEL] = True
+        session.execute(_NOTIFY)
+
+
+_NOTIFY = text(f"NOTIFY {CHANNEL}")
 
 
 @contextmanager

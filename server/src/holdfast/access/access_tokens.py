@@ -1,0 +1,64 @@
+"""Access tokens: signed, short-lived, and worth nothing without the session that they name."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from joserfc.jws import CompactSignature
+from joserfc.registry import Header
+
+from holdfast.access.vault import SecretUnreadable, Vault
+from holdfast.errors import Unauthenticated
+
+# Pinned: what the token says about its own algorithm is only ever compared with this.
+ALGORITHM = "HS256"
+PURPOSE = "access"
+MAX_TOKEN_CHARACTERS = 2048
+
+
+@dataclass(frozen=True)
+class AccessToken:
+    session: str
+    expires_at: datetime
+
+
+def issue(vault: Vault, session: str, now: datetime, life: timedelta) -> str:
+    key_id = vault.active_key_id
+    claims = {
+        "sid": session,
+        "use": PURPOSE,
+        "iat": int(now.timestamp()),
+        "exp": int((now + life).timestamp()),
+    }
+    return jwt.encode({"alg": ALGORITHM, "kid": key_id}, claims, OctKey.import_key(vault.signing_key(key_id)))
+
+
+def read(vault: Vault, token: str) -> AccessToken:
+    """Given a token, return what it says, expired or not. Raise Unauthenticated if this service did not sign it."""
+
+    def key(signed: CompactSignature) -> OctKey:
+        return OctKey.import_key(vault.signing_key(_key_id(signed.headers())))
+
+    if len(token) > MAX_TOKEN_CHARACTERS:
+        raise token_invalid()
+    try:
+        claims = jwt.decode(token.encode("ascii"), key, algorithms=[ALGORITHM]).claims
+    except (JoseError, SecretUnreadable, ValueError) as error:
+        raise token_invalid() from error
+    session, expires = claims.get("sid"), claims.get("exp")
+    if claims.get("use") != PURPOSE or not isinstance(session, str) or type(expires) is not int:
+        raise token_invalid()
+    return AccessToken(session, datetime.fromtimestamp(expires, tz=UTC))
+
+
+def _key_id(header: Header) -> str:
+    key_id = header.get("kid")
+    if not isinstance(key_id, str):
+        raise SecretUnreadable("the token names no key")
+    return key_id
+
+
+def token_invalid() -> Unauthenticated:
+    return Unauthenticated("auth.token_invalid", "The credential is not valid.")

@@ -1,0 +1,75 @@
+"""When a session or token was last used: written behind the request, at most once a minute each."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Literal
+
+import structlog
+from sqlalchemy import bindparam, update
+
+from holdfast.access.models import AccountToken, LoginSession
+from holdfast.errors import Unavailable
+from holdfast.storage.session import Database
+
+log = structlog.get_logger("holdfast.access")
+
+Credential = Literal["session", "token"]
+INTERVAL = timedelta(minutes=1)
+
+TOUCH = {
+    "session": update(LoginSession.__table__)  # type: ignore[arg-type]
+    .where(LoginSession.__table__.c.id == bindparam("row_id"))
+    .values(last_used_at=bindparam("used_at")),
+    "token": update(AccountToken.__table__)  # type: ignore[arg-type]
+    .where(AccountToken.__table__.c.id == bindparam("row_id"))
+    .values(last_used_at=bindparam("used_at")),
+}
+
+
+class LastUsed:
+    """A request never waits for this, and a reader never becomes a writer: one thread writes what came together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._pending: dict[tuple[Credential, int], datetime] = {}
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="last-used")
+
+    def touch(self, credential: Credential, row_id: int, stored: datetime | None, now: datetime) -> None:
+        """Note a use, given what the store says. A use lost in a crash or while the store is away costs a minute."""
+        if stored is not None and now - stored < INTERVAL:
+            return
+        with self._lock:
+            first = not self._pending
+            self._pending.setdefault((credential, row_id), now)
+        if first:
+            self._writer.submit(self._flush)
+
+    def close(self) -> None:
+        """Write what is noted and stop."""
+        self._writer.shutdown(wait=True)
+
+    def _flush(self) -> None:
+        with self._lock:
+            noted = dict(self._pending)
+        try:
+            with self._database.writing() as session:
+                for credential, statement in TOUCH.items():
+                    rows = [
+                        {"row_id": row_id, "used_at": used_at}
+                        for (kind, row_id), used_at in noted.items()
+                        if kind == credential
+                    ]
+                    if rows:
+                        session.connection().execute(statement, rows)
+        except Unavailable:
+            log.warning("the last use of credentials could not be stored", count=len(noted))
+        finally:
+            # Forgotten only after the commit: until then the store still says "long ago" and would be told again.
+            with self._lock:
+                for key in noted:
+                    self._pending.pop(key, None)
+                more = bool(self._pending)
+            if more:
+                self._flush()

@@ -1,0 +1,150 @@
+"""Tables of users, their credentials and rights, and of the audit trail."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, ForeignKey, Index, String, Text, UniqueConstraint, event, false
+from sqlalchemy.engine import Connection
+from sqlalchemy.orm import Mapped, Mapper, mapped_column
+
+from holdfast.access.roles import Role, role_column
+from holdfast.kit import clock
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+USERNAME_LENGTH = 64
+ADDRESS_LENGTH = 64
+
+
+class User(Base):
+    __tablename__ = "users"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    username: Mapped[str] = mapped_column(String(USERNAME_LENGTH))
+    # The case-folded form: two names that differ only in case are one.
+    username_key: Mapped[str] = mapped_column(String(USERNAME_LENGTH), unique=True)
+    email: Mapped[str | None] = mapped_column(String(320))
+    password_hash: Mapped[str] = mapped_column(Text)
+    role: Mapped[Role] = mapped_column(role_column("role"), index=True)
+    all_repositories_role: Mapped[Role | None] = mapped_column(
+        role_column("all_repositories_role", Role.VIEWER, Role.OPERATOR)
+    )
+    must_change_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
+    # The first admin's random password lies in a file until it is changed.
+    has_initial_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
+    disabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
+    totp_enabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
+    totp_secret: Mapped[str | None] = mapped_column(Text)
+    # The time step of the last code that was accepted: that code and older ones are worth nothing any more.
+    totp_last_step: Mapped[int | None] = mapped_column(Identifier)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now, onupdate=clock.now)
+    last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class LoginSession(Base):
+    """What an access token stands for. It ends by ``ended_at`` or by lying unused."""
+
+    __tablename__ = "login_sessions"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    # Carried by access tokens, which are signed: worthless without the signing key.
+    public_id: Mapped[str] = mapped_column(String(64), unique=True)
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    address: Mapped[str | None] = mapped_column(String(ADDRESS_LENGTH))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
+    last_used_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class LoginChallenge(Base):
+    """The password was right; the code is still to come."""
+
+    __tablename__ = "login_challenges"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    token_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class AccountToken(Base):
+    __tablename__ = "account_tokens"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    name: Mapped[str] = mapped_column(String(100))
+    token_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    prefix: Mapped[str] = mapped_column(String(16))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class RepositoryRight(Base):
+    """What a user may do on one repository, up to their global role."""
+
+    __tablename__ = "repository_rights"
+
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    role: Mapped[Role] = mapped_column(role_column("role", Role.VIEWER, Role.OPERATOR))
+
+
+class LoginFailure(Base):
+    """Failed logins of one user name from one address, known or not: five times at most, then the block."""
+
+    __tablename__ = "login_failures"
+    __table_args__ = (UniqueConstraint("username_key", "address"),)
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    username_key: Mapped[str] = mapped_column(String(64))
+    address: Mapped[str] = mapped_column(String(ADDRESS_LENGTH))
+    failed_at: Mapped[list[str]] = mapped_column(JsonValue)
+    blocked_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class IdempotencyRecord(Base):
+    __tablename__ = "idempotency_records"
+    __table_args__ = (UniqueConstraint("user_id", "route", "key"),)
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"))
+    route: Mapped[str] = mapped_column(String(200))
+    key: Mapped[str] = mapped_column(String(200))
+    request_hash: Mapped[str] = mapped_column(String(64))
+    answer: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class AuditEntry(Base):
+    """Who did what, from where, to what, and how it ended. It names users without depending on their rows."""
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (
+        Index(None, "actor", "id"),
+        Index(None, "action", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+    actor_user_id: Mapped[int | None] = mapped_column(Identifier)
+    actor: Mapped[str | None] = mapped_column(String(USERNAME_LENGTH))
+    action: Mapped[str] = mapped_column(String(64))
+    object_type: Mapped[str | None] = mapped_column(String(64))
+    object_id: Mapped[str | None] = mapped_column(String(200))
+    outcome: Mapped[str] = mapped_column(String(64))
+    address: Mapped[str | None] = mapped_column(String(ADDRESS_LENGTH))
+    details: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+
+
+class AuditIsAppendOnly(Exception):
+    """Code tried to change or remove an audit entry."""
+
+
+@event.listens_for(AuditEntry, "before_update")
+@event.listens_for(AuditEntry, "before_delete")
+def _refuse_to_rewrite(_mapper: Mapper[AuditEntry], _connection: Connection, entry: AuditEntry) -> None:
+    raise AuditIsAppendOnly(f"audit entry {entry.id} may not be changed")

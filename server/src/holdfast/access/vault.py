@@ -1,0 +1,138 @@
+"""Secrets at rest: AES-256-GCM under a key that lies outside the store."""
+
+import base64
+import binascii
+import secrets
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from fastapi import Depends, Request
+
+from holdfast.access import key_file
+from holdfast.access.key_file import BadKey, Key
+from holdfast.errors import Conflict
+from holdfast.settings import Settings
+
+VERSION = "v1"
+NONCE_BYTES = 12
+SIGNING_PURPOSE = b"holdfast access token signature"
+
+
+class SecretUnreadable(Conflict):
+    """A stored secret does not open: its key is not there, it was changed, or it belongs to another place."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("secrets.unreadable", f"A stored secret cannot be opened: {reason}.")
+
+
+class Vault:
+    """Encrypts and decrypts with the keys of the settings. Each value names its key, so several may be in use.
+
+    The context says what the value is and whose (``repository:7:passphrase``); a value opens in its own context only,
+    so one copied over another row's column is refused.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.key_file: Path | None = None
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int] | None = None
+        if settings.secret_key is not None:
+            self._keys = _keys_of_setting(settings.secret_key.get_secret_value())
+        else:
+            self.key_file = settings.secret_key_file or settings.data_dir / "secret.key"
+            key_file.create_if_missing(self.key_file)
+            self._keys = ()
+            self._read_if_changed()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All keys, the active one first; the file is read again when it was replaced, as a rotation does."""
+        self._read_if_changed()
+        return self._keys
+
+    @property
+    def active_key_id(self) -> str:
+        return self.keys[0].id
+
+    def encrypt(self, plaintext: str, context: str) -> str:
+        key = self.keys[0]
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        sealed = AESGCM(key.material).encrypt(nonce, plaintext.encode("utf-8", "surrogatepass"), context.encode())
+        return f"{VERSION}.{key.id}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
+
+    def decrypt(self, value: str, context: str) -> str:
+        """Given a value of ``encrypt`` and its context, return the plaintext. Raise SecretUnreadable if it does not open."""
+        try:
+            version, wanted, encoded = value.split(".")
+            sealed = base64.urlsafe_b64decode(encoded)
+        except (ValueError, binascii.Error) as error:
+            raise SecretUnreadable("the stored value is not an encrypted secret") from error
+        if version != VERSION:
+            raise SecretUnreadable(f"the stored value has the unknown form {version}")
+        try:
+            opened = AESGCM(self._key(wanted).material).decrypt(
+                sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context.encode()
+            )
+        except (InvalidTag, ValueError) as error:
+            raise SecretUnreadable("the stored value was changed or belongs elsewhere") from error
+        return opened.decode("utf-8", "surrogatepass")
+
+    def signing_key(self, key_id: str) -> bytes:
+        """The key that signs access tokens, derived so that it says nothing about the key of the secrets."""
+        return _signing_key(self._key(key_id).material)
+
+    def _key(self, key_id: str) -> Key:
+        for key in self.keys:
+            if key.id == key_id:
+                return key
+        raise SecretUnreadable(f"the key {key_id} is not among the keys of this service")
+
+    def _read_if_changed(self) -> None:
+        if self.key_file is None:
+            return
+        try:
+            found = self.key_file.stat()
+        except FileNotFoundError:
+            if self._keys:
+                return  # removed under a running service: what is in memory still opens everything
+            raise
+        seen = (found.st_ino, found.st_mtime_ns)
+        if seen == self._seen:
+            return
+        with self._lock:
+            self._keys, self._seen = key_file.read(self.key_file), seen
+
+
+@lru_cache(maxsize=16)
+def _signing_key(material: bytes) -> bytes:
+    return HKDF(SHA256(), length=32, salt=None, info=SIGNING_PURPOSE).derive(material)
+
+
+def key_id_of(value: str) -> str:
+    """Given a value of ``encrypt``, return the id of the key that opens it. Raise SecretUnreadable if it is none."""
+    parts = value.split(".")
+    if len(parts) != 3:
+        raise SecretUnreadable("the stored value is not an encrypted secret")
+    return parts[1]
+
+
+def _keys_of_setting(text: str) -> tuple[Key, ...]:
+    """Several keys may be given, the active one first, separated by commas."""
+    try:
+        return key_file.parse_keys(text.replace(",", "\n"))
+    except BadKey as error:
+        raise BadKey(f"HOLDFAST_SECRET_KEY cannot be used: {error}") from error
+
+
+def the_vault(request: Request) -> Vault:
+    vault: Vault = request.app.state.vault
+    return vault
+
+
+TheVault = Annotated[Vault, Depends(the_vault)]

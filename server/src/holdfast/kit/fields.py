@@ -1,0 +1,54 @@
+"""Field types for what clients send."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
+from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+LARGEST_IDENTIFIER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """Text that every store can hold: ``Annotated[str, PlainText(1, 64)]``.
+
+    JSON can spell a NUL, which PostgreSQL refuses, and half of a surrogate pair, which has no UTF-8 form.
+    """
+
+    min_length: int = 0
+    max_length: int = 4096
+    max_bytes: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        del source, handler
+        text = core_schema.str_schema(min_length=self.min_length, max_length=self.max_length)
+        return core_schema.no_info_after_validator_function(self._storable, text)
+
+    def _storable(self, value: str) -> str:
+        if "\0" in value:
+            raise PydanticCustomError("plain_text", "Text may not hold a NUL character.")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise PydanticCustomError("plain_text", "Text may not hold a lone surrogate.") from error
+        if self.max_bytes is not None and size > self.max_bytes:
+            raise PydanticCustomError(
+                "plain_text", "Text may have at most {max_bytes} bytes.", {"max_bytes": self.max_bytes}
+            )
+        return value
+
+
+def _as_utc(value: datetime) -> datetime:
+    """A time without offset is taken as UTC. The ends of the calendar have no UTC form in every zone."""
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError as error:
+        raise PydanticCustomError("moment", "The time is outside the calendar.") from error
+
+
+Moment = Annotated[datetime, AfterValidator(_as_utc)]
+# Beyond this an id overflows the column, which would be a fault of the store instead of an answer.
+RowId = Annotated[int, Ge(1), Le(LARGEST_IDENTIFIER)]

@@ -1,0 +1,26 @@
+"""A hint that something may have changed, for any number of waiting threads."""
+
+import threading
+
+
+class Wake:
+    """Waiters remember the number they last saw, so that a hint given while they were busy is not missed."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._number = 0
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    def notify(self) -> None:
+        with self._condition:
+            self._number += 1
+            self._condition.notify_all()
+
+    def wait(self, seen: int, seconds: float) -> int:
+        """Wait until the number differs from the one seen, or the time is up; return the present number."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._number != seen, seconds)
+            return self._number

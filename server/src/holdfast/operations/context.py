@@ -1,0 +1,72 @@
+"""What a running kind may ask of its surroundings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from backup_engine.command import Command
+from backup_engine.events import Event
+from backup_engine.outcome import Accumulator
+from backup_engine.outcome import Outcome as EngineOutcome
+from backup_engine.process import ExitRecord
+from holdfast.operations.models import Operation
+from holdfast.storage.session import Database
+
+
+class Interrupted(Exception):
+    """An engine run of this operation ended and left no record of how."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step)
+        self.step = step
+
+    def sentence(self) -> str:
+        return "The engine was killed or the machine went down before it could say how it ended."
+
+
+class Cancelled(Exception):
+    """The operation was asked to stop before its next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One engine run that has ended."""
+
+    exit: ExitRecord
+    outcome: EngineOutcome
+    accumulator: Accumulator
+    stdout: Path
+    stderr: Path
+
+
+class Context(ABC):
+    """The surroundings of one attempt.
+
+    A kind's `run` may be called again for the same attempt after a restart. Steps that have ended are then answered from
+    their spool, a living one is followed on, and log lines already written are passed over; so everything between the
+    steps must be fit to be done twice, and every log line must be a function of the steps.
+    """
+
+    operation: Operation
+    params: BaseModel
+    database: Database
+
+    @abstractmethod
+    def step(self, name: str, command: Command, *, on_event: Callable[[Event], None] | None = None) -> StepResult:
+        """Run an engine command under the shim, or find it again. Raise Interrupted if nobody knows how it ended."""
+
+    @abstractmethod
+    def log(self, *lines: str) -> None:
+        """Append to the operation's log."""
+
+    @abstractmethod
+    def report(self, **progress: Any) -> None:
+        """Set progress values; they reach the store together, at most once a second."""
+
+    @abstractmethod
+    def is_cancelled(self) -> bool:
+        """True once somebody has asked for the operation to stop."""

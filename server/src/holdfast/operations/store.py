@@ -1,0 +1,609 @@
+"""All statements on operations. Nothing else in the service writes a status."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
+
+from holdfast.kit import clock, cursor
+from holdfast.operations import limits as kernel_limits
+from holdfast.operations.kinds import Kind, Registry
+from holdfast.operations.lanes import Holder, Verdict, Waiter, judge
+from holdfast.operations.models import Operation, OutboxEntry, Runner
+from holdfast.operations.status import (
+    AGEING_SECONDS_PER_POINT,
+    PRIORITY,
+    SUCCEEDED,
+    TRANSITIONS,
+    LockMode,
+    Status,
+    Trigger,
+)
+from holdfast.storage.session import wake_after_commit
+
+CLAIM_LOCK = 0x486F6C64
+CANDIDATES = 1000
+CREATED_SLACK = 10_000
+"""Ids grow with creation times except among neighbours that were written at the same moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The repository that an operation works on."""
+
+    repository_id: int
+    name: str
+    path: str
+    machine_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who or what asked for it."""
+
+    trigger: Trigger
+    user_id: int | None = None
+    user_name: str | None = None
+    run_id: str | None = None
+    parent_id: int | None = None
+    depends_on_id: int | None = None
+    retry_of: int | None = None
+    schedule_id: int | None = None
+    schedule_name: str | None = None
+
+
+def lane_of(repository_id: int) -> str:
+    return f"repository:{repository_id}"
+
+
+def enqueue(
+    session: Session,
+    kind: Kind,
+    params: dict[str, Any],
+    origin: Origin,
+    *,
+    subject: Subject | None = None,
+    executor: str = "runner",
+    lock_key: str | None = None,
+    lock_mode: LockMode | None = None,
+    archive_name: str | None = None,
+    package_name: str | None = None,
+) -> Operation:
+    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
+    now = clock.now()
+    priority = PRIORITY[origin.trigger]
+    mode = lock_mode or kind.lock
+    key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
+    operation = Operation(
+        uuid=uuid.uuid4().hex,
+        kind=kind.name,
+        category=kind.category,
+        status=Status.PENDING,
+        trigger=origin.trigger,
+        priority=priority,
+        queue_rank=now.timestamp() + priority * AGEING_SECONDS_PER_POINT,
+        run_id=origin.run_id or uuid.uuid4().hex,
+        parent_id=origin.parent_id,
+        depends_on_id=origin.depends_on_id,
+        retry_of=origin.retry_of,
+        repository_id=subject.repository_id if subject else None,
+        repository_name=subject.name if subject else None,
+        repository_path=subject.path if subject else None,
+        machine_id=subject.machine_id if subject else None,
+        executor=executor,
+        lock_key=key,
+        lock_mode=mode if key else None,
+        limit_group=kind.limit_group if executor == "runner" else None,
+        created_at=now,
+        triggered_by_id=origin.user_id,
+        triggered_by=origin.user_name,
+        schedule_id=origin.schedule_id,
+        schedule_name=origin.schedule_name,
+        archive_name=archive_name,
+        package_name=package_name,
+        params=params,
+    )
+    session.add(operation)
+    session.flush()
+    note(session, operation.id, operation.repository_id, Status.PENDING)
+    return operation
+
+
+def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
+    """Write the outbox row of a change of status."""
+    session.execute(
+        _NOTE,
+        {
+            "created_at": clock.now(),
+            "topic": "operation.updated",
+            "operation_id": operation_id,
+            "repository_id": repository_id,
+            "payload": {"id": operation_id, "status": str(status), **more},
+        },
+    )
+    wake_after_commit(session)
+
+
+def move(
+    session: Session,
+    operation_id: int,
+    old: Status,
+    new: Status,
+    *guards: Any,
+    **values: Any,
+) -> bool:
+    """Change a status if it is still what it was. False when somebody else got there first."""
+    if new not in TRANSITIONS[old]:
+        raise ValueError(f"an operation never goes from {old} to {new}")
+    changed = session.execute(
+        update(Operation)
+        .where(Operation.id == operation_id, Operation.status == old, *guards)
+        .values(status=new, **values)
+        .returning(Operation.repository_id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if len(changed) != 1:
+        return False
+    note(session, operation_id, changed[0].repository_id, new)
+    return True
+
+
+# --- the queue ---------------------------------------------------------------------------------------------------
+
+
+def verdicts(
+    session: Session, now: datetime, *, only_lanes: Sequence[str] | None = None, everyone: bool = False
+) -> tuple[list[Waiter], dict[int, Verdict]]:
+    """Judge the waiting operations. Unless `everyone` is asked for, those behind a held exclusive lane are left out."""
+    limits, paused = kernel_limits.read(session)
+    running = [Holder(*row) for row in session.execute(_RUNNING).all()]
+    statement = _WAITING if everyone else _WAITING_ON_FREE_LANES
+    if only_lanes is not None:
+        statement = statement.where(Operation.lock_key.in_(only_lanes))
+    waiting = [Waiter(*row) for row in session.execute(statement).all()]
+    judged = judge(waiting, running, limits=limits.by_group(), total=limits.max_running_total, paused=paused, now=now)
+    return waiting, judged
+
+
+def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:
+    """Take up to `capacity` operations that may start now, and return their ids."""
+    serialise_claims(session)
+    waiting, judged = verdicts(session, clock.now())
+    claimed: list[int] = []
+    for waiter in waiting:
+        if len(claimed) == capacity:
+            break
+        may_start = judged[waiter.id].may_start and waiter.executor == "runner"
+        if may_start and start(session, waiter, runner_id, spool_root):
+            claimed.append(waiter.id)
+    return claimed
+
+
+def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str) -> Verdict:
+    """Start one given operation if the rules let it start now; return the verdict."""
+    serialise_claims(session)
+    lock_key = session.scalar(select(Operation.lock_key).where(Operation.id == operation_id))
+    only = [lock_key] if lock_key is not None else None
+    waiting, judged = verdicts(session, clock.now(), only_lanes=only, everyone=True)
+    for waiter in waiting:
+        if waiter.id == operation_id and judged[waiter.id].may_start:
+            start(session, waiter, runner_id, spool_root)
+    return judged.get(operation_id, Verdict())
+
+
+def serialise_claims(session: Session) -> None:
+    """One claim at a time, so that lanes and limits are judged on what is true. SQLite's write lock does it already."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(_CLAIM_LOCK)
+
+
+def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str) -> bool:
+    """Set a pending operation running. The store itself refuses a second holder of an exclusive lane."""
+    other = aliased(Operation)
+    conflicting = exists().where(
+        other.lock_key == waiter.lock_key,
+        other.status == Status.RUNNING,
+        or_(other.lock_mode == LockMode.EXCLUSIVE, text(":mode = 'exclusive'").bindparams(mode=waiter.lock_mode or "")),
+    )
+    try:
+        with session.begin_nested():
+            return move(
+                session,
+                waiter.id,
+                Status.PENDING,
+                Status.RUNNING,
+                ~conflicting,
+                runner_id=runner_id,
+                started_at=func.coalesce(Operation.started_at, clock.now()),
+                spool=f"{spool_root}/{waiter.id}",
+                log_file=func.coalesce(Operation.log_file, f"{clock.now():%Y-%m}/{waiter.id}.log"),
+                available_at=None,
+            )
+    except IntegrityError:
+        return False
+
+
+def requeue_for_next_attempt(session: Session, operation: Operation, *, log_lines: int, delay_seconds: float) -> bool:
+    """Put a running operation back in the queue for its next attempt."""
+    later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
+    return _requeue(session, operation, attempt=operation.attempt + 1, log_base_line=log_lines, available_at=later)
+
+
+def requeue_as_never_started(session: Session, operation: Operation) -> bool:
+    """Put a running operation back as if it had never been claimed."""
+    values = {"started_at": None} if operation.attempt == 1 else {}
+    return _requeue(session, operation, **values)
+
+
+def _requeue(session: Session, operation: Operation, **values: Any) -> bool:
+    return move(
+        session,
+        operation.id,
+        Status.RUNNING,
+        Status.PENDING,
+        Operation.runner_id == operation.runner_id,
+        Operation.attempt == operation.attempt,
+        runner_id=None,
+        spool=None,
+        progress=None,
+        **values,
+    )
+
+
+def finish(
+    session: Session,
+    registry: Registry,
+    operation: Operation,
+    status: Status,
+    *,
+    error_key: str | None = None,
+    error_message: str | None = None,
+    result: dict[str, Any] | None = None,
+    warnings: list[dict[str, Any]] | None = None,
+    archive_name: str | None = None,
+    progress: dict[str, Any] | None = None,
+) -> bool:
+    """End a running operation. False when it is no longer this runner's to end."""
+    ended = move(
+        session,
+        operation.id,
+        Status.RUNNING,
+        status,
+        Operation.runner_id == operation.runner_id,
+        Operation.attempt == operation.attempt,
+        completed_at=clock.now(),
+        error_key=error_key,
+        error_message=error_message,
+        result=result,
+        warnings=warnings or None,
+        archive_name=archive_name or operation.archive_name,
+        progress=progress,
+    )
+    if not ended:
+        return False
+    settle_dependants(session, operation.id, status)
+    if status in SUCCEEDED:
+        tell_listeners(session, registry, operation.id)
+    return True
+
+
+def tell_listeners(session: Session, registry: Registry, operation_id: int) -> None:
+    operation = session.get(Operation, operation_id, populate_existing=True)
+    kind = registry.kinds.get(operation.kind) if operation else None
+    if operation is None or kind is None:
+        return
+    for effect in sorted(kind.effects):
+        for listener in registry.listeners.get(effect, ()):
+            listener(session, operation)
+
+
+def settle_dependants(session: Session, operation_id: int, status: Status) -> None:
+    """Skip what waited for an operation that did not succeed, and what waited for that."""
+    if status in SUCCEEDED:
+        return
+    for dependant in session.scalars(_DEPENDANTS, {"dependency": operation_id}).all():
+        if skip(session, dependant, "dependency_failed"):
+            settle_dependants(session, dependant, Status.SKIPPED)
+
+
+def skip(session: Session, operation_id: int, reason: str) -> bool:
+    return move(session, operation_id, Status.PENDING, Status.SKIPPED, skip_reason=reason, completed_at=clock.now())
+
+
+def fail_pending(session: Session, operation_id: int, error_key: str, error_message: str) -> bool:
+    failed = move(
+        session,
+        operation_id,
+        Status.PENDING,
+        Status.FAILED,
+        completed_at=clock.now(),
+        error_key=error_key,
+        error_message=error_message,
+    )
+    if failed:
+        settle_dependants(session, operation_id, Status.FAILED)
+    return failed
+
+
+def request_cancel(session: Session, operation_id: int) -> Status | None:
+    """Cancel a pending operation at once, ask a running one to stop; return the status after it, None if unknown."""
+    now = clock.now()
+    cancelled = move(session, operation_id, Status.PENDING, Status.CANCELLED, cancel_requested_at=now, completed_at=now)
+    if cancelled:
+        settle_dependants(session, operation_id, Status.CANCELLED)
+        return Status.CANCELLED
+    asked = session.execute(
+        update(Operation)
+        .where(Operation.id == operation_id, Operation.status == Status.RUNNING)
+        .values(cancel_requested_at=func.coalesce(Operation.cancel_requested_at, now))
+        .returning(Operation.repository_id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if asked:
+        note(session, operation_id, asked[0].repository_id, Status.RUNNING, cancel_requested=True)
+        return Status.RUNNING
+    status = session.scalar(select(Operation.status).where(Operation.id == operation_id))
+    return Status(status) if status else None
+
+
+def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
+    """Cancel all that waits for a repository (of some categories, if given)."""
+    statement = select(Operation.id).where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
+    if wanted := tuple(categories):
+        statement = statement.where(Operation.category.in_(wanted))
+    return sum(request_cancel(session, pending) is Status.CANCELLED for pending in session.scalars(statement).all())
+
+
+def remove_finished_inline(session: Session, operation_id: int) -> None:
+    """Short engine calls of requests leave no history: only their lane mattered."""
+    session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == "inline"))
+
+
+def delete_finished(session: Session, operation_id: int) -> bool:
+    """Remove a finished operation from the record. False while it is pending or running, or unknown."""
+    gone = session.execute(
+        delete(Operation)
+        .where(Operation.id == operation_id, Operation.status.not_in((Status.PENDING, Status.RUNNING)))
+        .returning(Operation.id)
+    ).all()
+    return bool(gone)
+
+
+# --- runners -----------------------------------------------------------------------------------------------------
+
+
+def runners(session: Session) -> list[Runner]:
+    return list(session.scalars(select(Runner).order_by(Runner.started_at)))
+
+
+def heartbeat(session: Session, runner_id: str, now: datetime) -> None:
+    session.execute(update(Runner).where(Runner.id == runner_id).values(heartbeat_at=now))
+
+
+def forget_idle_runner(session: Session, runner_id: str) -> None:
+    """Remove a runner that no running operation names any more."""
+    busy = exists().where(Operation.runner_id == runner_id, Operation.status == Status.RUNNING)
+    session.execute(delete(Runner).where(Runner.id == runner_id, ~busy))
+
+
+def anything_waiting(session: Session) -> bool:
+    return session.scalar(_ANYTHING_WAITING) is not None
+
+
+def running_of_others(session: Session, runner_id: str) -> list[Operation]:
+    statement = select(Operation).where(
+        Operation.status == Status.RUNNING,
+        Operation.executor.in_(("runner", "inline")),
+        Operation.runner_id != runner_id,
+    )
+    return list(session.scalars(statement))
+
+
+def take_over(session: Session, operation: Operation, runner_id: str) -> bool:
+    """Make an operation of a dead runner this runner's own."""
+    taken = session.execute(
+        update(Operation)
+        .where(
+            Operation.id == operation.id,
+            Operation.status == Status.RUNNING,
+            Operation.runner_id == operation.runner_id,
+            Operation.attempt == operation.attempt,
+        )
+        .values(runner_id=runner_id)
+        .returning(Operation.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    return bool(taken)
+
+
+def cancel_requested_of(session: Session, runner_id: str) -> list[int]:
+    return list(session.scalars(_CANCEL_REQUESTED, {"runner": runner_id}))
+
+
+def write_progress(session: Session, rows: list[dict[str, Any]]) -> None:
+    """Store progress values, each row `{b_id, b_attempt, b_progress}`, in one statement."""
+    session.connection().execute(_PROGRESS, rows)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def get(session: Session, operation_id: int) -> Operation | None:
+    return session.get(Operation, operation_id) if 0 < operation_id < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list of operations is narrowed to. None means: do not narrow."""
+
+    repositories: frozenset[int] | None = None
+    """The repositories that the reader may see; operations of none are for those who may see all."""
+    repository_id: int | None = None
+    categories: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    run_id: str | None = None
+    since: datetime | None = None
+    parents_only: bool = False
+
+
+def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
+    """The newest operations that fit, and the cursor of the next page."""
+    below = int(cursor.decode(after, int)[0]) if after else None
+    base = _narrow(session, narrowed)
+    if below is not None:
+        base = base.where(Operation.id < below)
+    visible = narrowed.repositories
+    if narrowed.repository_id is None and visible is not None:
+        rows = _newest_of_each(session, base, sorted(visible), limit + 1)
+    else:
+        rows = list(session.scalars(base.order_by(Operation.id.desc()).limit(limit + 1)))
+    following = cursor.encode(rows[limit - 1].id) if len(rows) > limit else None
+    return rows[:limit], following
+
+
+def _newest_of_each(
+    session: Session, base: Select[tuple[Operation]], repositories: list[int], limit: int
+) -> list[Operation]:
+    """The newest of several repositories: each one's newest from its own index, then the newest of those.
+
+    One statement over all would walk the whole table when none of the newest rows is the reader's.
+    """
+    found: list[Operation] = []
+    for repository_id in repositories:
+        mine = base.where(Operation.repository_id == repository_id)
+        found.extend(session.scalars(mine.order_by(Operation.id.desc()).limit(limit)))
+    return sorted(found, key=lambda operation: operation.id, reverse=True)[:limit]
+
+
+def _narrow(session: Session, narrowed: Filter) -> Select[tuple[Operation]]:
+    statement = select(Operation)
+    if narrowed.repository_id is not None:
+        statement = statement.where(Operation.repository_id == narrowed.repository_id)
+    for column, values in (
+        (Operation.category, narrowed.categories),
+        (Operation.kind, narrowed.kinds),
+        (Operation.status, narrowed.statuses),
+        (Operation.trigger, narrowed.triggers),
+    ):
+        if values:
+            statement = statement.where(column.in_(values))
+    if narrowed.run_id is not None:
+        statement = statement.where(Operation.run_id == narrowed.run_id)
+    if narrowed.parents_only:
+        statement = statement.where(Operation.parent_id.is_(None))
+    if narrowed.since is not None:
+        first = session.scalar(_FIRST_SINCE, {"since": narrowed.since})
+        floor = (first - CREATED_SLACK) if first is not None else 2**62
+        statement = statement.where(Operation.id >= floor, Operation.created_at >= narrowed.since)
+    return statement
+
+
+def children(session: Session, parents: Sequence[int]) -> list[Operation]:
+    if not parents:
+        return []
+    return list(session.scalars(select(Operation).where(Operation.parent_id.in_(parents)).order_by(Operation.id)))
+
+
+def of_run(session: Session, run_id: str) -> list[Operation]:
+    return list(session.scalars(select(Operation).where(Operation.run_id == run_id).order_by(Operation.id).limit(500)))
+
+
+def active(session: Session, visible: frozenset[int] | None) -> list[Operation]:
+    """All that runs or waits, in queue order, running first."""
+    statement = (
+        select(Operation)
+        .where(Operation.status.in_((Status.PENDING, Status.RUNNING)))
+        .order_by(case((Operation.status == Status.RUNNING, 0), else_=1), Operation.queue_rank, Operation.id)
+    )
+    if visible is not None:
+        statement = statement.where(Operation.repository_id.in_(visible))
+    return list(session.scalars(statement))
+
+
+def running_of_repositories(session: Session, repositories: Iterable[int]) -> dict[int, Operation]:
+    """The first running operation of each repository, exclusive ones before shared ones."""
+    statement = (
+        select(Operation)
+        .where(Operation.status == Status.RUNNING, Operation.repository_id.in_(list(repositories)))
+        .order_by(case((Operation.lock_mode == LockMode.EXCLUSIVE, 1), else_=0), Operation.id.desc())
+    )
+    return {operation.repository_id: operation for operation in session.scalars(statement) if operation.repository_id}
+
+
+def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
+    statement = (
+        select(Operation)
+        .where(Operation.repository_id == repository_id, Operation.kind.in_(kinds))
+        .order_by(Operation.id.desc())
+        .limit(limit)
+    )
+    return list(session.scalars(statement))
+
+
+# --- statements that run often -------------------------------------------------------------------------------------
+
+_NOTE = insert(OutboxEntry.__table__)  # type: ignore[arg-type]
+_CLAIM_LOCK = select(func.pg_advisory_xact_lock(CLAIM_LOCK))
+_RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operation.limit_group).where(
+    Operation.status == Status.RUNNING
+)
+_dependency = aliased(Operation)
+_WAITING = (
+    select(
+        Operation.id,
+        Operation.trigger,
+        Operation.lock_key,
+        Operation.lock_mode,
+        Operation.limit_group,
+        case((_dependency.status.in_(("pending", "running")), Operation.depends_on_id), else_=None),
+        Operation.available_at,
+        Operation.executor,
+    )
+    .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
+    .where(Operation.status == Status.PENDING)
+    .order_by(Operation.queue_rank, Operation.id)
+    .limit(CANDIDATES)
+)
+_holder = aliased(Operation)
+_WAITING_ON_FREE_LANES = _WAITING.where(
+    ~exists().where(
+        and_(
+            _holder.lock_key == Operation.lock_key,
+            _holder.status == Status.RUNNING,
+            _holder.lock_mode == LockMode.EXCLUSIVE,
+        )
+    )
+)
+_ANYTHING_WAITING = (
+    select(Operation.id).where(Operation.status == Status.PENDING, Operation.executor == "runner").limit(1)
+)
+_DEPENDANTS = select(Operation.id).where(
+    Operation.depends_on_id == bindparam("dependency"), Operation.status == Status.PENDING
+)
+_CANCEL_REQUESTED = select(Operation.id).where(
+    Operation.status == Status.RUNNING,
+    Operation.runner_id == bindparam("runner"),
+    Operation.cancel_requested_at.is_not(None),
+)
+_FIRST_SINCE = (
+    select(Operation.id)
+    .where(Operation.created_at >= bindparam("since"))
+    .order_by(Operation.created_at, Operation.id)
+    .limit(1)
+)
+_PROGRESS = (
+    update(Operation.__table__)  # type: ignore[arg-type]
+    .where(
+        Operation.__table__.c.id == bindparam("b_id"),
+        Operation.__table__.c.attempt == bindparam("b_attempt"),
+        Operation.__table__.c.status == "running",
+    )
+    .values(progress=bindparam("b_progress"))
+)

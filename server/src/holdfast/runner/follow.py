@@ -1,0 +1,203 @@
+"""One attempt of one operation: start its engine runs, follow them, find them again."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from backup_engine.command import Command
+from backup_engine.events import Event
+from backup_engine.outcome import Accumulator, conclude
+from backup_engine.parse import parse_line
+from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState
+from backup_engine.redact import Redactor
+from backup_engine.render import log_line
+from holdfast.operations.context import Cancelled, Context, Interrupted, StepResult
+from holdfast.operations.logs import LogWriter
+from holdfast.operations.models import Operation
+from holdfast.runner.progress import ProgressBoard
+from holdfast.storage.session import Database
+
+POLL_SECONDS = 0.1
+BLOCK = 1 << 20
+MAX_LINE = 1 << 20
+
+
+class Stopping(Exception):
+    """The service stops; the engine goes on under its shim and is found again at the next start."""
+
+
+class Attempt(Context):
+    """The surroundings of a kind while a runner executes it. See `Context` for the rules of being called again."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        params: BaseModel,
+        database: Database,
+        logs: Path,
+        board: ProgressBoard,
+        stopping: threading.Event,
+        grace_seconds: float,
+    ) -> None:
+        assert operation.spool is not None
+        assert operation.log_file is not None
+        self.operation = operation
+        self.params = params
+        self.database = database
+        self.folder = Path(operation.spool) / str(operation.attempt)
+        self.log_path = logs / operation.log_file
+        self._writer = LogWriter(self.log_path, operation.log_base_line)
+        self._board = board
+        self._stopping = stopping
+        self._grace_seconds = grace_seconds
+        self._cancel = threading.Event()
+        if operation.cancel_requested_at is not None:
+            self._cancel.set()
+
+    @property
+    def log_lines(self) -> int:
+        return self._writer.lines
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def cancel(self) -> None:
+        self._cancel.set()
+
+    def is_cancelled(self) -> bool:
+        return self._cancel.is_set()
+
+    def log(self, *lines: str) -> None:
+        self._writer.write(lines)
+
+    def report(self, **progress: Any) -> None:
+        self._board.put(self.operation.id, self.operation.attempt, progress)
+
+    def step(self, name: str, command: Command, *, on_event: Callable[[Event], None] | None = None) -> StepResult:
+        spool = Spool(self.folder / name)
+        running = self._start_or_find(spool, command)
+        reader = _Reader(spool, Redactor(command.secret_values), self._writer, on_event)
+        if running is not None:
+            self._follow(spool, running, reader)
+        exit_record = self._exit_of(spool, name)
+        reader.drain()
+        outcome = conclude(
+            exit_record.code,
+            exit_record.signal,
+            reader.accumulator,
+            self.is_cancelled(),
+            exec_error=exit_record.exec_error,
+        )
+        return StepResult(exit_record, outcome, reader.accumulator, spool.out, spool.err)
+
+    def _start_or_find(self, spool: Spool, command: Command) -> Child | Adopted | None:
+        state = spool.settle()
+        if state is SpoolState.ALIVE:
+            return Adopted(spool)
+        if state is not SpoolState.NEVER_STARTED:
+            return None
+        if self.is_cancelled():
+            raise Cancelled
+        if self._stopping.is_set():
+            raise Stopping
+        spool.remove()  # what a launch left that was cut off before its engine started
+        return spool.launch(command)
+
+    def _exit_of(self, spool: Spool, name: str) -> ExitRecord:
+        # The shim may be gone while its engine, which holds the lock too, still runs.
+        while (state := spool.settle()) is SpoolState.ALIVE:
+            self._pause()
+        if state is SpoolState.EXITED:
+            exit_record = spool.exit_record()
+            assert exit_record is not None
+            return exit_record
+        raise Interrupted(name)
+
+    def _follow(self, spool: Spool, running: Child | Adopted, reader: "_Reader") -> None:
+        killer = _Killer(spool, self._grace_seconds)
+        while not running.wait(POLL_SECONDS):
+            reader.drain()
+            self._stop_if_asked(killer)
+        while spool.is_alive():
+            reader.drain()
+            self._stop_if_asked(killer)
+            time.sleep(POLL_SECONDS)
+
+    def _stop_if_asked(self, killer: "_Killer") -> None:
+        if self._stopping.is_set():
+            raise Stopping
+        if self.is_cancelled():
+            killer.act()
+
+    def _pause(self) -> None:
+        if self._stopping.wait(POLL_SECONDS):
+            raise Stopping
+
+
+class _Killer:
+    """SIGTERM to the engine's process group, and SIGKILL when the grace is over."""
+
+    def __init__(self, spool: Spool, grace_seconds: float) -> None:
+        self._spool = spool
+        self._grace_seconds = grace_seconds
+        self._asked_at: float | None = None
+
+    def act(self) -> None:
+        if self._asked_at is None:
+            if self._spool.signal_engine(signal.SIGTERM):
+                self._asked_at = time.monotonic()
+        elif time.monotonic() - self._asked_at > self._grace_seconds:
+            self._spool.signal_engine(signal.SIGKILL)
+
+
+class _Reader:
+    """Turns the engine's error stream into log lines, progress and the facts that decide its outcome."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        redactor: Redactor,
+        writer: LogWriter,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        self.accumulator = Accumulator()
+        self._path = spool.err
+        self._redactor = redactor
+        self._writer = writer
+        self._on_event = on_event
+        self._offset = 0
+        self._rest = b""
+
+    def drain(self) -> None:
+        """Read all that the stream holds now."""
+        for lines in self._new_lines():
+            rendered: list[str] = []
+            for raw in lines:
+                event = parse_line(self._redactor.redact_bytes(raw))
+                self.accumulator.add(event)
+                if self._on_event is not None:
+                    self._on_event(event)
+                rendered.extend(log_line(event))
+            self._writer.write(rendered)
+
+    def _new_lines(self) -> Iterator[list[bytes]]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            while block := os.pread(descriptor, BLOCK, self._offset):
+                self._offset += len(block)
+                *lines, self._rest = (self._rest + block).split(b"\n")
+                if len(self._rest) > MAX_LINE:
+                    lines.append(self._rest)
+                    self._rest = b""
+                yield lines
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,43 @@
+"""The latest progress of each running operation, kept in memory and stored together."""
+
+import threading
+from typing import Any
+
+from holdfast.operations import store
+from holdfast.storage.session import Database
+
+
+class ProgressBoard:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: dict[int, tuple[int, dict[str, Any]]] = {}
+        self._changed: set[int] = set()
+
+    def put(self, operation_id: int, attempt: int, values: dict[str, Any]) -> None:
+        with self._lock:
+            known = self._latest.get(operation_id)
+            merged = {**known[1], **values} if known and known[0] == attempt else dict(values)
+            self._latest[operation_id] = (attempt, merged)
+            self._changed.add(operation_id)
+
+    def latest(self, operation_id: int) -> dict[str, Any] | None:
+        with self._lock:
+            known = self._latest.get(operation_id)
+            return dict(known[1]) if known else None
+
+    def forget(self, operation_id: int) -> None:
+        with self._lock:
+            self._latest.pop(operation_id, None)
+            self._changed.discard(operation_id)
+
+    def flush(self, database: Database) -> None:
+        """Store what changed since the last flush, in one transaction; nothing when nothing changed."""
+        with self._lock:
+            rows = [
+                {"b_id": number, "b_attempt": self._latest[number][0], "b_progress": self._latest[number][1]}
+                for number in self._changed
+            ]
+            self._changed.clear()
+        if rows:
+            with database.writing() as session:
+                store.write_progress(session, rows)
