@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import OctKey
-from joserfc.jws import CompactSignature
+from joserfc.jwk import GuestProtocol, OctKey
 from joserfc.registry import Header
 
 from holdfast.access.vault import SecretUnreadable, Vault
@@ -38,7 +37,7 @@ def issue(vault: Vault, session: str, now: datetime, life: timedelta) -> str:
 def read(vault: Vault, token: str) -> AccessToken:
     """Given a token, return what it says, expired or not. Raise Unauthenticated if this service did not sign it."""
 
-    def key(signed: CompactSignature) -> OctKey:
+    def key(signed: GuestProtocol) -> OctKey:
         return OctKey.import_key(vault.signing_key(_key_id(signed.headers())))
 
     if len(token) > MAX_TOKEN_CHARACTERS:

@@ -34,6 +34,7 @@ class LastUsed:
         self._database = database
         self._lock = threading.Lock()
         self._pending: dict[tuple[Credential, int], datetime] = {}
+        self._closed = False
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="last-used")
 
     def touch(self, credential: Credential, row_id: int, stored: datetime | None, now: datetime) -> None:
@@ -43,33 +44,41 @@ class LastUsed:
         with self._lock:
             first = not self._pending
             self._pending.setdefault((credential, row_id), now)
-        if first:
-            self._writer.submit(self._flush)
+            if first and not self._closed:
+                self._writer.submit(self._write_all)
 
     def close(self) -> None:
         """Write what is noted and stop."""
+        with self._lock:
+            self._closed = True
         self._writer.shutdown(wait=True)
 
-    def _flush(self) -> None:
+    def _write_all(self) -> None:
+        while noted := self._noted():
+            try:
+                self._write(noted)
+            except Unavailable:
+                log.warning("the last use of credentials could not be stored", count=len(noted))
+            finally:
+                self._forget(noted)
+
+    def _noted(self) -> dict[tuple[Credential, int], datetime]:
         with self._lock:
-            noted = dict(self._pending)
-        try:
-            with self._database.writing() as session:
-                for credential, statement in TOUCH.items():
-                    rows = [
-                        {"row_id": row_id, "used_at": used_at}
-                        for (kind, row_id), used_at in noted.items()
-                        if kind == credential
-                    ]
-                    if rows:
-                        session.connection().execute(statement, rows)
-        except Unavailable:
-            log.warning("the last use of credentials could not be stored", count=len(noted))
-        finally:
-            # Forgotten only after the commit: until then the store still says "long ago" and would be told again.
-            with self._lock:
-                for key in noted:
-                    self._pending.pop(key, None)
-                more = bool(self._pending)
-            if more:
-                self._flush()
+            return dict(self._pending)
+
+    def _forget(self, noted: dict[tuple[Credential, int], datetime]) -> None:
+        """Only after the commit: until then the store still says "long ago" and the next use would be noted again."""
+        with self._lock:
+            for key in noted:
+                self._pending.pop(key, None)
+
+    def _write(self, noted: dict[tuple[Credential, int], datetime]) -> None:
+        with self._database.writing() as session:
+            for credential, statement in TOUCH.items():
+                rows = [
+                    {"row_id": row_id, "used_at": used_at}
+                    for (kind, row_id), used_at in noted.items()
+                    if kind == credential
+                ]
+                if rows:
+                    session.connection().execute(statement, rows)

@@ -23,3 +23,9 @@ def from_exact(encoded: str) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
         raise ValueError("not valid base64") from error
+
+
+def storable(text: str, max_length: int | None = None) -> str:
+    """The text without what a store cannot hold (NUL, lone surrogates), cut to a length."""
+    cleaned = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    return cleaned if max_length is None else cleaned[:max_length]

@@ -1,0 +1,135 @@
+"""``Idempotency-Key``: a POST that is sent again gets the first answer again, and the work is not done twice."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Header, Request, Response
+from pydantic import BaseModel
+from sqlalchemy import bindparam, delete, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import SignedInEvenIfPasswordMustChange
+from holdfast.access.models import IdempotencyRecord
+from holdfast.errors import Conflict
+from holdfast.kit import clock
+from holdfast.kit.fields import PlainText
+
+KEPT = timedelta(hours=24)
+LOCK_WAIT = "10s"
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+THE_RECORD = (
+    IdempotencyRecord.user_id == bindparam("for_user"),
+    IdempotencyRecord.route == bindparam("for_route"),
+    IdempotencyRecord.key == bindparam("for_key"),
+)
+FIND = select(IdempotencyRecord.id, IdempotencyRecord.request_hash, IdempotencyRecord.answer).where(*THE_RECORD)
+EXPIRE = delete(IdempotencyRecord).where(*THE_RECORD, IdempotencyRecord.created_at < bindparam("before"))
+ANSWER = update(IdempotencyRecord).where(*THE_RECORD).values(answer=bindparam("given"))
+
+
+class OnceRunner:
+    """Runs an action at most once per key, in the transaction of the request.
+
+    Not for routes whose answer holds a secret: the answer is stored as it is.
+    """
+
+    def __init__(self, user_id: int, route: str, key: str | None, request_hash: str, response: Response) -> None:
+        self._user_id = user_id
+        self._route = route
+        self._key = key
+        self._request_hash = request_hash
+        self._response = response
+
+    def __call__(self, session: Session, action: Callable[[], Answer]) -> Answer | dict[str, Any]:
+        """Given an action, return its answer, or the stored one of the first request with this key.
+
+        Raise Conflict if the key came with another request, or the first request with it is still under way.
+        """
+        if self._key is None:
+            return action()
+        if not self._taken(session, self._key):
+            return self._first_answer(session)
+        answer = action()
+        session.execute(ANSWER, {**self._identity(), "given": answer.model_dump(mode="json", by_alias=True)})
+        return answer
+
+    def _taken(self, session: Session, key: str) -> bool:
+        """Insert the record, or wait for the transaction that has inserted it; false when it was there first."""
+        now = clock.now()
+        on_sqlite = session.get_bind().dialect.name == "sqlite"
+        try:
+            if not on_sqlite:
+                session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'"))
+            session.execute(EXPIRE, {**self._identity(), "before": now - KEPT})
+            statement = (sqlite if on_sqlite else postgresql).insert(IdempotencyRecord).on_conflict_do_nothing()
+            values = {"user_id": self._user_id, "route": self._route, "key": key, "created_at": now}
+            result = session.execute(
+                statement.values(**values, request_hash=self._request_hash).returning(IdempotencyRecord.id)
+            )
+            taken = result.scalar_one_or_none() is not None
+            if not on_sqlite:
+                session.execute(text("SET LOCAL lock_timeout = DEFAULT"))
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) == "55P03":
+                raise in_progress() from error
+            raise
+        return taken
+
+    def _first_answer(self, session: Session) -> dict[str, Any]:
+        record = session.execute(FIND, self._identity()).one_or_none()
+        if record is None:
+            raise in_progress()
+        if record.request_hash != self._request_hash:
+            raise Conflict("idempotency.mismatch", "This Idempotency-Key was used with another request.")
+        if record.answer is None:
+            raise in_progress()
+        self._response.headers["Idempotency-Replayed"] = "true"
+        answer: dict[str, Any] = record.answer
+        return answer
+
+    def _identity(self) -> dict[str, Any]:
+        return {"for_user": self._user_id, "for_route": self._route, "for_key": self._key}
+
+
+async def _once(
+    request: Request,
+    response: Response,
+    caller: SignedInEvenIfPasswordMustChange,
+    idempotency_key: Annotated[
+        Annotated[str, PlainText(1, 200)] | None,
+        Header(description="Sent again with the same request within 24 hours, it gets the first answer again."),
+    ] = None,
+) -> OnceRunner:
+    route = f"{request.method} {request.scope['route'].path}"
+    request_hash = _request_hash(request, await request.body()) if idempotency_key is not None else ""
+    return OnceRunner(caller.user_id, route, idempotency_key, request_hash, response)
+
+
+Once = Annotated[OnceRunner, Depends(_once)]
+
+
+def purge(session: Session, now: datetime) -> None:
+    session.execute(delete(IdempotencyRecord).where(IdempotencyRecord.created_at < now - KEPT))
+
+
+def in_progress() -> Conflict:
+    return Conflict(
+        "idempotency.in_progress", "The first request with this Idempotency-Key is still under way.", retry_after=1
+    )
+
+
+def _request_hash(request: Request, body: bytes) -> str:
+    """The path counts too: the same key on another repository is another request."""
+    try:
+        meaning = json.dumps(json.loads(body), sort_keys=True).encode()
+    except ValueError:
+        meaning = body
+    target = f"{request.url.path}?{request.url.query}".encode("utf-8", "surrogatepass")
+    return sha256(target + b"\0" + meaning).hexdigest()
