@@ -12,27 +12,39 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", toml_file="holdfast.toml", extra="ignore")
 
-    data_dir: Path = Field(Path(".data"), description="Folder of the store, logs, spools and keys; made with mode 0700.")
+    data_dir: Path = Field(
+        Path(".data"), description="Folder of the store, logs, spools and keys; made with mode 0700."
+    )
     database_url: str | None = Field(None, description="SQLAlchemy URL; SQLite in the data folder when not set.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     role: Literal["all", "api", "runner"] = Field("all", description="What this process does.")
     admin_password: SecretStr | None = Field(None, description="Password of the first admin on an empty store.")
     plan: Literal["community", "pro"] = Field("pro", description="Which features are on.")
-    secret_key: SecretStr | None = Field(None, description="Key for secrets at rest, instead of the key file (32 bytes, base64).")
+    secret_key: SecretStr | None = Field(
+        None, description="Key for secrets at rest, instead of the key file (32 bytes, base64)."
+    )
     secret_key_file: Path | None = Field(None, description="Key file; secret.key in the data folder when not set.")
     borg1: str = Field("borg", description="Program of engine 1.")
     borg2: str = Field("borg2", description="Program of engine 2.")
-    engine_lock_wait_seconds: int = Field(5, ge=0, le=3600, description="How long an engine waits for another program's lock.")
-    inline_wait_seconds: float = Field(30, gt=0, le=300, description="How long a request waits for a busy repository before 423.")
+    engine_lock_wait_seconds: int = Field(
+        5, ge=0, le=3600, description="How long an engine waits for another program's lock."
+    )
+    inline_wait_seconds: float = Field(
+        30, gt=0, le=300, description="How long a request waits for a busy repository before 423."
+    )
     access_token_minutes: int = Field(30, ge=1, le=1440, description="Life of an access token.")
     session_idle_days: int = Field(7, ge=1, le=365, description="A session unused for this long ends.")
     reconcile_minutes: int = Field(60, ge=1, le=10080, description="Interval of the reconcile tick.")
     log_retention_days: int = Field(365, ge=1, description="Logs of finished operations older than this are removed.")
     log_retention_mib: int = Field(10240, ge=1, description="Total size of operation logs; the oldest go first.")
     cancel_grace_seconds: float = Field(30, gt=0, description="From SIGTERM to SIGKILL when an operation is cancelled.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Level of the service's own log.")
-    log_format: Literal["auto", "console", "json"] = Field("auto", description="auto: console on a terminal, else JSON lines.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Level of the service's own log."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else JSON lines."
+    )
 
     @property
     def store_url(self) -> str:

@@ -1,7 +1,8 @@
 """``Idempotency-Key``: a POST that is sent again gets the first answer again, and the work is not done twice."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar
@@ -9,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Header, Request, Response
 from pydantic import BaseModel
 from sqlalchemy import bindparam, delete, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -18,9 +18,11 @@ from holdfast.access.models import IdempotencyRecord
 from holdfast.errors import Conflict
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
+from holdfast.storage.inserts import insert_unless_there
 
 KEPT = timedelta(hours=24)
 LOCK_WAIT = "10s"
+LOCK_NOT_AVAILABLE = "55P03"
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -61,26 +63,18 @@ class OnceRunner:
         return answer
 
     def _taken(self, session: Session, key: str) -> bool:
-        """Insert the record, or wait for the transaction that has inserted it; false when it was there first."""
+        """Insert the record, after waiting for any transaction that is about to; false when it was there first."""
         now = clock.now()
-        on_sqlite = session.get_bind().dialect.name == "sqlite"
-        try:
-            if not on_sqlite:
-                session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'"))
-            session.execute(EXPIRE, {**self._identity(), "before": now - KEPT})
-            statement = (sqlite if on_sqlite else postgresql).insert(IdempotencyRecord).on_conflict_do_nothing()
-            values = {"user_id": self._user_id, "route": self._route, "key": key, "created_at": now}
-            result = session.execute(
-                statement.values(**values, request_hash=self._request_hash).returning(IdempotencyRecord.id)
-            )
-            taken = result.scalar_one_or_none() is not None
-            if not on_sqlite:
-                session.execute(text("SET LOCAL lock_timeout = DEFAULT"))
-        except OperationalError as error:
-            if getattr(error.orig, "sqlstate", None) == "55P03":
-                raise in_progress() from error
-            raise
-        return taken
+        session.execute(EXPIRE, {**self._identity(), "before": now - KEPT})
+        values = {
+            "user_id": self._user_id,
+            "route": self._route,
+            "key": key,
+            "request_hash": self._request_hash,
+            "created_at": now,
+        }
+        with _bounded_wait(session):
+            return insert_unless_there(session, IdempotencyRecord, values) is not None
 
     def _first_answer(self, session: Session) -> dict[str, Any]:
         record = session.execute(FIND, self._identity()).one_or_none()
@@ -96,6 +90,22 @@ class OnceRunner:
 
     def _identity(self) -> dict[str, Any]:
         return {"for_user": self._user_id, "for_route": self._route, "for_key": self._key}
+
+
+@contextmanager
+def _bounded_wait(session: Session) -> Iterator[None]:
+    """On PostgreSQL the second of two simultaneous requests waits for the first's end; not for ever."""
+    if session.get_bind().dialect.name != "postgresql":
+        yield
+        return
+    session.execute(text(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'"))
+    try:
+        yield
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+            raise in_progress() from error
+        raise
+    session.execute(text("SET LOCAL lock_timeout = DEFAULT"))
 
 
 async def _once(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic import AfterValidator, GetCoreSchemaHandler, PlainSerializer, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 LARGEST_IDENTIFIER = 2**63 - 1
@@ -49,6 +49,17 @@ def _as_utc(value: datetime) -> datetime:
         raise PydanticCustomError("moment", "The time is outside the calendar.") from error
 
 
+def _with_offset(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+# A time that a client sends.
 Moment = Annotated[datetime, AfterValidator(_as_utc)]
-# Beyond this an id overflows the column, which would be a fault of the store instead of an answer.
-RowId = Annotated[int, Ge(1), Le(LARGEST_IDENTIFIER)]
+# A time in an answer: with its offset spelled out, as the contract has it, where Pydantic would write "Z".
+Timestamp = Annotated[
+    datetime,
+    PlainSerializer(_with_offset, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
+]
+# Beyond these an id overflows its column; within them an id that nobody has is simply not found.
+RowId = Annotated[int, Ge(-LARGEST_IDENTIFIER), Le(LARGEST_IDENTIFIER)]

@@ -20,9 +20,11 @@ from holdfast.storage.session import Database
 class Interrupted(Exception):
     """An engine run of this operation ended and left no record of how."""
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, step: str, accumulator: Accumulator) -> None:
         super().__init__(step)
         self.step = step
+        self.accumulator = accumulator
+        """What the engine had said until then."""
 
     def sentence(self) -> str:
         return "The engine was killed or the machine went down before it could say how it ended."
@@ -56,8 +58,24 @@ class Context(ABC):
     database: Database
 
     @abstractmethod
-    def step(self, name: str, command: Command, *, on_event: Callable[[Event], None] | None = None) -> StepResult:
-        """Run an engine command under the shim, or find it again. Raise Interrupted if nobody knows how it ended."""
+    def step(
+        self,
+        name: str,
+        command: Command,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        despite_cancel: bool = False,
+        quiet: bool = False,
+    ) -> StepResult:
+        """Run an engine command under the shim, or find it again. Raise Interrupted if nobody knows how it ended.
+
+        Raise Cancelled if the operation was cancelled before the step began, unless it is one that finds out the truth
+        and must run `despite_cancel`. A `quiet` step leaves no lines in the log.
+        """
+
+    @abstractmethod
+    def has_begun(self, name: str) -> bool:
+        """True when a step of this name has been started in this attempt, perhaps by an earlier runner."""
 
     @abstractmethod
     def log(self, *lines: str) -> None:

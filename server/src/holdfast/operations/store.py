@@ -6,7 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    case,
+    column,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    table,
+    text,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -395,6 +411,23 @@ def anything_waiting(session: Session) -> bool:
     return session.scalar(_ANYTHING_WAITING) is not None
 
 
+def running_groups(session: Session) -> list[str]:
+    """The limit group of each running operation that counts towards a limit."""
+    statement = select(Operation.limit_group).where(
+        Operation.status == Status.RUNNING, Operation.limit_group.is_not(None)
+    )
+    return [group for group in session.scalars(statement) if group is not None]
+
+
+def running_by_runner(session: Session) -> dict[str, int]:
+    statement = (
+        select(Operation.runner_id, func.count())
+        .where(Operation.status == Status.RUNNING, Operation.runner_id.is_not(None))
+        .group_by(Operation.runner_id)
+    )
+    return {row[0]: row[1] for row in session.execute(statement)}
+
+
 def running_of_others(session: Session, runner_id: str) -> list[Operation]:
     statement = select(Operation).where(
         Operation.status == Status.RUNNING,
@@ -437,12 +470,19 @@ def get(session: Session, operation_id: int) -> Operation | None:
     return session.get(Operation, operation_id) if 0 < operation_id < 2**63 else None
 
 
+def repository_exists(session: Session, repository_id: int) -> bool:
+    """True while the repository of past operations is still registered. The kernel knows its table by name alone."""
+    return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """What a list of operations is narrowed to. None means: do not narrow."""
 
     repositories: frozenset[int] | None = None
-    """The repositories that the reader may see; operations of none are for those who may see all."""
+    """The repositories that the reader may see."""
+    of_repositories_only: bool = False
+    """Leave out operations that belong to no repository: they are the administrators'."""
     repository_id: int | None = None
     categories: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -468,9 +508,7 @@ def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> t
     return rows[:limit], following
 
 
-def _newest_of_each(
-    session: Session, base: Select[tuple[Operation]], repositories: list[int], limit: int
-) -> list[Operation]:
+def _newest_of_each(session: Session, base: Select[Operation], repositories: list[int], limit: int) -> list[Operation]:
     """The newest of several repositories: each one's newest from its own index, then the newest of those.
 
     One statement over all would walk the whole table when none of the newest rows is the reader's.
@@ -482,7 +520,7 @@ def _newest_of_each(
     return sorted(found, key=lambda operation: operation.id, reverse=True)[:limit]
 
 
-def _narrow(session: Session, narrowed: Filter) -> Select[tuple[Operation]]:
+def _narrow(session: Session, narrowed: Filter) -> Select[Operation]:
     statement = select(Operation)
     if narrowed.repository_id is not None:
         statement = statement.where(Operation.repository_id == narrowed.repository_id)
@@ -496,6 +534,8 @@ def _narrow(session: Session, narrowed: Filter) -> Select[tuple[Operation]]:
             statement = statement.where(column.in_(values))
     if narrowed.run_id is not None:
         statement = statement.where(Operation.run_id == narrowed.run_id)
+    if narrowed.of_repositories_only and narrowed.repository_id is None and narrowed.repositories is None:
+        statement = statement.where(Operation.repository_id.is_not(None))
     if narrowed.parents_only:
         statement = statement.where(Operation.parent_id.is_(None))
     if narrowed.since is not None:
@@ -515,7 +555,7 @@ def of_run(session: Session, run_id: str) -> list[Operation]:
     return list(session.scalars(select(Operation).where(Operation.run_id == run_id).order_by(Operation.id).limit(500)))
 
 
-def active(session: Session, visible: frozenset[int] | None) -> list[Operation]:
+def active(session: Session, visible: frozenset[int] | None, *, of_repositories_only: bool) -> list[Operation]:
     """All that runs or waits, in queue order, running first."""
     statement = (
         select(Operation)
@@ -524,6 +564,8 @@ def active(session: Session, visible: frozenset[int] | None) -> list[Operation]:
     )
     if visible is not None:
         statement = statement.where(Operation.repository_id.in_(visible))
+    elif of_repositories_only:
+        statement = statement.where(Operation.repository_id.is_not(None))
     return list(session.scalars(statement))
 
 
@@ -580,6 +622,11 @@ _WAITING_ON_FREE_LANES = _WAITING.where(
             _holder.lock_mode == LockMode.EXCLUSIVE,
         )
     )
+)
+_REPOSITORY_EXISTS = (
+    select(literal_column("1"))
+    .select_from(table("repositories", column("id")))
+    .where(column("id") == bindparam("repository"))
 )
 _ANYTHING_WAITING = (
     select(Operation.id).where(Operation.status == Status.PENDING, Operation.executor == "runner").limit(1)

@@ -1,6 +1,7 @@
 """One attempt of one operation: start its engine runs, follow them, find them again."""
 
 import os
+import shlex
 import signal
 import threading
 import time
@@ -12,7 +13,8 @@ from pydantic import BaseModel
 
 from backup_engine.command import Command
 from backup_engine.events import Event
-from backup_engine.outcome import Accumulator, conclude
+from backup_engine.outcome import SENTENCES, Accumulator, conclude
+from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.parse import parse_line
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState
 from backup_engine.redact import Redactor
@@ -79,55 +81,62 @@ class Attempt(Context):
     def report(self, **progress: Any) -> None:
         self._board.put(self.operation.id, self.operation.attempt, progress)
 
-    def step(self, name: str, command: Command, *, on_event: Callable[[Event], None] | None = None) -> StepResult:
+    def has_begun(self, name: str) -> bool:
+        return Spool(self.folder / name).has_started()
+
+    def step(
+        self,
+        name: str,
+        command: Command,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        despite_cancel: bool = False,
+        quiet: bool = False,
+    ) -> StepResult:
         spool = Spool(self.folder / name)
-        running = self._start_or_find(spool, command)
-        reader = _Reader(spool, Redactor(command.secret_values), self._writer, on_event)
+        if not quiet:
+            self.log(f"$ {display(command)}")
+        running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
+        reader = _Reader(spool, Redactor(command.secret_values), None if quiet else self._writer, on_event)
         if running is not None:
-            self._follow(spool, running, reader)
-        exit_record = self._exit_of(spool, name)
-        reader.drain()
-        outcome = conclude(
-            exit_record.code,
-            exit_record.signal,
-            reader.accumulator,
-            self.is_cancelled(),
-            exec_error=exit_record.exec_error,
-        )
+            self._follow(spool, running, reader, _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel))
+        exit_record = self._exit_of(spool)
+        reader.drain(to_the_end=True)
+        if exit_record is None:
+            raise Interrupted(name, reader.accumulator)
+        cancelled = self.is_cancelled() and not despite_cancel
+        outcome = engine_outcome(exit_record, reader.accumulator, cancel_requested=cancelled)
+        if outcome.status == "interrupted":
+            raise Interrupted(name, reader.accumulator)
         return StepResult(exit_record, outcome, reader.accumulator, spool.out, spool.err)
 
-    def _start_or_find(self, spool: Spool, command: Command) -> Child | Adopted | None:
+    def _start_or_find(self, spool: Spool, command: Command, *, despite_cancel: bool) -> Child | Adopted | None:
         state = spool.settle()
         if state is SpoolState.ALIVE:
             return Adopted(spool)
         if state is not SpoolState.NEVER_STARTED:
             return None
-        if self.is_cancelled():
+        if self.is_cancelled() and not despite_cancel:
             raise Cancelled
         if self._stopping.is_set():
             raise Stopping
         spool.remove()  # what a launch left that was cut off before its engine started
         return spool.launch(command)
 
-    def _exit_of(self, spool: Spool, name: str) -> ExitRecord:
-        # The shim may be gone while its engine, which holds the lock too, still runs.
-        while (state := spool.settle()) is SpoolState.ALIVE:
+    def _exit_of(self, spool: Spool) -> ExitRecord | None:
+        """How it ended; None when nobody wrote that down."""
+        while spool.settle() is SpoolState.ALIVE:
             self._pause()
-        if state is SpoolState.EXITED:
-            exit_record = spool.exit_record()
-            assert exit_record is not None
-            return exit_record
-        raise Interrupted(name)
+        return spool.exit_record()
 
-    def _follow(self, spool: Spool, running: Child | Adopted, reader: "_Reader") -> None:
-        killer = _Killer(spool, self._grace_seconds)
+    def _follow(self, spool: Spool, running: Child | Adopted, reader: "_Reader", killer: "_Killer") -> None:
         while not running.wait(POLL_SECONDS):
             reader.drain()
             self._stop_if_asked(killer)
-        while spool.is_alive():
+        while spool.is_alive():  # the shim may be gone while its engine, which holds the lock too, still runs
             reader.drain()
             self._stop_if_asked(killer)
-            time.sleep(POLL_SECONDS)
+            self._pause()
 
     def _stop_if_asked(self, killer: "_Killer") -> None:
         if self._stopping.is_set():
@@ -140,15 +149,37 @@ class Attempt(Context):
             raise Stopping
 
 
+def display(command: Command) -> str:
+    """The command as a person would type it. Secrets are not in it: they never are in argv."""
+    return printable(" ".join(shlex.quote(argument) for argument in command.argv))
+
+
+def printable(text: str) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
+
+
+def engine_outcome(exit_record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> EngineOutcome:
+    """Given how a process ended and what it said, return the engine's outcome."""
+    if exit_record.exec_error is not None:
+        return EngineOutcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"], (), 0)
+    return conclude(exit_record.code, exit_record.signal, accumulator, cancel_requested)
+
+
 class _Killer:
     """SIGTERM to the engine's process group, and SIGKILL when the grace is over."""
 
-    def __init__(self, spool: Spool, grace_seconds: float) -> None:
+    def __init__(self, spool: Spool, grace_seconds: float, *, despite_cancel: bool) -> None:
         self._spool = spool
         self._grace_seconds = grace_seconds
+        self._spared = despite_cancel
         self._asked_at: float | None = None
 
     def act(self) -> None:
+        if self._spared:
+            return
         if self._asked_at is None:
             if self._spool.signal_engine(signal.SIGTERM):
                 self._asked_at = time.monotonic()
@@ -163,7 +194,7 @@ class _Reader:
         self,
         spool: Spool,
         redactor: Redactor,
-        writer: LogWriter,
+        writer: LogWriter | None,
         on_event: Callable[[Event], None] | None,
     ) -> None:
         self.accumulator = Accumulator()
@@ -174,19 +205,20 @@ class _Reader:
         self._offset = 0
         self._rest = b""
 
-    def drain(self) -> None:
-        """Read all that the stream holds now."""
-        for lines in self._new_lines():
+    def drain(self, *, to_the_end: bool = False) -> None:
+        """Read all that the stream holds now; at the end, also a last line without its line end."""
+        for lines in self._new_lines(to_the_end):
             rendered: list[str] = []
             for raw in lines:
-                event = parse_line(self._redactor.redact_bytes(raw))
+                event = parse_line(self._redactor.redact(raw))
                 self.accumulator.add(event)
                 if self._on_event is not None:
                     self._on_event(event)
                 rendered.extend(log_line(event))
-            self._writer.write(rendered)
+            if self._writer is not None:
+                self._writer.write(rendered)
 
-    def _new_lines(self) -> Iterator[list[bytes]]:
+    def _new_lines(self, to_the_end: bool) -> Iterator[list[bytes]]:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -201,3 +233,6 @@ class _Reader:
                 yield lines
         finally:
             os.close(descriptor)
+        if to_the_end and self._rest:
+            last, self._rest = self._rest, b""
+            yield [last]

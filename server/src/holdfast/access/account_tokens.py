@@ -1,0 +1,62 @@
+"""Account tokens: made by a user for scripts, shown once."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import ACCOUNT_TOKEN_PREFIX, Caller
+from holdfast.access.login import locked_user
+from holdfast.access.models import AccountToken
+from holdfast.errors import Conflict, NotFound
+from holdfast.kit.tokens import new_token, token_hash
+
+PREFIX_CHARACTERS = 16
+MAX_PER_USER = 100
+
+
+@dataclass(frozen=True)
+class NewToken:
+    row: AccountToken
+    token: str = field(repr=False)
+
+
+def own_tokens(session: Session, caller: Caller) -> list[AccountToken]:
+    wanted = select(AccountToken).filter_by(user_id=caller.user_id).order_by(AccountToken.id)
+    return list(session.execute(wanted).scalars())
+
+
+def create(session: Session, caller: Caller, name: str) -> NewToken:
+    locked_user(session, caller.user_id)
+    count = select(func.count()).select_from(AccountToken).filter_by(user_id=caller.user_id)
+    if session.execute(count).scalar_one() >= MAX_PER_USER:
+        raise Conflict("auth.too_many_tokens", f"A user may have {MAX_PER_USER} tokens; revoke one first.")
+    token = new_token(ACCOUNT_TOKEN_PREFIX)
+    row = AccountToken(
+        user_id=caller.user_id, name=name, token_hash=token_hash(token), prefix=token[:PREFIX_CHARACTERS]
+    )
+    session.add(row)
+    session.flush()
+    _record(session, caller, "auth.token_created", row.id, name)
+    return NewToken(row, token)
+
+
+def revoke(session: Session, caller: Caller, token_id: int) -> None:
+    """Remove one of the caller's own tokens; anybody else's is not found."""
+    own = AccountToken.id == token_id, AccountToken.user_id == caller.user_id
+    name = session.execute(delete(AccountToken).where(*own).returning(AccountToken.name)).scalar_one_or_none()
+    if name is None:
+        raise NotFound("auth.token_not_found", "There is no such token.")
+    _record(session, caller, "auth.token_revoked", token_id, name)
+
+
+def _record(session: Session, caller: Caller, action: str, token_id: int, name: str) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="account_token",
+        object_id=token_id,
+        details={"name": name},
+    )

@@ -1,0 +1,120 @@
+"""What ``holdfast admin`` does with users and keys, beside a running service."""
+
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import select
+
+from holdfast.access import audit, users
+from holdfast.access.account import remove_totp, set_password
+from holdfast.access.login import locked_user
+from holdfast.access.models import User
+from holdfast.access.passwords import MIN_CHARACTERS, NewPassword, hash_password, is_acceptable, random_password
+from holdfast.access.roles import RepositoryRole, Role
+from holdfast.access.rotation import Rotation, rotate
+from holdfast.access.users import NewUser, user_not_found
+from holdfast.access.usernames import Email, NewUsername, username_key
+from holdfast.access.vault import Vault
+from holdfast.errors import Unprocessable
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+
+@dataclass(frozen=True)
+class PasswordGiven:
+    """Who can log in now, and with what: the password only if it was made here."""
+
+    user_id: int
+    username: str
+    generated_password: str | None = field(repr=False)
+
+
+class _Wanted(BaseModel):
+    username: NewUsername
+    password: NewPassword
+    role: Role
+    email: Email | None
+    all_repositories_role: RepositoryRole | None
+
+
+def create_user(
+    database: Database,
+    *,
+    username: str,
+    password: str | None = None,
+    role: str = "viewer",
+    email: str | None = None,
+    all_repositories_role: str | None = None,
+) -> PasswordGiven:
+    """Create a user; without a password a random one is made, to be changed at the first login. Raise Unprocessable."""
+    wanted = _checked(
+        username=username,
+        password=random_password() if password is None else password,
+        role=role,
+        email=email,
+        all_repositories_role=all_repositories_role,
+    )
+    new = NewUser(
+        username=wanted.username,
+        password_hash=hash_password(wanted.password),
+        role=wanted.role,
+        email=wanted.email,
+        all_repositories_role=wanted.all_repositories_role,
+        must_change_password=password is None,
+    )
+    with database.writing() as session:
+        user = users.create(session, None, new)
+        return PasswordGiven(user.id, user.username, wanted.password if password is None else None)
+
+
+def reset_password(
+    database: Database,
+    settings: Settings,
+    *,
+    username: str,
+    password: str | None = None,
+    disable_totp: bool = False,
+    enable: bool = False,
+) -> PasswordGiven:
+    """Give a user another password; their sessions end. Also the way back in for one who lost their phone.
+
+    Raise NotFound, Unprocessable.
+    """
+    chosen = random_password() if password is None else password
+    if not is_acceptable(chosen):
+        raise Unprocessable("auth.password_refused", f"A password must have at least {MIN_CHARACTERS} characters.")
+    password_hash = hash_password(chosen)
+    with database.writing() as session:
+        found = session.execute(select(User.id).filter_by(username_key=username_key(username))).scalar_one_or_none()
+        user = locked_user(session, found) if found is not None else None
+        if user is None:
+            raise user_not_found(username)
+        set_password(session, settings, user, password_hash, must_change=password is None)
+        if disable_totp:
+            remove_totp(user)
+        if enable:
+            user.disabled = False
+        details = {"username": user.username, "totp_disabled": disable_totp, "enabled": enable}
+        audit.record(
+            session, actor=None, action="users.password_reset", object_type="user", object_id=user.id, details=details
+        )
+        return PasswordGiven(user.id, user.username, chosen if password is None else None)
+
+
+def rotate_key(database: Database, settings: Settings, *, drop_old: bool = False) -> Rotation:
+    """With ``drop_old`` no key is added: what is left under old keys moves to the active one, and the old ones go.
+
+    Keys of HOLDFAST_SECRET_KEY are the operator's to add and drop; then the secrets move to the first of them.
+    """
+    vault = Vault(settings)
+    from_file = vault.key_file is not None
+    return rotate(database, vault, add_key=from_file and not drop_old, drop_old=from_file and drop_old)
+
+
+def _checked(**fields: str | None) -> _Wanted:
+    try:
+        return _Wanted.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_context=False)[0]
+        message = f"{first['loc'][0]}: {first['msg']}"
+    raise Unprocessable("users.refused", message)

@@ -1,0 +1,98 @@
+"""The first start on an empty store: one admin, and no default password."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import exists, select, text
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, initial_password
+from holdfast.access.models import User
+from holdfast.access.passwords import MAX_BYTES, MIN_CHARACTERS, hash_password, is_acceptable, random_password
+from holdfast.access.roles import Role
+from holdfast.errors import Unprocessable
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+USERNAME = "admin"
+# Any number will do, as long as every process takes the same one.
+FIRST_ADMIN_LOCK = 4_863_251_977
+
+
+@dataclass(frozen=True)
+class FirstAdmin:
+    username: str
+    password: str | None = field(repr=False)
+    password_file: Path | None
+
+    def announcement(self, *, to_terminal: bool) -> str:
+        """What to print. A random password is shown on a terminal only: other output ends up in logs."""
+        if self.password_file is None:
+            return f"Created the user {self.username} with the password of HOLDFAST_ADMIN_PASSWORD."
+        if to_terminal:
+            return f"Admin password (shown once): {self.password}"
+        return f"The password of the user {self.username} is in {self.password_file}"
+
+
+def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | None:
+    """Given an empty store, create the first admin and say how to log in; None if there are users.
+
+    Raise Unprocessable if HOLDFAST_ADMIN_PASSWORD is no password.
+    """
+    with database.reading() as session:
+        if not _is_empty(session):
+            _remove_stale_file(session, settings)
+            return None
+    chosen = _chosen_password(settings)
+    password = chosen or random_password()
+    password_hash = hash_password(password)
+    with database.writing() as session:
+        _one_process_at_a_time(session)
+        if not _is_empty(session):
+            return None
+        # Before the commit: a crash in between leaves an empty store and a file that the next start replaces. The other
+        # way round it could leave an admin whose password nobody knows.
+        password_file = initial_password.write(settings, password) if chosen is None else None
+        _create(session, password_hash, has_initial_password=chosen is None)
+    return FirstAdmin(USERNAME, password if chosen is None else None, password_file)
+
+
+def _chosen_password(settings: Settings) -> str | None:
+    if settings.admin_password is None or not settings.admin_password.get_secret_value():
+        return None
+    password = settings.admin_password.get_secret_value()
+    if not is_acceptable(password):
+        raise Unprocessable(
+            "auth.password_refused",
+            f"HOLDFAST_ADMIN_PASSWORD must have at least {MIN_CHARACTERS} characters and at most {MAX_BYTES} bytes.",
+        )
+    return password
+
+
+def _is_empty(session: Session) -> bool:
+    return not session.execute(select(exists().select_from(User))).scalar_one()
+
+
+def _one_process_at_a_time(session: Session) -> None:
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": FIRST_ADMIN_LOCK})
+
+
+def _create(session: Session, password_hash: str, *, has_initial_password: bool) -> None:
+    user = User(
+        username=USERNAME,
+        username_key=USERNAME,
+        password_hash=password_hash,
+        role=Role.ADMIN,
+        must_change_password=has_initial_password,
+        has_initial_password=has_initial_password,
+    )
+    session.add(user)
+    session.flush()
+    audit.record(session, actor=None, action="auth.first_admin_created", object_type="user", object_id=user.id)
+
+
+def _remove_stale_file(session: Session, settings: Settings) -> None:
+    """A crash right after the password was changed may have left the file."""
+    if not session.execute(select(exists().where(User.has_initial_password))).scalar_one():
+        initial_password.remove(settings)

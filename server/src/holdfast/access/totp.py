@@ -1,0 +1,53 @@
+"""Codes of an authenticator app (RFC 6238): six digits, thirty seconds."""
+
+import hmac
+from datetime import datetime
+
+import pyotp
+from sqlalchemy import or_, update
+from sqlalchemy.orm import Session
+
+from holdfast.access.models import User
+from holdfast.access.vault import Vault
+
+ISSUER = "Holdfast"
+STEP_SECONDS = 30
+# A code of the step before or after is taken too: phones and people are slow, clocks differ.
+DRIFT_STEPS = 1
+
+
+def new_secret() -> str:
+    return pyotp.random_base32()
+
+
+def otpauth_url(secret: str, username: str) -> str:
+    return pyotp.TOTP(secret).provisioning_uri(name=username, issuer_name=ISSUER)
+
+
+def context(user_id: int) -> str:
+    return f"users:{user_id}:totp"
+
+
+def accepted_step(vault: Vault, user: User, code: str, now: datetime) -> int | None:
+    """The time step whose code this is, or None. A step that was used before, or an older one, does not count."""
+    if user.totp_secret is None:
+        return None
+    codes = pyotp.TOTP(vault.decrypt(user.totp_secret, context(user.id)))
+    present = int(now.timestamp()) // STEP_SECONDS
+    found = None
+    for step in range(present - DRIFT_STEPS, present + DRIFT_STEPS + 1):
+        if hmac.compare_digest(codes.generate_otp(step).encode(), code.encode()):
+            found = step
+    if found is None or (user.totp_last_step is not None and found <= user.totp_last_step):
+        return None
+    return found
+
+
+def use_step(session: Session, user_id: int, step: int) -> bool:
+    """Mark a code as used; false if it, or a later one, was used meanwhile."""
+    unused = or_(User.totp_last_step.is_(None), User.totp_last_step < step)
+    used = session.execute(
+        update(User).where(User.id == user_id, unused).values(totp_last_step=step).returning(User.id),
+        execution_options={"synchronize_session": False},
+    )
+    return used.scalar_one_or_none() is not None

@@ -1,0 +1,176 @@
+"""Users and their rights, as an admin keeps them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, initial_password, sessions
+from holdfast.access.account import set_password
+from holdfast.access.caller import Caller
+from holdfast.access.login import locked_user
+from holdfast.access.models import RepositoryRight, User
+from holdfast.access.rights import repository_not_found
+from holdfast.access.roles import Role
+from holdfast.access.usernames import username_key
+from holdfast.errors import Conflict, NotFound
+from holdfast.kit import clock
+from holdfast.settings import Settings
+from holdfast.storage.inserts import insert_or_replace, insert_unless_there
+
+
+@dataclass(frozen=True)
+class NewUser:
+    username: str
+    password_hash: str
+    role: Role
+    email: str | None = None
+    all_repositories_role: Role | None = None
+    must_change_password: bool = True
+
+
+@dataclass(frozen=True)
+class UserChange:
+    """The fields to change, by name, as the API has them; a password comes as its hash."""
+
+    fields: dict[str, Any]
+    password_hash: str | None = None
+    must_change_password: bool | None = None
+
+
+def all_users(session: Session) -> list[User]:
+    return list(session.execute(select(User).order_by(User.id)).scalars())
+
+
+def rights_by_user(session: Session, *user_ids: int) -> dict[int, list[RepositoryRight]]:
+    """The rights of the given users, or of all."""
+    statement = select(RepositoryRight).order_by(RepositoryRight.user_id, RepositoryRight.repository_id)
+    if user_ids:
+        statement = statement.where(RepositoryRight.user_id.in_(user_ids))
+    found: dict[int, list[RepositoryRight]] = {}
+    for right in session.execute(statement).scalars():
+        found.setdefault(right.user_id, []).append(right)
+    return found
+
+
+def user_of(session: Session, user_id: int) -> User:
+    user = session.get(User, user_id)
+    if user is None:
+        raise user_not_found(user_id)
+    return user
+
+
+def create(session: Session, actor: Caller | None, new: NewUser) -> User:
+    """Add a user. Raise Conflict if the name is taken, in whatever case."""
+    now = clock.now()
+    values = {
+        "username": new.username,
+        "username_key": username_key(new.username),
+        "password_hash": new.password_hash,
+        "role": new.role,
+        "email": new.email,
+        "all_repositories_role": new.all_repositories_role,
+        "must_change_password": new.must_change_password,
+        "created_at": now,
+        "updated_at": now,
+    }
+    user_id = insert_unless_there(session, User, values)
+    if user_id is None:
+        raise Conflict("users.username_taken", "There is a user with this name already.")
+    details = {"username": new.username, "role": new.role}
+    audit.record(session, actor=actor, action="users.created", object_type="user", object_id=user_id, details=details)
+    return session.get_one(User, user_id)
+
+
+def change(session: Session, settings: Settings, actor: Caller | None, user_id: int, wanted: UserChange) -> User:
+    """Change a user. A new role or password, and disabling, end their sessions. Raise NotFound, Conflict."""
+    user = _locked(session, user_id)
+    fields = {name: value for name, value in wanted.fields.items() if getattr(user, name) != value}
+    stops_being_admin = fields.get("role", Role.ADMIN) is not Role.ADMIN or fields.get("disabled", False)
+    if user.role is Role.ADMIN and not user.disabled and stops_being_admin:
+        _require_another_admin(session, user_id)
+    for name, value in fields.items():
+        setattr(user, name, value)
+    if wanted.must_change_password is not None:
+        user.must_change_password = wanted.must_change_password
+    if wanted.password_hash is not None:
+        set_password(session, settings, user, wanted.password_hash, must_change=user.must_change_password)
+    if fields.keys() & {"role", "disabled"}:
+        sessions.end_all(session, user_id, clock.now())
+    _record_change(session, actor, user, fields, wanted)
+    return user
+
+
+def remove(session: Session, settings: Settings, actor: Caller | None, user_id: int) -> None:
+    """Remove a user with their sessions, tokens and rights. Raise NotFound, Conflict for the last admin."""
+    user = _locked(session, user_id)
+    if user.role is Role.ADMIN and not user.disabled:
+        _require_another_admin(session, user_id)
+    if user.has_initial_password:
+        initial_password.remove_after_commit(session, settings)
+    details = {"username": user.username}
+    audit.record(session, actor=actor, action="users.deleted", object_type="user", object_id=user_id, details=details)
+    session.execute(delete(User).where(User.id == user_id))
+
+
+def give_right(session: Session, actor: Caller, user_id: int, repository_id: int, role: Role) -> None:
+    """Raise NotFound if there is no such user or repository."""
+    _locked(session, user_id)
+    key = {"user_id": user_id, "repository_id": repository_id}
+    try:
+        insert_or_replace(session, RepositoryRight, key, {"role": role})
+    except IntegrityError as error:  # the foreign key: which tables exist beside ours is not our matter
+        raise repository_not_found(repository_id) from error
+    _record_right(session, actor, "users.right_given", user_id, repository_id, role)
+
+
+def take_right(session: Session, actor: Caller, user_id: int, repository_id: int) -> None:
+    _locked(session, user_id)
+    right = session.get(RepositoryRight, (user_id, repository_id))
+    if right is None:
+        raise NotFound("users.right_not_found", "The user has no right of their own on this repository.")
+    session.delete(right)
+    _record_right(session, actor, "users.right_taken", user_id, repository_id, right.role)
+
+
+def user_not_found(user_id: int | str) -> NotFound:
+    return NotFound("users.not_found", "There is no such user.", user=user_id)
+
+
+def _locked(session: Session, user_id: int) -> User:
+    _lock_admins(session)
+    user = locked_user(session, user_id)
+    if user is None:
+        raise user_not_found(user_id)
+    return user
+
+
+def _lock_admins(session: Session) -> list[int]:
+    """The ids of the admins who can log in; until this transaction ends nobody else can change that.
+
+    Always in the same order and before any other user's row, so that two of these never wait for each other.
+    """
+    admins = select(User.id).where(User.role == Role.ADMIN, User.disabled.is_(False)).order_by(User.id)
+    return list(session.execute(admins.with_for_update()).scalars())
+
+
+def _require_another_admin(session: Session, user_id: int) -> None:
+    if set(_lock_admins(session)) <= {user_id}:
+        raise Conflict("users.last_admin", "The last admin cannot be removed, disabled or demoted.")
+
+
+def _record_change(
+    session: Session, actor: Caller | None, user: User, fields: dict[str, Any], wanted: UserChange
+) -> None:
+    changed = dict(fields)
+    if wanted.password_hash is not None:
+        changed["password"] = "changed"  # noqa: S105 - the fact, not the password
+    details = {"username": user.username, "changed": changed}
+    audit.record(session, actor=actor, action="users.changed", object_type="user", object_id=user.id, details=details)
+
+
+def _record_right(session: Session, actor: Caller, action: str, user_id: int, repository_id: int, role: Role) -> None:
+    details = {"repository_id": repository_id, "role": role}
+    audit.record(session, actor=actor, action=action, object_type="user", object_id=user_id, details=details)

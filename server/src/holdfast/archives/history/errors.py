@@ -1,0 +1,53 @@
+"""What can go wrong with an index, each named for the fact."""
+
+
+class HistoryError(Exception):
+    """Anything the file-history index refuses or cannot do."""
+
+
+class IndexMissing(HistoryError):
+    """No index is stored there: every archive is pending."""
+
+
+class IndexDamaged(HistoryError):
+    """The stored index cannot be trusted: throw it away and build it again, it is derived data."""
+
+
+class IndexVersionMismatch(HistoryError):
+    """The index was written by another version of this code: build it again."""
+
+
+class IndexBusy(HistoryError):
+    """Another ingest or sweep of the same index is running."""
+
+
+class IndexStorageFull(HistoryError):
+    """The disk of the index is full; what was there before is unchanged."""
+
+
+class IndexUnavailable(HistoryError):
+    """The store of the index cannot be reached or read just now."""
+
+
+class ArchiveNotIndexed(HistoryError):
+    """The archive has no entry in this index."""
+
+
+class InvalidCursor(HistoryError):
+    """The paging cursor is not one this index gave out."""
+
+
+class ListingFailed(HistoryError):
+    """The engine's listing ended early, failed, or is not what was asked for; nothing was indexed."""
+
+
+class ChunkRouteFailed(HistoryError):
+    """The engine's metadata chunks could not be read; the CLI listing has to be used."""
+
+
+class GarbledItems(ChunkRouteFailed):
+    """The metadata chunks do not hold a stream of items."""
+
+
+class ArchiveGone(ChunkRouteFailed):
+    """The repository has no archive with that id."""

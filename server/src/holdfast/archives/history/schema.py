@@ -1,0 +1,75 @@
+"""Tables of an index. The same on SQLite (one file per repository) and PostgreSQL (one schema per repository)."""
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x486F4869  # "HoHi" in the header of the file
+
+# Tables and their columns, in the order rows are given to `insert`.
+TABLES = {
+    "directory": ("id", "hash", "path"),
+    "name": ("id", "hash", "name", "folded"),
+    "owner": ("id", "mode", "uid", "gid", "username", "groupname"),
+    "path": ("id", "directory", "name"),
+    "version": ("id", "path", "owner", "size", "mtime", "link", "content", "flags"),
+}
+
+# Numeric columns kept beside the rows in chunks of 8192, so that set algebra never walks rows.
+VERSION_PATH = 1  # path id of a version; 0 where the id is free
+VERSION_TWIN = 2  # of an exact version: the version by which the CLI listing shows the same file
+PATH_DIRECTORY = 3
+DIRECTORY_PARENT = 4
+DIRECTORY_ENTRY = 5  # path id of the directory's own entry; 0 for the root
+KEYS = 16  # + record format: key of the record that last led to the version
+
+COLUMN_TYPES = {VERSION_PATH: "<u4", VERSION_TWIN: "<u4", PATH_DIRECTORY: "<u4", DIRECTORY_PARENT: "<u4"}
+COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
+
+_TABLES_SQL = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value {blob} NOT NULL);
+CREATE TABLE archive(id {id} PRIMARY KEY, engine_id TEXT NOT NULL UNIQUE, entries {int} NOT NULL, route TEXT NOT NULL,
+    lossy {int} NOT NULL);
+CREATE TABLE directory(id {id} PRIMARY KEY, hash {int} NOT NULL, path {blob} NOT NULL);
+CREATE TABLE name(id {id} PRIMARY KEY, hash {int} NOT NULL, name {blob} NOT NULL, folded TEXT);
+CREATE TABLE owner(id {id} PRIMARY KEY, mode {int} NOT NULL, uid {int} NOT NULL, gid {int} NOT NULL, username TEXT,
+    groupname TEXT);
+CREATE TABLE path(id {id} PRIMARY KEY, directory {int} NOT NULL, name {int} NOT NULL);
+CREATE TABLE version(id {id} PRIMARY KEY, path {int} NOT NULL, owner {int} NOT NULL, size {int} NOT NULL,
+    mtime {int} NOT NULL, link {blob} NOT NULL, content {int} NOT NULL, flags {int} NOT NULL);
+CREATE TABLE numbers(id {id} PRIMARY KEY, data {blob} NOT NULL);
+CREATE TABLE bits(id {id} PRIMARY KEY, data {blob} NOT NULL);
+CREATE TABLE state(series TEXT PRIMARY KEY, archive {int} NOT NULL, data {blob} NOT NULL);
+CREATE INDEX directory_hash ON directory(hash);
+CREATE INDEX name_hash ON name(hash);
+CREATE UNIQUE INDEX path_name ON path(name, directory);
+CREATE INDEX path_directory ON path(directory);
+CREATE INDEX version_path ON version(path);
+CREATE INDEX version_implicit ON version(id) WHERE flags = 1;
+"""
+
+_SEARCH_SQLITE = """
+CREATE VIRTUAL TABLE name_text USING fts5(name, content='', tokenize='trigram', detail=none, columnsize=0);
+CREATE VIRTUAL TABLE directory_text USING fts5(path, content='', tokenize='trigram', detail=none, columnsize=0);
+"""
+
+
+def sqlite_tables() -> list[str]:
+    return _statements(_TABLES_SQL.format(id="INTEGER", int="INTEGER", blob="BLOB"))
+
+
+def sqlite_search() -> list[str]:
+    return _statements(_SEARCH_SQLITE)
+
+
+def _statements(text: str) -> list[str]:
+    return [statement for statement in text.split(";\n") if statement.strip()]
+
+
+def column_id(kind: int, chunk: int) -> int:
+    return kind << 32 | chunk
+
+
+def bits_id(chunk: int, archive: int) -> int:
+    """Bits of the same ids lie side by side for all archives: a path's history reads them in one go."""
+    return chunk << 24 | archive
+
+
+ARCHIVE_MASK = (1 << 24) - 1

@@ -1,0 +1,125 @@
+"""The queries that read the same on SQLite and PostgreSQL. A dialect brings `rows` and `rows_in`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from .entry import Entry
+from .schema import ARCHIVE_MASK, bits_id, column_id
+from .store import ArchiveRow, Found, OwnerKey
+
+Rows = list[tuple[Any, ...]]
+
+_COLUMN_SPAN = 1 << 32
+
+_ENTRIES = """
+SELECT v.id, v.path, d.path, n.name, o.mode, o.uid, o.gid, o.username, o.groupname, v.size, v.mtime, v.link, v.content,
+    v.flags
+FROM version v JOIN path p ON p.id = v.path JOIN directory d ON d.id = p.directory JOIN name n ON n.id = p.name
+    JOIN owner o ON o.id = v.owner
+WHERE v.id {in}
+"""
+
+
+class SqlSnapshot(ABC):
+    @abstractmethod
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """Run a query written with `?`."""
+
+    @abstractmethod
+    def rows_in(self, sql: str, ids: Iterable[int]) -> Rows:
+        """Run a query whose only parameter is the list of ids at `{in}`."""
+
+    def meta(self) -> dict[str, bytes]:
+        return {key: bytes(value) for key, value in self.rows("SELECT key, value FROM meta")}
+
+    def archives(self) -> list[ArchiveRow]:
+        found = self.rows("SELECT id, engine_id, entries, route, lossy FROM archive ORDER BY id")
+        return [ArchiveRow(*row[:4], bool(row[4])) for row in found]
+
+    def archive(self, engine_id: str) -> ArchiveRow | None:
+        found = self.rows("SELECT id, engine_id, entries, route, lossy FROM archive WHERE engine_id = ?", (engine_id,))
+        return ArchiveRow(*found[0][:4], bool(found[0][4])) if found else None
+
+    def bits(self, archive: int, chunks: int) -> list[tuple[int, bytes]]:
+        ids = (bits_id(chunk, archive) for chunk in range(chunks))
+        return [(row[0] >> 24, row[1]) for row in self.rows_in("SELECT id, data FROM bits WHERE id {in}", ids)]
+
+    def bits_of_all(self, chunk: int) -> list[tuple[int, bytes]]:
+        bounds = (bits_id(chunk, 0), bits_id(chunk, ARCHIVE_MASK))
+        found = self.rows("SELECT id, data FROM bits WHERE id BETWEEN ? AND ?", bounds)
+        return [(row[0] & ARCHIVE_MASK, row[1]) for row in found]
+
+    def column(self, kind: int) -> list[tuple[int, bytes]]:
+        bounds = (column_id(kind, 0), column_id(kind + 1, 0) - 1)
+        found = self.rows("SELECT id, data FROM numbers WHERE id BETWEEN ? AND ? ORDER BY id", bounds)
+        return [(row[0] % _COLUMN_SPAN, row[1]) for row in found]
+
+    def column_chunks(self, kind: int, chunks: Iterable[int]) -> list[tuple[int, bytes]]:
+        ids = (column_id(kind, chunk) for chunk in chunks)
+        found = self.rows_in("SELECT id, data FROM numbers WHERE id {in}", ids)
+        return [(row[0] % _COLUMN_SPAN, row[1]) for row in found]
+
+    def top_id(self, table: str) -> int:
+        return int(self.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])  # noqa: S608 - our own table names
+
+    def count(self, table: str) -> int:
+        return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608
+
+    def entries(self, versions: Iterable[int]) -> list[Found]:
+        return [
+            Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)
+        ]
+
+    def versions_of_paths(self, paths: Iterable[int]) -> list[tuple[int, int]]:
+        found = self.rows_in("SELECT path, id FROM version WHERE path {in} AND flags <> 1", paths)
+        return [(row[0], row[1]) for row in found]
+
+    def versions_in_directory(self, directory: int) -> list[tuple[bytes, int]]:
+        found = self.rows(
+            "SELECT n.name, v.id FROM path p JOIN name n ON n.id = p.name JOIN version v ON v.path = p.id"
+            " WHERE p.directory = ?",
+            (directory,),
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def implicit_versions(self) -> list[int]:
+        return [row[0] for row in self.rows("SELECT id FROM version WHERE flags = 1")]
+
+    def owners(self) -> dict[OwnerKey, int]:
+        found = self.rows("SELECT id, mode, uid, gid, username, groupname FROM owner")
+        return {OwnerKey(*row[1:]): row[0] for row in found}
+
+    def directory_paths(self, directories: Iterable[int]) -> dict[int, bytes]:
+        found = self.rows_in("SELECT id, path FROM directory WHERE id {in}", directories)
+        return {row[0]: row[1] for row in found}
+
+    def path_names(self, paths: Iterable[int]) -> dict[int, tuple[int, int]]:
+        found = self.rows_in("SELECT id, directory, name FROM path WHERE id {in}", paths)
+        return {row[0]: (row[1], row[2]) for row in found}
+
+    def paths_named(self, name: int, after: int, limit: int) -> list[tuple[int, int, bytes]]:
+        found = self.rows(
+            "SELECT p.id, p.directory, d.path FROM path p JOIN directory d ON d.id = p.directory"
+            " WHERE p.name = ? AND p.directory > ? ORDER BY p.directory LIMIT ?",
+            (name, after, limit),
+        )
+        return [(row[0], row[1], row[2]) for row in found]
+
+    def paths_in(self, directory: int, after: int, limit: int) -> list[tuple[int, bytes]]:
+        found = self.rows(
+            "SELECT p.id, n.name FROM path p JOIN name n ON n.id = p.name"
+            " WHERE p.directory = ? AND p.id > ? ORDER BY p.id LIMIT ?",
+            (directory, after, limit),
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def state(self, series: str) -> bytes | None:
+        found = self.rows("SELECT data FROM state WHERE series = ?", (series,))
+        return bytes(found[0][0]) if found else None
+
+    def states(self) -> Iterator[bytes]:
+        for (series,) in self.rows("SELECT series FROM state"):
+            data = self.state(series)
+            if data is not None:
+                yield data

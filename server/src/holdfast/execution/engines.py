@@ -1,0 +1,97 @@
+"""The engine programs of this machine."""
+
+import os
+import shutil
+import threading
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
+from backup_engine.environment import EngineEnvironment
+from backup_engine.interface import Engine, engine_for
+from holdfast.errors import Unprocessable
+from holdfast.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What must be unchanged for a detection to stay true."""
+
+    path: str
+    inode: int
+    modified: int
+
+
+class Engines:
+    """Finds each major's program, once per program; a program that is replaced is detected again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._configured = {1: settings.borg1, 2: settings.borg2}
+        self._lock_wait = settings.engine_lock_wait_seconds
+        self._environment = EngineEnvironment(str(settings.engine_dir.absolute()), install_id(settings.data_dir))
+        self._known: dict[_Identity, EngineProgram] = {}
+        self._lock = threading.Lock()
+        settings.engine_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def program(self, major: int) -> EngineProgram:
+        """Given a major, return its program. Raise Unprocessable if it is not installed or not supported."""
+        configured = self._configured.get(major, "")
+        found = shutil.which(configured)
+        if found is None:
+            raise Unprocessable(
+                "engine.not_installed",
+                f"The program of engine {major} ({configured}) is not installed; install BorgBackup or set HOLDFAST_BORG{major}.",
+                engine=major,
+            )
+        stat = Path(found).stat()
+        identity = _Identity(found, stat.st_ino, stat.st_mtime_ns)
+        with self._lock:
+            if identity not in self._known:
+                self._known[identity] = _detect(found)
+            program = self._known[identity]
+        if program.major != major:
+            raise Unprocessable(
+                "engine.unsupported", f"{found} is BorgBackup {program.version}, not of major {major}.", engine=major
+            )
+        return program
+
+    def engine(self, major: int) -> Engine:
+        program = self.program(major)
+        try:
+            return engine_for(program, self._environment, self._lock_wait)
+        except EngineUnsupported as error:
+            raise Unprocessable(error.key, str(error), engine=major) from error
+
+    def found(self) -> list[EngineProgram]:
+        programs = []
+        for major in self._configured:
+            try:
+                programs.append(self.program(major))
+            except Unprocessable:
+                continue
+        return programs
+
+
+def _detect(path: str) -> EngineProgram:
+    try:
+        return detect(path)
+    except (EngineNotInstalled, EngineUnsupported) as error:
+        raise Unprocessable(error.key, str(error)) from error
+
+
+def install_id(data_dir: Path) -> str:
+    """The identity under which this installation takes engine locks. Made once; it must never change."""
+    file = data_dir / "install-id"
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError:
+        part = data_dir / f"install-id.{os.getpid()}"
+        part.write_text(f"holdfast-{uuid.uuid4().hex}@localhost\n")
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+        return file.read_text().strip()

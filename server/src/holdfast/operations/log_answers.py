@@ -1,0 +1,55 @@
+"""Logs over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Query
+from fastapi.responses import FileResponse
+
+from holdfast.errors import Conflict, NotFound
+from holdfast.operations import logs
+from holdfast.operations.models import Operation
+from holdfast.operations.schemas import LogAnswer, LogLine
+from holdfast.operations.status import ACTIVE, Status
+
+Offset = Annotated[int, Query(ge=0, le=2**53, description="Lines already read: 0, then the last `total_lines`.")]
+LineLimit = Annotated[int, Query(ge=1, le=5000, description="Lines at most.")]
+
+
+def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> LogAnswer:
+    page = logs.read_page(folder / operation.log_file, offset, limit) if operation.log_file else None
+    if page is None:
+        return LogAnswer(
+            job_id=operation.id, status=operation.status, lines=[], total_lines=0, log_lines=0, has_more=False
+        )
+    return LogAnswer(
+        job_id=operation.id,
+        status=operation.status,
+        lines=[LogLine(line_number=number, content=content) for number, content in page.lines],
+        total_lines=page.position,
+        log_lines=page.log_lines,
+        has_more=page.has_more,
+    )
+
+
+def log_download(folder: Path, operation: Operation) -> FileResponse:
+    """The whole log as a file. Raise Conflict while the operation is not finished, NotFound without a log."""
+    if Status(operation.status) in ACTIVE:
+        raise Conflict(
+            "logs.still_running",
+            "The operation is not finished; its log can be downloaded then.",
+            status=operation.status,
+        )
+    path = folder / operation.log_file if operation.log_file else None
+    if path is None or not path.is_file():
+        raise NotFound("logs.not_stored", "There is no stored log of this operation.")
+    name = f"{operation.kind}-{operation.id}.log"
+    return FileResponse(path, media_type="text/plain; charset=utf-8", filename=name)
+
+
+def summary(folder: Path, operation: Operation, lines: int = 20) -> str | None:
+    """The last lines of the log; None without one."""
+    if operation.log_file is None:
+        return None
+    found = logs.tail(folder / operation.log_file, lines)
+    return "\n".join(found) if found else None

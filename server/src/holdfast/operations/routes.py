@@ -1,0 +1,200 @@
+"""HTTP for operations."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from fastapi.responses import FileResponse
+
+from holdfast.access import audit, rights
+from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.kit import clock
+from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations import limits as kernel_limits
+from holdfast.operations import store
+from holdfast.operations.cancel import cancel
+from holdfast.operations.derived import DerivedDataSource
+from holdfast.operations.limits import Limits, LimitsChange
+from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
+from holdfast.operations.present import Presenter
+from holdfast.operations.queue import read_queue
+from holdfast.operations.reach import require
+from holdfast.operations.schemas import (
+    CancelAnswer,
+    DerivedDataList,
+    LogAnswer,
+    OperationDetail,
+    OperationPage,
+    Paused,
+    Queue,
+    Reconciled,
+    TroubledArchives,
+)
+from holdfast.storage.session import wake_after_commit
+
+routes = router("/api/operations", "operations")
+
+
+def the_presenter(request: Request) -> Presenter:
+    presenter: Presenter = request.app.state.presenter
+    return presenter
+
+
+def the_derived_data(request: Request) -> DerivedDataSource:
+    source: DerivedDataSource = request.app.state.derived_data
+    return source
+
+
+ThePresenter = Annotated[Presenter, Depends(the_presenter)]
+TheDerivedData = Annotated[DerivedDataSource, Depends(the_derived_data)]
+PageLimit = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the page before.")]
+
+
+@routes.get("/", summary="Operations, newest first")
+def list_operations(
+    caller: SignedIn,
+    session: Reading,
+    presenter: ThePresenter,
+    category: Annotated[Many, Depends(many("category"))],
+    kind: Annotated[Many, Depends(many("kind"))],
+    status: Annotated[Many, Depends(many("status"))],
+    trigger: Annotated[Many, Depends(many("trigger"))],
+    repository_id: RowId | None = None,
+    run_id: Annotated[str, PlainText(1, 64)] | None = None,
+    since: Moment | None = None,
+    limit: PageLimit = 100,
+    cursor: Cursor = None,
+) -> OperationPage:
+    """Only operations of repositories that you may see. The cursor stays right while new operations arrive."""
+    visible = rights.visible_repositories(session, caller)
+    if repository_id is not None and visible is not None and repository_id not in visible:
+        return OperationPage(items=[], next_cursor=None)
+    narrowed = store.Filter(
+        repositories=visible,
+        of_repositories_only=caller.role is not Role.ADMIN,
+        repository_id=repository_id,
+        categories=category,
+        kinds=kind,
+        statuses=status,
+        triggers=trigger,
+        run_id=run_id,
+        since=since,
+    )
+    operations, next_cursor = store.page(session, narrowed, limit, cursor)
+    return OperationPage(items=presenter.items(session, operations), next_cursor=next_cursor)
+
+
+@routes.get("/queue", summary="What runs and what waits, and why")
+def queue(caller: SignedIn, session: Reading, presenter: ThePresenter) -> Queue:
+    return read_queue(session, caller, presenter)
+
+
+@routes.get("/repositories", summary="The state of each repository's derived data")
+def derived_data(caller: SignedIn, session: Reading, source: TheDerivedData, settings: TheSettings) -> DerivedDataList:
+    visible = rights.visible_repositories(session, caller)
+    rows, totals = source.rows(session, visible)
+    return DerivedDataList(
+        repositories=rows,
+        totals=totals,
+        last_reconcile_at=kernel_limits.get(session, "last_reconcile_at"),
+        reconcile_interval_minutes=settings.reconcile_minutes,
+    )
+
+
+@routes.get(
+    "/repositories/{repository_id}", summary="Archives whose index failed or is cut short", responses=documented(404)
+)
+def troubled_archives(
+    caller: SignedIn, repository_id: RowId, session: Reading, source: TheDerivedData
+) -> TroubledArchives:
+    if not store.repository_exists(session, repository_id):
+        raise rights.repository_not_found(repository_id)
+    rights.require_repository(session, caller, repository_id, Role.VIEWER)
+    return source.troubled(session, repository_id)
+
+
+@routes.post("/reconcile", summary="Run the reconcile tick now")
+def reconcile(caller: AdminOnly, session: Writing, source: TheDerivedData) -> Reconciled:
+    audit.record(session, actor=caller, action="operations.reconcile")
+    repositories, enqueued = source.reconcile(session)
+    kernel_limits.put(session, "last_reconcile_at", clock.now().isoformat())
+    return Reconciled(repositories=repositories, enqueued=enqueued)
+
+
+@routes.post("/pause", summary="Hold follow-up and reconcile work")
+def pause(caller: AdminOnly, session: Writing) -> Paused:
+    return _set_paused(session, caller, paused=True)
+
+
+@routes.post("/resume", summary="Let follow-up and reconcile work start again")
+def resume(caller: AdminOnly, session: Writing) -> Paused:
+    return _set_paused(session, caller, paused=False)
+
+
+@routes.put("/limits", summary="Change the concurrency limits")
+def change_limits(caller: AdminOnly, wanted: LimitsChange, session: Writing) -> Limits:
+    """What is given changes, at once, without a restart."""
+    limits = kernel_limits.change(session, wanted)
+    audit.record(session, actor=caller, action="operations.limits", details=limits.model_dump())
+    wake_after_commit(session)
+    return limits
+
+
+@routes.get("/{operation_id}", summary="One operation", responses=documented(404))
+def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, presenter: ThePresenter) -> OperationDetail:
+    operation = require(session, caller, operation_id, Role.VIEWER)
+    kind = presenter.registry.kinds.get(operation.kind)
+    visible = rights.visible_repositories(session, caller)
+    run = [
+        member
+        for member in store.of_run(session, operation.run_id)
+        if caller.role is Role.ADMIN or (member.repository_id and (visible is None or member.repository_id in visible))
+    ]
+    items = presenter.items(session, [operation, *run])
+    values = items[0].model_dump()
+    values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
+    return OperationDetail(**values, run=items[1:], detail=kind.present(operation) if kind else {})
+
+
+@routes.post("/{operation_id}/cancel", summary="Ask an operation to stop", responses=documented(404, 409))
+def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDatabase) -> CancelAnswer:
+    """A pending one is cancelled at once; a running one when its engine has stopped."""
+    with database.reading() as session:
+        operation = require(session, caller, operation_id, Role.OPERATOR)
+    return cancel(database, caller, operation)
+
+
+@routes.get("/{operation_id}/logs", summary="Log lines of an operation", responses=documented(404))
+def operation_logs(
+    caller: SignedIn,
+    operation_id: RowId,
+    session: Reading,
+    settings: TheSettings,
+    offset: Offset = 0,
+    limit: LineLimit = 500,
+) -> LogAnswer:
+    operation = require(session, caller, operation_id, Role.VIEWER)
+    return log_page(settings.logs_dir, operation, offset, limit)
+
+
+@routes.get(
+    "/{operation_id}/logs/download",
+    summary="The log of a finished operation as a file",
+    response_class=FileResponse,
+    responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
+)
+def download_logs(caller: SignedIn, operation_id: RowId, session: Reading, settings: TheSettings) -> FileResponse:
+    operation = require(session, caller, operation_id, Role.VIEWER)
+    return log_download(settings.logs_dir, operation)
+
+
+def _set_paused(session: Writing, caller: AdminOnly, *, paused: bool) -> Paused:
+    kernel_limits.put(session, "paused", paused)
+    audit.record(session, actor=caller, action="operations.pause" if paused else "operations.resume")
+    wake_after_commit(session)
+    return Paused(paused=paused)

@@ -1,0 +1,164 @@
+"""Operations as clients see them."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from holdfast.operations.limits import Limits
+
+
+class OperationItem(BaseModel):
+    id: int
+    activity_key: str
+    kind: str
+    type: str
+    category: str
+    status: str
+    trigger: str
+    priority: int
+    run_id: str
+    parent_id: int | None
+    depends_on_id: int | None
+    retry_of: int | None
+    repository_id: int | None
+    repository: str | None
+    repository_path: str | None
+    machine_id: int | None
+    created_at: datetime
+    queued_reason: str | None
+    queued_behind_id: int | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    cancel_requested: bool
+    duration_seconds: float | None
+    error_message: str | None
+    error_key: str | None
+    skip_reason: str | None
+    triggered_by: str | None
+    schedule_id: int | None
+    schedule_name: str | None
+    archive_name: str | None
+    package_name: str | None
+    attempt: int
+    progress_percent: float | None
+    progress_current: int | None
+    progress_total: int | None
+    progress_message: str | None
+    has_logs: bool
+    log_file_path: str | None
+    params: dict[str, Any]
+    result: dict[str, Any] | None
+    warnings: list[dict[str, Any]]
+    followups: list["OperationItem"] = []
+
+
+class OperationDetail(OperationItem):
+    run: list[OperationItem] = Field(description="All operations of the same run, oldest first.")
+    detail: dict[str, Any] = Field(description="What only operations of this kind have to tell.")
+
+
+class OperationPage(BaseModel):
+    items: list[OperationItem]
+    next_cursor: str | None
+
+
+class LimitsInForce(Limits):
+    running: dict[str, int]
+
+
+class LaneOperation(BaseModel):
+    """What is said of the operation that holds a lane."""
+
+    id: int
+    kind: str
+    status: str
+    started_at: datetime | None
+
+
+class LaneQueue(BaseModel):
+    repository_id: int | None
+    repository_name: str | None
+    lane_busy: bool
+    lane_holder: LaneOperation | None
+    lane_holders: list[LaneOperation]
+    operations: list[OperationItem]
+
+
+class RunnerItem(BaseModel):
+    id: str
+    host: str
+    heartbeat_at: datetime
+    running: int
+
+
+class Queue(BaseModel):
+    repositories: list[LaneQueue]
+    limits: LimitsInForce
+    paused: bool
+    runners: list[RunnerItem]
+
+
+class Paused(BaseModel):
+    paused: bool
+
+
+class Reconciled(BaseModel):
+    repositories: int
+    enqueued: int
+
+
+class CancelAnswer(BaseModel):
+    id: int
+    status: str
+    cancel_requested: bool
+    message: str
+
+
+class LogLine(BaseModel):
+    line_number: int
+    content: str
+
+
+class LogAnswer(BaseModel):
+    job_id: int
+    status: str
+    lines: list[LogLine]
+    total_lines: int = Field(description="The position reached; send it as the next offset.")
+    log_lines: int = Field(description="How many lines the log holds now.")
+    has_more: bool
+
+
+class HistoryCounts(BaseModel):
+    indexed: int = 0
+    pending: int = 0
+    failed: int = 0
+    skipped: int = 0
+    truncated: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+class DerivedData(BaseModel):
+    repository_id: int
+    repository_name: str
+    index_mode: str
+    sync_state: str
+    last_synced_at: datetime | None
+    last_stats_at: datetime | None
+    last_history_at: datetime | None
+    archives: int
+    history: HistoryCounts
+
+
+class DerivedDataList(BaseModel):
+    repositories: list[DerivedData]
+    totals: HistoryCounts
+    last_reconcile_at: datetime | None
+    reconcile_interval_minutes: int
+
+
+class TroubledArchives(BaseModel):
+    repository_id: int
+    failed_archives: list[dict[str, Any]]
+    truncated_archives: list[dict[str, Any]]

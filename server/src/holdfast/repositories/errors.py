@@ -1,0 +1,30 @@
+"""What can be wrong with a repository."""
+
+from backup_engine.outcome import Outcome
+from holdfast.errors import Conflict, HoldfastError, Locked, NotFound, Unprocessable
+
+
+def unknown(repository_id: int) -> NotFound:
+    return NotFound("repository.not_found", "There is no such repository.", repository_id=repository_id)
+
+
+def not_registered(path: str) -> NotFound:
+    del path  # not repeated: the sender knows it, and a log reader need not
+    return NotFound("repository.not_registered", "No repository is registered under this path.")
+
+
+def path_taken() -> Conflict:
+    return Conflict("repository.path_taken", "A repository is registered under this path already.")
+
+
+def name_taken() -> Conflict:
+    return Conflict("repository.name_taken", "A repository has this name already.")
+
+
+def refused_by_engine(outcome: Outcome) -> HoldfastError:
+    """An engine call inside a request failed: say why, as a condition of the request."""
+    key = outcome.error_key or "engine.failed"
+    message = outcome.message or "The engine refused."
+    if key == "engine.locked":
+        return Locked(key, message, retry_after=10)
+    return Unprocessable(key, message)

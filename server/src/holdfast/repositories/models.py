@@ -1,0 +1,66 @@
+"""The table of repositories."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Integer, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class Repository(Base):
+    """A backup repository that the service manages. All that is known of it comes from stored evidence."""
+
+    __tablename__ = "repositories"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    path: Mapped[str] = mapped_column(Text, unique=True)
+    identity: Mapped[str] = mapped_column(Text, unique=True)
+    """The path with symbolic links resolved: one place is one repository, whatever it is called."""
+    engine_id: Mapped[str | None] = mapped_column(String(64))
+    engine_version: Mapped[int] = mapped_column(Integer)
+    repository_type: Mapped[str] = mapped_column(String(10))
+    execution_target: Mapped[str] = mapped_column(String(10))
+    agent_machine_id: Mapped[int | None] = mapped_column(Identifier)
+    ssh_connection_id: Mapped[int | None] = mapped_column(Identifier)
+    encryption: Mapped[str] = mapped_column(String(40))
+    compression: Mapped[str] = mapped_column(String(40))
+    source_paths: Mapped[list[str]] = mapped_column(JsonValue)
+    exclude_patterns: Mapped[list[str]] = mapped_column(JsonValue)
+    archive_name_template: Mapped[str] = mapped_column(String(200))
+    custom_flags: Mapped[list[str]] = mapped_column(JsonValue)
+    upload_ratelimit_kib: Mapped[int | None] = mapped_column(Integer)
+    mode: Mapped[str] = mapped_column(String(10))
+    remote_path: Mapped[str | None] = mapped_column(Text)
+    passphrase_location: Mapped[str] = mapped_column(String(10))
+    passphrase: Mapped[str | None] = mapped_column(Text)
+    """Encrypted; see access.vault."""
+    has_keyfile: Mapped[bool] = mapped_column(Boolean, default=False)
+    unencrypted_confirmed: Mapped[bool] = mapped_column(Boolean, default=False)
+    setup_state: Mapped[str] = mapped_column(String(10), default="ready")
+    setup_operation_id: Mapped[int | None] = mapped_column(Identifier)
+
+    index_mode: Mapped[str] = mapped_column(String(10))
+    history_index_excludes: Mapped[list[str]] = mapped_column(JsonValue)
+    retention: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+
+    last_backup: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_prune: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_compact: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_index: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_restore_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    archive_count: Mapped[int | None] = mapped_column(Integer)
+    total_size: Mapped[int | None] = mapped_column(BigInteger)
+    unique_size: Mapped[int | None] = mapped_column(BigInteger)
+    typical_size: Mapped[int | None] = mapped_column(BigInteger)
+    """Original size of the last complete backup: what progress is measured against."""
+
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)

@@ -1,0 +1,37 @@
+"""A repository as clients see it: from the store alone."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.repositories.models import Repository
+from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation
+
+COPIED = [
+    name
+    for name in RepositoryAnswer.model_fields
+    if name not in ("has_passphrase", "retention", "running_operation", "latest_sync_job")
+]
+
+
+def present(session: Session, repositories: Sequence[Repository]) -> list[RepositoryAnswer]:
+    running = operations.running_of_repositories(session, [repository.id for repository in repositories])
+    return [_one(repository, running.get(repository.id)) for repository in repositories]
+
+
+def _one(repository: Repository, running: Operation | None) -> RepositoryAnswer:
+    return RepositoryAnswer(
+        **{name: getattr(repository, name) for name in COPIED},
+        has_passphrase=repository.passphrase is not None,
+        retention=Retention(**repository.retention),
+        running_operation=_running(running) if running else None,
+        latest_sync_job=None,
+    )
+
+
+def _running(operation: Operation) -> RunningOperation:
+    return RunningOperation(
+        id=operation.id, kind=operation.kind, status=operation.status, started_at=operation.started_at
+    )

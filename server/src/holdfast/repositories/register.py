@@ -1,0 +1,381 @@
+"""Create, import, change and forget repositories."""
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from backup_engine.parse import GarbledOutput, InfoResult, parse_info
+from backup_engine.requests import (
+    BreakLockRequest,
+    CreateRequest,
+    InfoRequest,
+    InitRequest,
+    InvalidRequest,
+    KeyExportRequest,
+    RepositoryLocation,
+)
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Conflict, Locked, Unprocessable
+from holdfast.kit import clock
+from holdfast.operations import store as operations
+from holdfast.operations.status import LockMode
+from holdfast.repositories import errors, store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.schemas import (
+    ImportedRepository,
+    NewRepository,
+    RepositoryChange,
+    RepositoryPlace,
+    RepositorySettings,
+)
+from holdfast.runner.inline import InlineCalls
+from holdfast.storage.session import Database
+
+ImportListener = Callable[[Session, Repository], None]
+ModeListener = Callable[[Session, Repository, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The use cases that change which repositories exist."""
+
+    database: Database
+    inline: InlineCalls
+    opener: Opener
+    on_import: tuple[ImportListener, ...] = ()
+    on_index_mode: tuple[ModeListener, ...] = ()
+
+    def create(self, caller: Caller, wanted: NewRepository) -> Repository:
+        """Run the engine's init and store the repository. Nothing is stored if the engine refuses."""
+        path = self._checked_place(wanted)
+        passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
+        engine = self.opener.engine_of_major(wanted.engine_version)
+        location = RepositoryLocation(
+            path, passphrase, wanted.encryption, wanted.remote_path, unencrypted_ok=wanted.encryption == "none"
+        )
+        check_settings(engine, location, wanted)
+        with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
+            self._still_free(path, wanted.name)
+            made = hold.run(engine.init(location, InitRequest(wanted.encryption)))
+            if made.outcome.status not in ("completed", "completed_with_warnings"):
+                raise errors.refused_by_engine(made.outcome)
+            known = self._read(hold.run(engine.info(location, InfoRequest())))
+            return self._store(caller, path, wanted, wanted.encryption, passphrase, known, "repository.created")
+
+    def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
+        """Open an existing repository and store it. Nothing is stored if it does not open."""
+        path = self._checked_place(wanted)
+        passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
+        engine = self.opener.engine_of_major(wanted.engine_version)
+        location = RepositoryLocation(
+            path, passphrase, wanted.encryption, wanted.remote_path, unencrypted_ok=wanted.encryption == "none"
+        )
+        check_settings(engine, location, wanted)
+        number = uuid.uuid4().hex
+        key_file = self.opener.keep_key_file(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
+        try:
+            with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
+                self._still_free(path, wanted.name)
+                opened = hold.run(engine.info(location, InfoRequest()))
+                if opened.outcome.status not in ("completed", "completed_with_warnings"):
+                    raise errors.refused_by_engine(opened.outcome)
+                known = self._read(opened)
+                encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
+                return self._store(
+                    caller, path, wanted, encryption, passphrase, known, "repository.imported", number=number
+                )
+        except BaseException:
+            if key_file is not None:
+                key_file.unlink(missing_ok=True)
+            raise
+
+    def change(self, caller: Caller, repository_id: int, wanted: RepositoryChange) -> Repository:
+        """Change settings. A new passphrase is tried on the repository before it is stored."""
+        with self.database.reading() as session:
+            repository = store.get(session, repository_id)
+            if repository is None:
+                raise errors.unknown(repository_id)
+        changes = wanted.model_dump(exclude_unset=True, exclude={"passphrase"})
+        _refuse_empty(changes)
+        self._check_changed_settings(repository, changes)
+        sealed = None
+        if wanted.passphrase is not None:
+            sealed = self._tried_passphrase(repository, wanted.passphrase.get_secret_value())
+        with self.database.writing() as session:
+            return self._apply(session, caller, repository_id, changes, sealed)
+
+    def forget(self, caller: Caller, repository_id: int) -> None:
+        """Remove the record, never the data. Refused while an operation runs; what waits is cancelled."""
+        with self.database.writing() as session:
+            repository = store.get(session, repository_id)
+            if repository is None:
+                raise errors.unknown(repository_id)
+            operations.serialise_claims(session)
+            if running := operations.running_of_repositories(session, [repository_id]):
+                holder = running[repository_id]
+                raise Conflict(
+                    "repository.operation_running",
+                    "An operation of this repository is running; wait for it or cancel it first.",
+                    operation_id=holder.id,
+                )
+            cancelled = operations.cancel_pending_of_repository(session, repository_id)
+            details = {"name": repository.name, "cancelled_operations": cancelled}
+            audit.record(
+                session,
+                actor=caller,
+                action="repository.deleted",
+                object_type="repository",
+                object_id=repository_id,
+                details=details,
+            )
+            session.delete(repository)
+
+    def export_key(self, caller: Caller, repository: Repository) -> str:
+        if repository.encryption == "none":
+            raise Conflict("repository.no_key", "An unencrypted repository has no key.")
+        engine, location = self.opener.engine(repository), self.opener.location(repository)
+        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+            exported = hold.run(engine.key_export(location, KeyExportRequest()))
+            if exported.outcome.status not in ("completed", "completed_with_warnings"):
+                raise errors.refused_by_engine(exported.outcome)
+            key = exported.stdout.read_text()
+        with self.database.writing() as session:
+            audit.record(
+                session,
+                actor=caller,
+                action="repository.key_exported",
+                object_type="repository",
+                object_id=repository.id,
+            )
+        return key
+
+    def break_lock(self, caller: Caller, repository: Repository) -> None:
+        """Remove the engine's locks. Refused while an operation of ours runs: its lock is not stale."""
+        engine, location = self.opener.engine(repository), self.opener.location(repository)
+        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        try:
+            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE, wait_seconds=0) as hold:
+                broken = hold.run(engine.break_lock(location, BreakLockRequest()))
+                if broken.outcome.status not in ("completed", "completed_with_warnings"):
+                    raise errors.refused_by_engine(broken.outcome)
+        except Locked as error:
+            if error.key != "repository.busy":
+                raise
+            raise Conflict(
+                "repository.operation_running",
+                "An operation of this repository is running; its lock is in use.",
+                **error.params,
+            ) from error
+        with self.database.writing() as session:
+            audit.record(
+                session,
+                actor=caller,
+                action="repository.lock_broken",
+                object_type="repository",
+                object_id=repository.id,
+            )
+
+    def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
+        """Open the repository once with the user's word that it was moved on purpose; the engine remembers it."""
+        engine, location = self.opener.engine(repository), self.opener.location(repository, relocated_ok=True)
+        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+            opened = hold.run(engine.info(location, InfoRequest()))
+            if opened.outcome.status not in ("completed", "completed_with_warnings"):
+                raise errors.refused_by_engine(opened.outcome)
+        with self.database.writing() as session:
+            audit.record(
+                session,
+                actor=caller,
+                action="repository.relocation_confirmed",
+                object_type="repository",
+                object_id=repository.id,
+            )
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _checked_place(self, wanted: RepositoryPlace) -> str:
+        _refuse_unsupported(wanted)
+        if not wanted.path.startswith("/"):
+            raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
+        path = store.normal_path(wanted.path)
+        if path == "/":
+            raise Unprocessable("repository.path_not_absolute", "The root folder cannot be a repository.")
+        return path
+
+    def _still_free(self, path: str, name: str) -> None:
+        with self.database.reading() as session:
+            store.taken(session, path=path, name=name)
+
+    def _read(self, step: Any) -> InfoResult | None:
+        try:
+            return parse_info(step.stdout.read_bytes())
+        except (GarbledOutput, OSError):
+            return None
+
+    def _store(
+        self,
+        caller: Caller,
+        path: str,
+        wanted: RepositoryPlace,
+        encryption: str,
+        passphrase: str | None,
+        known: InfoResult | None,
+        action: str,
+        number: str | None = None,
+    ) -> Repository:
+        number = number or uuid.uuid4().hex
+        now = clock.now()
+        totals = known.repository_totals if known else None
+        settings = wanted.model_dump(include=set(RepositorySettings.model_fields), exclude={"retention"})
+        repository = Repository(
+            **settings,
+            uuid=number,
+            path=path,
+            identity=store.identity_of(path),
+            engine_id=known.repository_id if known else None,
+            engine_version=wanted.engine_version,
+            repository_type=wanted.repository_type,
+            execution_target=wanted.execution_target,
+            remote_path=wanted.remote_path,
+            encryption=encryption,
+            unencrypted_confirmed=encryption == "none",
+            passphrase_location=wanted.passphrase_location,
+            passphrase=self.opener.seal(number, passphrase) if passphrase and encryption != "none" else None,
+            has_keyfile=encryption.startswith("keyfile"),
+            retention=wanted.retention.model_dump(exclude_none=True),
+            total_size=totals.total_size if totals else None,
+            unique_size=totals.unique_size if totals else None,
+            created_at=now,
+            updated_at=now,
+        )
+        try:
+            with self.database.writing() as session:
+                session.add(repository)
+                session.flush()
+                audit.record(
+                    session,
+                    actor=caller,
+                    action=action,
+                    object_type="repository",
+                    object_id=repository.id,
+                    details={"name": repository.name, "path": path},
+                )
+                if action == "repository.imported":
+                    for listener in self.on_import:
+                        listener(session, repository)
+        except IntegrityError as error:
+            raise errors.path_taken() from error
+        return repository
+
+    def _check_changed_settings(self, repository: Repository, changes: dict[str, Any]) -> None:
+        engine = self.opener.engine(repository) if _needs_engine(changes) else None
+        if engine is None:
+            return
+        merged = RepositorySettings.model_validate(
+            {
+                name: changes.get(name, getattr(repository, name))
+                for name in RepositorySettings.model_fields
+                if name != "retention"
+            }
+        )
+        check_settings(engine, RepositoryLocation(repository.path), merged)
+
+    def _tried_passphrase(self, repository: Repository, passphrase: str) -> str:
+        if repository.encryption == "none":
+            raise Unprocessable("repository.no_key", "An unencrypted repository has no passphrase.")
+        engine = self.opener.engine(repository)
+        location = RepositoryLocation(
+            repository.path, passphrase, repository.encryption, repository.remote_path, unencrypted_ok=False
+        )
+        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+            opened = hold.run(engine.info(location, InfoRequest()))
+        if opened.outcome.status not in ("completed", "completed_with_warnings"):
+            raise errors.refused_by_engine(opened.outcome)
+        return self.opener.seal(repository.uuid, passphrase)
+
+    def _apply(
+        self, session: Session, caller: Caller, repository_id: int, changes: dict[str, Any], sealed: str | None
+    ) -> Repository:
+        repository = store.get(session, repository_id)
+        if repository is None:
+            raise errors.unknown(repository_id)
+        store.taken(session, name=changes.get("name"), but=repository_id)
+        old_mode = repository.index_mode
+        for name, value in changes.items():
+            if name == "retention":
+                value = {rule: count for rule, count in value.items() if count is not None}
+            setattr(repository, name, value)
+        if sealed is not None:
+            repository.passphrase = sealed
+        repository.updated_at = clock.now()
+        session.flush()
+        if repository.index_mode != old_mode:
+            self._index_mode_changed(session, repository, old_mode)
+        fields = sorted([*changes, *(["passphrase"] if sealed is not None else [])])
+        audit.record(
+            session,
+            actor=caller,
+            action="repository.changed",
+            object_type="repository",
+            object_id=repository_id,
+            details={"fields": fields},
+        )
+        return repository
+
+    def _index_mode_changed(self, session: Session, repository: Repository, old_mode: str) -> None:
+        if old_mode == "full":
+            operations.cancel_pending_of_repository(session, repository.id, categories=("index",))
+        for listener in self.on_index_mode:
+            listener(session, repository, old_mode, repository.index_mode)
+
+
+def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:
+    """Build a backup command from the settings, to learn now what the engine would refuse later."""
+    for source in wanted.source_paths:
+        if not source.startswith("/"):
+            raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
+    request = CreateRequest(
+        archive_name="name",
+        source_paths=tuple(wanted.source_paths) or ("/",),
+        exclude_patterns=tuple(wanted.exclude_patterns),
+        compression=wanted.compression,
+        custom_flags=tuple(wanted.custom_flags),
+        upload_ratelimit_kib=wanted.upload_ratelimit_kib,
+    )
+    try:
+        engine.create(location, request)
+    except InvalidRequest as error:
+        raise Unprocessable(error.key, str(error)) from error
+
+
+def _needs_engine(changes: dict[str, Any]) -> bool:
+    return bool(
+        {"source_paths", "exclude_patterns", "compression", "custom_flags", "upload_ratelimit_kib"} & set(changes)
+    )
+
+
+def _refuse_empty(changes: dict[str, Any]) -> None:
+    """A setting that must have a value cannot be set to null."""
+    nullable = {"upload_ratelimit_kib", "remote_path"}
+    for name, value in changes.items():
+        if value is None and name not in nullable:
+            raise Unprocessable("repository.value_missing", f"{name} cannot be null.", field=name)
+
+
+def _refuse_unsupported(wanted: RepositoryPlace) -> None:
+    if wanted.repository_type != "local" or wanted.execution_target != "local":
+        raise Unprocessable(
+            "repository.unsupported_target",
+            "This version manages local repositories only; the target you named comes with a later one.",
+        )
+
+
+def _lane_of_place(path: str) -> str:
+    return "place:" + hashlib.sha256(store.identity_of(path).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,118 @@
+"""HTTP for repositories."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+
+from holdfast.access import rights
+from holdfast.access.caller import AdminOnly, SignedIn
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.repositories import store
+from holdfast.repositories.models import Repository
+from holdfast.repositories.present import present
+from holdfast.repositories.register import Register
+from holdfast.repositories.schemas import (
+    Done,
+    ImportedRepository,
+    KeyAnswer,
+    NewRepository,
+    RepositoryAnswer,
+    RepositoryChange,
+    RepositoryList,
+)
+from holdfast.storage.session import Database
+
+routes = router("/api/repositories", "repositories")
+
+
+def the_register(request: Request) -> Register:
+    register: Register = request.app.state.register
+    return register
+
+
+TheRegister = Annotated[Register, Depends(the_register)]
+
+
+@routes.get("/", summary="All repositories that you may see")
+def list_repositories(caller: SignedIn, session: Reading) -> RepositoryList:
+    repositories = store.visible(session, rights.visible_repositories(session, caller))
+    return RepositoryList(repositories=present(session, repositories))
+
+
+@routes.post("/", summary="Create a repository", status_code=201, responses=documented(409, 423))
+def create_repository(
+    caller: AdminOnly, wanted: NewRepository, register: TheRegister, database: TheDatabase
+) -> RepositoryAnswer:
+    """Runs the engine's init. A wrong or unusable place is refused and nothing is stored."""
+    return _presented(database, register.create(caller, wanted))
+
+
+@routes.post("/import", summary="Register an existing repository", status_code=201, responses=documented(409, 423))
+def import_repository(
+    caller: AdminOnly, wanted: ImportedRepository, register: TheRegister, database: TheDatabase
+) -> RepositoryAnswer:
+    """Opens the repository to prove that path and passphrase are right; nothing is stored if it does not open."""
+    return _presented(database, register.import_existing(caller, wanted))
+
+
+@routes.get("/{repository_id}", summary="One repository", responses=documented(404))
+def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) -> RepositoryAnswer:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    return present(session, [repository])[0]
+
+
+@routes.put("/{repository_id}", summary="Change settings of a repository", responses=documented(404, 409, 423))
+def change_repository(
+    caller: SignedIn, repository_id: RowId, wanted: RepositoryChange, register: TheRegister, database: TheDatabase
+) -> RepositoryAnswer:
+    """Only what is given changes. A new passphrase is tried on the repository before it is stored."""
+    _require(database, caller, repository_id, Role.ADMIN)
+    return _presented(database, register.change(caller, repository_id, wanted))
+
+
+@routes.delete(
+    "/{repository_id}", summary="Forget a repository, keep its data", status_code=204, responses=documented(404, 409)
+)
+def forget_repository(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Response:
+    """Removes the record and its index. The repository itself is not touched."""
+    _require(database, caller, repository_id, Role.ADMIN)
+    register.forget(caller, repository_id)
+    return Response(status_code=204)
+
+
+@routes.get("/{repository_id}/key", summary="Export the repository's key", responses=documented(404, 409, 423))
+def export_key(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> KeyAnswer:
+    repository = _require(database, caller, repository_id, Role.ADMIN)
+    return KeyAnswer(repository_id=repository_id, key=register.export_key(caller, repository))
+
+
+@routes.post("/{repository_id}/break-lock", summary="Remove a stale engine lock", responses=documented(404, 409, 423))
+def break_lock(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
+    repository = _require(database, caller, repository_id, Role.OPERATOR)
+    register.break_lock(caller, repository)
+    return Done(repository_id=repository_id, message="The engine's locks on the repository were removed.")
+
+
+@routes.post(
+    "/{repository_id}/confirm-relocation",
+    summary="Confirm that a repository was moved on purpose",
+    responses=documented(404, 409, 423),
+)
+def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
+    repository = _require(database, caller, repository_id, Role.ADMIN)
+    register.confirm_relocation(caller, repository)
+    return Done(repository_id=repository_id, message="The engine knows the repository at its new place now.")
+
+
+def _require(database: Database, caller: SignedIn, repository_id: int, role: Role) -> Repository:
+    with database.reading() as session:
+        return store.require(session, caller, repository_id, role)
+
+
+def _presented(database: Database, repository: Repository) -> RepositoryAnswer:
+    with database.reading() as session:
+        return present(session, [repository])[0]

@@ -1,0 +1,208 @@
+"""What clients send and get about repositories."""
+
+import shlex
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+from holdfast.kit.fields import PlainText, RowId
+
+IndexMode = Literal["full", "archives", "off"]
+Encryption = Literal[
+    "repokey-blake2", "repokey", "keyfile-blake2", "keyfile", "authenticated-blake2", "authenticated", "none"
+]
+UNPROTECTED = frozenset({"none"})
+Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
+PathText = Annotated[str, PlainText(1, 4096)]
+Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
+SourcePaths = Annotated[list[PathText], Field(max_length=1000)]
+
+
+def _split_flags(value: Any) -> Any:
+    """Other products of this family keep the flags as one string."""
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError as error:
+            raise ValueError("the flags cannot be split into words") from error
+    return value
+
+
+Flags = Annotated[list[Annotated[str, PlainText(1, 400)]], BeforeValidator(_split_flags), Field(max_length=100)]
+Passphrase = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 4096))]
+KeyFile = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 65536))]
+Keep = Annotated[int, Field(ge=0, le=100_000)]
+Within = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[HdwmyMS]$")]
+Compression = Annotated[
+    str,
+    Field(
+        pattern=r"^(none|lz4|zstd(,\d{1,2})?|zlib(,\d)?|lzma(,\d)?|auto,(lz4|zstd(,\d{1,2})?|zlib(,\d)?|lzma(,\d)?))$"
+    ),
+]
+
+
+def _plain_secret(secret: SecretStr, maximum: int) -> SecretStr:
+    value = secret.get_secret_value()
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError("may not hold a lone surrogate") from error
+    if not 0 < size <= maximum or "\0" in value:
+        raise ValueError(f"must have 1 to {maximum} bytes and no NUL")
+    return secret
+
+
+class Retention(BaseModel):
+    """Which archives a prune keeps."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keep_within: Within | None = None
+    keep_last: Keep | None = None
+    keep_minutely: Keep | None = None
+    keep_hourly: Keep | None = None
+    keep_daily: Keep | None = None
+    keep_weekly: Keep | None = None
+    keep_monthly: Keep | None = None
+    keep_quarterly: Keep | None = None
+    keep_yearly: Keep | None = None
+
+
+class RepositorySettings(BaseModel):
+    """What may be set when a repository is created or imported, and changed later."""
+
+    name: Name
+    compression: Compression = "lz4"
+    source_paths: SourcePaths = []
+    exclude_patterns: Patterns = []
+    archive_name_template: Annotated[str, PlainText(1, 200)] = "{repository}-{now}"
+    custom_flags: Flags = []
+    upload_ratelimit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    mode: Literal["full", "observe"] = "full"
+    index_mode: IndexMode = "full"
+    history_index_excludes: Patterns = []
+    retention: Retention = Retention()
+
+
+class RepositoryPlace(RepositorySettings):
+    model_config = ConfigDict(extra="forbid")
+
+    path: PathText
+    engine_version: Literal[1, 2] = 1
+    repository_type: Literal["local", "ssh", "rclone"] = "local"
+    execution_target: Literal["local", "ssh", "agent"] = "local"
+    agent_machine_id: RowId | None = None
+    ssh_connection_id: RowId | None = None
+    remote_path: PathText | None = None
+    passphrase_location: Literal["server", "agent"] = "server"  # noqa: S105
+    passphrase: Passphrase | None = None
+
+
+class NewRepository(RepositoryPlace):
+    encryption: Encryption = "repokey-blake2"
+
+    @model_validator(mode="after")
+    def _has_passphrase(self) -> Self:
+        if self.encryption not in UNPROTECTED and self.passphrase is None and self.passphrase_location == "server":  # noqa: S105
+            raise ValueError("an encrypted repository needs a passphrase")
+        return self
+
+
+class ImportedRepository(RepositoryPlace):
+    encryption: Encryption | None = Field(
+        None, description="`none` confirms that an unencrypted repository is meant; otherwise it is read from it."
+    )
+    keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
+
+
+class RepositoryChange(BaseModel):
+    """Any of the settings; what is not given stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name | None = None
+    compression: Compression | None = None
+    source_paths: SourcePaths | None = None
+    exclude_patterns: Patterns | None = None
+    archive_name_template: Annotated[str, PlainText(1, 200)] | None = None
+    custom_flags: Flags | None = None
+    upload_ratelimit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    mode: Literal["full", "observe"] | None = None
+    remote_path: PathText | None = None
+    index_mode: IndexMode | None = None
+    history_index_excludes: Patterns | None = None
+    retention: Retention | None = None
+    passphrase: Passphrase | None = None
+
+
+class RunningOperation(BaseModel):
+    id: int
+    kind: str
+    status: str
+    started_at: datetime | None
+
+
+class SyncJob(BaseModel):
+    id: int
+    status: str
+    triggered_by: str
+    operation: Literal["sync", "hydrate"]
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_message: str | None
+
+
+class RepositoryAnswer(BaseModel):
+    id: int
+    name: str
+    path: str
+    engine_version: int
+    repository_type: str
+    execution_target: str
+    agent_machine_id: int | None
+    ssh_connection_id: int | None
+    encryption: str
+    compression: str
+    source_paths: list[str]
+    exclude_patterns: list[str]
+    archive_name_template: str
+    custom_flags: list[str]
+    upload_ratelimit_kib: int | None
+    mode: str
+    remote_path: str | None
+    passphrase_location: str
+    has_passphrase: bool
+    has_keyfile: bool
+    setup_state: str
+    setup_operation_id: int | None
+    index_mode: IndexMode
+    history_index_excludes: list[str]
+    retention: Retention
+    last_backup: datetime | None
+    last_check: datetime | None
+    last_prune: datetime | None
+    last_compact: datetime | None
+    last_index: datetime | None
+    last_restore_check: datetime | None
+    archive_count: int | None
+    total_size: int | None
+    unique_size: int | None
+    running_operation: RunningOperation | None
+    latest_sync_job: SyncJob | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class RepositoryList(BaseModel):
+    repositories: list[RepositoryAnswer]
+
+
+class KeyAnswer(BaseModel):
+    repository_id: int
+    key: str = Field(description="The repository's key, still protected by its passphrase. Keep a copy elsewhere.")
+
+
+class Done(BaseModel):
+    repository_id: int
+    message: str

@@ -1,0 +1,134 @@
+"""Engine calls that a request waits for: through the repository's lane like all others, but bounded in time."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from backup_engine.command import Command
+from backup_engine.outcome import Accumulator
+from backup_engine.parse import parse_line
+from backup_engine.process import Spool
+from backup_engine.redact import Redactor
+from holdfast.errors import Locked, Unavailable
+from holdfast.operations import store
+from holdfast.operations.context import StepResult
+from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.lanes import Verdict
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.store import Origin, Subject
+from holdfast.runner.follow import engine_outcome
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+STEP_SECONDS = 600
+
+
+class NoParams(BaseModel):
+    pass
+
+
+def _never_run(_context: object) -> Outcome:
+    return Outcome(Status.FAILED, "operations.internal", "An inline call is never run by a runner.")
+
+
+INLINE = Kind(
+    name="inline",
+    category="system",
+    run=_never_run,
+    params=NoParams,
+    on_interrupted=again_when_interrupted,
+    lock=LockMode.SHARED,
+)
+
+
+class InlineCalls:
+    """Holds lanes for the process that answers requests."""
+
+    def __init__(self, settings: Settings, database: Database, runner_id: str, stopping: threading.Event) -> None:
+        self._wait_seconds = settings.inline_wait_seconds
+        self._database = database
+        self._runner_id = runner_id
+        self._spool_root = str(settings.spool_dir.absolute())
+        self._stopping = stopping
+
+    @contextmanager
+    def hold(
+        self,
+        lane: str,
+        *,
+        subject: Subject | None = None,
+        mode: LockMode = LockMode.SHARED,
+        wait_seconds: float | None = None,
+    ) -> Iterator["Hold"]:
+        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time."""
+        with self._database.writing() as session:
+            origin = Origin(Trigger.API)
+            operation = store.enqueue(
+                session, INLINE, {}, origin, subject=subject, executor="inline", lock_key=lane, lock_mode=mode
+            )
+        try:
+            self._wait_for_lane(operation, self._wait_seconds if wait_seconds is None else wait_seconds)
+            yield Hold(Path(self._spool_root) / str(operation.id), self._stopping)
+        finally:
+            shutil.rmtree(Path(self._spool_root) / str(operation.id), ignore_errors=True)
+            with self._database.writing() as session:
+                store.remove_finished_inline(session, operation.id)
+
+    def _wait_for_lane(self, operation: Operation, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            seen = self._database.wake.number
+            with self._database.writing() as session:
+                verdict = store.claim_one(session, operation.id, self._runner_id, self._spool_root)
+            if verdict.may_start:
+                return
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise busy(verdict)
+            if self._stopping.is_set():
+                raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+            self._database.wake.wait(seen, min(1.0, remaining))
+
+
+def busy(verdict: Verdict) -> Locked:
+    return Locked(
+        "repository.busy",
+        "Other work holds the repository; try again when it has finished.",
+        retry_after=10,
+        operation_id=verdict.behind_id,
+    )
+
+
+class Hold:
+    """A lane that is held: engine commands may be run."""
+
+    def __init__(self, folder: Path, stopping: threading.Event) -> None:
+        self.folder = folder
+        self._stopping = stopping
+        self._calls = 0
+
+    def run(self, command: Command) -> StepResult:
+        """Run one engine command to its end."""
+        self._calls += 1
+        spool = Spool(self.folder / "1" / f"call-{self._calls}")
+        child = spool.launch(command)
+        deadline = time.monotonic() + STEP_SECONDS
+        while not child.wait(0.2):
+            if self._stopping.is_set() or time.monotonic() > deadline:
+                raise Unavailable("api.stopping", "The engine call was left unfinished; try again.", retry_after=5)
+        exit_record = spool.exit_record()
+        if exit_record is None:
+            raise Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
+        accumulator = Accumulator()
+        redactor = Redactor(command.secret_values)
+        if spool.err.exists():
+            for line in spool.err.read_bytes().split(b"\n"):
+                accumulator.add(parse_line(redactor.redact(line)))
+        outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
+        return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)
