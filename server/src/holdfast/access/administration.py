@@ -12,8 +12,8 @@ from holdfast.access.models import User
 from holdfast.access.passwords import MIN_CHARACTERS, NewPassword, hash_password, is_acceptable, random_password
 from holdfast.access.roles import RepositoryRole, Role
 from holdfast.access.rotation import Rotation, rotate
-from holdfast.access.users import NewUser, user_not_found
 from holdfast.access.usernames import Email, NewUsername, username_key
+from holdfast.access.users import NewUser, user_not_found
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.settings import Settings

@@ -1,16 +1,65 @@
 """What access brings to the service."""
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from fastapi import APIRouter, FastAPI
 
+from holdfast.access import idempotency, sessions, throttle
 from holdfast.access.last_used import LastUsed
+from holdfast.access.passwords import HashingThreads
+from holdfast.access.refusals import RefusalListener
+from holdfast.access.routes.audit import audit
+from holdfast.access.routes.auth import auth
+from holdfast.access.routes.tokens import tokens
+from holdfast.access.routes.users import users
 from holdfast.access.vault import Vault
+from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-ROUTERS: list[APIRouter] = []
+ROUTERS: list[APIRouter] = [auth, users, tokens, audit]
 
 
-def install(app: FastAPI, settings: Settings, database: Database, vault: Vault | None = None) -> None:
-    """Give the application what the guards need."""
-    app.state.vault = vault or Vault(settings)
-    app.state.last_used = LastUsed(database)
+@dataclass(frozen=True)
+class Access:
+    """What lives as long as the application does."""
+
+    settings: Settings
+    database: Database
+    vault: Vault
+    last_used: LastUsed
+    hashing_threads: HashingThreads
+    refusals: RefusalListener
+
+    def tidy(self, now: datetime | None = None) -> None:
+        """Remove what has served its time. Meant for every few minutes; nothing breaks when it is late."""
+        now = now or clock.now()
+        self.refusals.flush()
+        with self.database.writing() as session:
+            idempotency.purge(session, now)
+            throttle.purge(session, now)
+            sessions.purge(session, self.settings, now)
+
+    def close(self) -> None:
+        """Finish what is under way and write down what is only in memory."""
+        self.hashing_threads.close()
+        self.last_used.close()
+        self.refusals.flush(at_once=True)
+
+
+def install(app: FastAPI, settings: Settings, database: Database, vault: Vault | None = None) -> Access:
+    """Give the application what the guards and routes need."""
+    access = Access(
+        settings=settings,
+        database=database,
+        vault=vault or Vault(settings),
+        last_used=LastUsed(database),
+        hashing_threads=HashingThreads(),
+        refusals=RefusalListener(database),
+    )
+    app.state.vault = access.vault
+    app.state.last_used = access.last_used
+    app.state.hashing_threads = access.hashing_threads
+    app.state.refusal_listeners.append(access.refusals)
+    return access

@@ -1,8 +1,10 @@
 """Roles, weakest first."""
 
 from enum import Enum
-from typing import Literal
+from typing import Annotated
 
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from sqlalchemy import Enum as EnumColumn
 
 
@@ -35,8 +37,17 @@ class Role(Enum):
 
 RANKS = {role: rank for rank, role in enumerate(Role)}
 
+
+def _of_repositories(role: Role) -> Role:
+    if role is Role.ADMIN:
+        raise PydanticCustomError("role", "A role on repositories is viewer or operator.")
+    return role
+
+
 # Nobody is an admin of one repository.
-RepositoryRole = Literal[Role.VIEWER, Role.OPERATOR]
+RepositoryRole = Annotated[
+    Role, AfterValidator(_of_repositories), WithJsonSchema({"type": "string", "enum": ["viewer", "operator"]})
+]
 
 
 def role_column(name: str, *roles: Role) -> EnumColumn:

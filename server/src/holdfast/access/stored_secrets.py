@@ -51,7 +51,7 @@ def stored_secrets(session: Session, *, to_change: bool = False) -> Iterator[Sto
     for place in places():
         table, column = _table_and_column(place)
         statement = select(table).where(column.is_not(None)).order_by(table.c.id)
-        for row in session.execute(statement.with_for_update() if to_change else statement).mappings():
+        for row in session.execute(statement.with_for_update() if to_change else statement).mappings().all():
             yield StoredSecret(place, row)
 
 

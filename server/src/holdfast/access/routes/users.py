@@ -1,0 +1,102 @@
+"""/api/users: for admins."""
+
+from starlette.concurrency import run_in_threadpool
+
+from holdfast.access import users as use_case
+from holdfast.access.caller import AdminOnly, Caller
+from holdfast.access.passwords import Hashing, hash_password
+from holdfast.access.schemas import RightChange, UserAnswer, UserCreate, Users, UserUpdate
+from holdfast.access.users import NewUser, UserChange, rights_by_user, user_of
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+users = router("/api/users", "Users")
+
+
+@users.get("", summary="All users")
+def list_users(_caller: AdminOnly, session: Reading) -> Users:
+    rights = rights_by_user(session)
+    return Users(users=[UserAnswer.of(user, rights.get(user.id, [])) for user in use_case.all_users(session)])
+
+
+@users.post("", summary="Create a user", status_code=201, responses=documented(409))
+async def create_user(body: UserCreate, caller: AdminOnly, database: TheDatabase, hashing: Hashing) -> UserAnswer:
+    """A new user has no rights on repositories until they are given."""
+    new = NewUser(
+        username=body.username,
+        password_hash=await hashing.run(hash_password, body.password),
+        role=body.role,
+        email=body.email,
+        all_repositories_role=body.all_repositories_role,
+        must_change_password=body.must_change_password,
+    )
+    return await run_in_threadpool(_create, database, caller, new)
+
+
+@users.get("/{user_id}", summary="One user", responses=documented(404))
+def get_user(user_id: RowId, _caller: AdminOnly, session: Reading) -> UserAnswer:
+    return UserAnswer.of(user_of(session, user_id), rights_by_user(session, user_id).get(user_id, []))
+
+
+@users.put("/{user_id}", summary="Change a user", responses=documented(404, 409))
+async def change_user(
+    user_id: RowId, body: UserUpdate, caller: AdminOnly, database: TheDatabase, settings: TheSettings, hashing: Hashing
+) -> UserAnswer:
+    """A new role or password, and disabling, end the user's sessions at once."""
+    password_hash = await hashing.run(hash_password, body.password) if body.password is not None else None
+    wanted = UserChange(_changed_fields(body), password_hash, _must_change(body, own=caller.user_id == user_id))
+    return await run_in_threadpool(_change, database, settings, caller, user_id, wanted)
+
+
+@users.delete("/{user_id}", summary="Remove a user", status_code=204, responses=documented(404, 409))
+def remove_user(user_id: RowId, caller: AdminOnly, settings: TheSettings, session: Writing) -> None:
+    use_case.remove(session, settings, caller, user_id)
+
+
+@users.put("/{user_id}/repositories/{repository_id}", summary="Give a right on a repository", responses=documented(404))
+def give_right(
+    user_id: RowId, repository_id: RowId, body: RightChange, caller: AdminOnly, session: Writing
+) -> UserAnswer:
+    use_case.give_right(session, caller, user_id, repository_id, body.role)
+    return UserAnswer.of(user_of(session, user_id), rights_by_user(session, user_id).get(user_id, []))
+
+
+@users.delete(
+    "/{user_id}/repositories/{repository_id}",
+    summary="Take a right on a repository away",
+    status_code=204,
+    responses=documented(404),
+)
+def take_right(user_id: RowId, repository_id: RowId, caller: AdminOnly, session: Writing) -> None:
+    use_case.take_right(session, caller, user_id, repository_id)
+
+
+def _create(database: Database, caller: Caller, new: NewUser) -> UserAnswer:
+    with database.writing() as session:
+        return UserAnswer.of(use_case.create(session, caller, new), [])
+
+
+def _change(database: Database, settings: Settings, caller: Caller, user_id: int, wanted: UserChange) -> UserAnswer:
+    with database.writing() as session:
+        user = use_case.change(session, settings, caller, user_id, wanted)
+        session.flush()
+        return UserAnswer.of(user, rights_by_user(session, user_id).get(user_id, []))
+
+
+def _changed_fields(body: UserUpdate) -> dict[str, object]:
+    """What was sent: null removes what may be missing, and leaves alone what may not."""
+    sent = {name: getattr(body, name) for name in body.model_fields_set & {"email", "all_repositories_role"}}
+    for name in ("role", "disabled"):
+        if getattr(body, name) is not None:
+            sent[name] = getattr(body, name)
+    return sent
+
+
+def _must_change(body: UserUpdate, *, own: bool) -> bool | None:
+    if body.must_change_password is not None or body.password is None:
+        return body.must_change_password
+    return not own

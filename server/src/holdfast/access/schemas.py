@@ -1,0 +1,208 @@
+"""Shapes of the access routes."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from holdfast.access.caller import Caller
+from holdfast.access.login import CodeNeeded, LoggedIn
+from holdfast.access.models import AccountToken, AuditEntry, RepositoryRight, User
+from holdfast.access.passwords import AnyPassword, NewPassword
+from holdfast.access.roles import RepositoryRole, Role
+from holdfast.access.usernames import Email, NewUsername
+from holdfast.kit.fields import PlainText, Timestamp
+
+Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="The six digits of the moment.")]
+
+
+class LoginAnswer(BaseModel):
+    access_token: str | None = Field(description="Null while a code is still needed.")
+    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the scheme
+    expires_in: int = Field(description="Seconds: of the access token, or of the challenge while a code is needed.")
+    must_change_password: bool
+    totp_required: bool
+    login_challenge_token: str | None = Field(description="For /api/auth/login/totp, when a code is needed.")
+
+    @classmethod
+    def of(cls, result: LoggedIn | CodeNeeded) -> "LoginAnswer":
+        if isinstance(result, CodeNeeded):
+            return cls(
+                access_token=None,
+                expires_in=result.expires_in,
+                must_change_password=False,
+                totp_required=True,
+                login_challenge_token=result.challenge_token,
+            )
+        return cls(
+            access_token=result.access_token,
+            expires_in=result.expires_in,
+            must_change_password=result.must_change_password,
+            totp_required=False,
+            login_challenge_token=None,
+        )
+
+
+class CodeLogin(BaseModel):
+    login_challenge_token: Annotated[str, PlainText(1, 200)]
+    code: Code
+
+
+class PasswordChange(BaseModel):
+    current_password: AnyPassword
+    new_password: NewPassword
+
+
+class TotpSecret(BaseModel):
+    secret: str = Field(description="Base32; shown once.")
+    otpauth_url: str = Field(description="What an authenticator app reads from a QR code.")
+
+
+class TotpEnable(BaseModel):
+    code: Code
+
+
+class TotpDisable(BaseModel):
+    password: AnyPassword
+    code: Code
+
+
+class TotpState(BaseModel):
+    totp_enabled: bool
+
+
+class Right(BaseModel):
+    repository_id: int
+    role: RepositoryRole
+
+
+class UserAnswer(BaseModel):
+    id: int
+    username: str
+    email: str | None
+    role: Role
+    all_repositories_role: RepositoryRole | None
+    must_change_password: bool
+    disabled: bool
+    totp_enabled: bool
+    repositories: list[Right] = Field(description="Rights given one by one; effective up to the global role.")
+    created_at: Timestamp
+    updated_at: Timestamp
+    last_login_at: Timestamp | None
+
+    @classmethod
+    def of(cls, user: User, rights: list[RepositoryRight]) -> "UserAnswer":
+        return cls(**_fields(user, rights))
+
+
+class Me(UserAnswer):
+    credential: Literal["login", "account_token"] = Field(description="What this request was made with.")
+
+    @classmethod
+    def of_caller(cls, caller: Caller, user: User, rights: list[RepositoryRight]) -> "Me":
+        return cls(**_fields(user, rights), credential="login" if caller.session_id is not None else "account_token")
+
+
+def _fields(user: User, rights: list[RepositoryRight]) -> dict[str, Any]:
+    return {
+        "id": user.id,
+        "username": user.username,
+        "email": user.email,
+        "role": user.role,
+        "all_repositories_role": user.all_repositories_role,
+        "must_change_password": user.must_change_password,
+        "disabled": user.disabled,
+        "totp_enabled": user.totp_enabled,
+        "repositories": [Right(repository_id=right.repository_id, role=right.role) for right in rights],
+        "created_at": user.created_at,
+        "updated_at": user.updated_at,
+        "last_login_at": user.last_login_at,
+    }
+
+
+class Users(BaseModel):
+    users: list[UserAnswer]
+
+
+class UserCreate(BaseModel):
+    username: NewUsername
+    password: NewPassword
+    email: Email | None = None
+    role: Role
+    all_repositories_role: RepositoryRole | None = None
+    must_change_password: bool = True
+
+
+class UserUpdate(BaseModel):
+    """Only the fields that are sent change."""
+
+    role: Role | None = None
+    email: Email | None = Field(None, description="Null removes it.")
+    password: NewPassword | None = None
+    disabled: bool | None = None
+    all_repositories_role: RepositoryRole | None = Field(None, description="Null removes it.")
+    must_change_password: bool | None = Field(
+        None, description="When a password is sent: true by default, false by default for one's own."
+    )
+
+
+class RightChange(BaseModel):
+    role: RepositoryRole
+
+
+class TokenCreate(BaseModel):
+    name: Annotated[str, PlainText(1, 100)]
+
+
+class TokenAnswer(BaseModel):
+    id: int
+    name: str
+    prefix: str = Field(description="The beginning of the token, to recognise it by.")
+    created_at: Timestamp
+    last_used_at: Timestamp | None = Field(description="To the minute.")
+
+    @classmethod
+    def of(cls, row: AccountToken) -> "TokenAnswer":
+        return cls(
+            id=row.id, name=row.name, prefix=row.prefix, created_at=row.created_at, last_used_at=row.last_used_at
+        )
+
+
+class CreatedToken(TokenAnswer):
+    token: str = Field(description="Shown this once.")
+
+
+class Tokens(BaseModel):
+    tokens: list[TokenAnswer]
+
+
+class AuditItem(BaseModel):
+    id: int
+    at: Timestamp
+    actor: str | None = Field(description="User name; null for nobody known, and for the command line.")
+    actor_user_id: int | None
+    action: str
+    object_type: str | None
+    object_id: str | None
+    outcome: str = Field(description="ok or refused.")
+    address: str | None
+    details: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> "AuditItem":
+        return cls(
+            id=entry.id,
+            at=entry.at,
+            actor=entry.actor,
+            actor_user_id=entry.actor_user_id,
+            action=entry.action,
+            object_type=entry.object_type,
+            object_id=entry.object_id,
+            outcome=entry.outcome,
+            address=entry.address,
+            details=entry.details or {},
+        )
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditItem]
+    next_cursor: str | None
