@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 export UV_CUSTOM_COMPILE_COMMAND='make lock'
 members=$(for file in packages/*/pyproject.toml server/pyproject.toml; do [ ! -f "$file" ] || echo "$file"; done)
+# shellcheck disable=SC2086 # paths hold no spaces
 own_names=$(sed -n 's/^name = "\(.*\)"$/--no-emit-package \1/p' $members)
 
 compile() { # lock file, then what to compile

@@ -79,7 +79,7 @@ everything_is_in_place() {
 
 missing_packages() { # which of SYSTEM_PACKAGES, for the given needs, are not there
     printf '%s\n' "$SYSTEM_PACKAGES" | while IFS='|' read -r need package probe; do
-        need=$(echo $need) package=$(echo $package)
+        need=${need%% *} package=${package# } package=${package%% *}
         case " $* " in *" $need "*) ;; *) continue ;; esac
         [ -n "$package" ] || continue
         eval "$probe" >/dev/null 2>&1 </dev/null || printf '%s ' "$package"
@@ -149,8 +149,8 @@ install_packages() {
         cp "$lock" .boot/installed.new
         mv .boot/installed.new ".boot/installed-$lock"
     fi
-    members=$(member_folders)
-    say "installing $(echo $members) into .venv, editable"
+    members=$(member_folders | tr '\n' ' ')
+    say "installing into .venv, editable: $members"
     # shellcheck disable=SC2046,SC2086 # folder names hold no spaces
     uv pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
 }
