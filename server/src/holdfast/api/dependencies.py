@@ -26,7 +26,9 @@ def _reading(database: Annotated[Database, Depends(the_database)]) -> Iterator[S
 
 
 def _writing(database: Annotated[Database, Depends(the_database)]) -> Iterator[Session]:
-    with database.writing() as session:
+    # Not locked before the route runs: holding the lock while waiting for a thread, with all threads waiting for the
+    # lock, a hundred requests at once would stand still until they time out.
+    with database.writing(lock_at_once=False) as session:
         yield session
 
 

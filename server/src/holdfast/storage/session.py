@@ -51,11 +51,14 @@ class Database:
             session.rollback()
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """One transaction: all of it, or nothing of it. Hints given with ``after_commit`` run once it is durable."""
+    def writing(self, *, lock_at_once: bool = True) -> Iterator[Session]:
+        """One transaction: all of it, or nothing of it. Hints given with ``after_commit`` run once it is durable.
+
+        On SQLite it holds the write lock from here on, or else from its first statement on.
+        """
         info = {WAKE: self.wake.notify}
         with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
-            if self.is_sqlite:
+            if self.is_sqlite and lock_at_once:
                 session.connection()  # take the write lock now, so that what is read is what will be changed
             try:
                 yield session
