@@ -13,11 +13,14 @@ from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 USERNAME_LENGTH = 64
+# Without it SQLite gives the id of a removed row to the next one, and an id in the audit trail would name two.
+NEVER_REUSED = {"sqlite_autoincrement": True}
 ADDRESS_LENGTH = 64
 
 
 class User(Base):
     __tablename__ = "users"
+    __table_args__ = NEVER_REUSED
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     username: Mapped[str] = mapped_column(String(USERNAME_LENGTH))
@@ -46,6 +49,7 @@ class LoginSession(Base):
     """What an access token stands for. It ends by ``ended_at`` or by lying unused."""
 
     __tablename__ = "login_sessions"
+    __table_args__ = NEVER_REUSED
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     # Carried by access tokens, which are signed: worthless without the signing key.
@@ -70,6 +74,7 @@ class LoginChallenge(Base):
 
 class AccountToken(Base):
     __tablename__ = "account_tokens"
+    __table_args__ = NEVER_REUSED
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
@@ -126,6 +131,7 @@ class AuditEntry(Base):
     __table_args__ = (
         Index(None, "actor", "id"),
         Index(None, "action", "id"),
+        NEVER_REUSED,
     )
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
