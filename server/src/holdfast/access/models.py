@@ -7,7 +7,7 @@ from sqlalchemy import Boolean, ForeignKey, Index, String, Text, UniqueConstrain
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Mapper, mapped_column
 
-from holdfast.access.roles import Role, role_column
+from holdfast.access.roles import Role, RoleText, holds
 from holdfast.kit import clock
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
@@ -20,7 +20,11 @@ ADDRESS_LENGTH = 64
 
 class User(Base):
     __tablename__ = "users"
-    __table_args__ = NEVER_REUSED
+    __table_args__ = (
+        holds("role", *Role),
+        holds("all_repositories_role", Role.VIEWER, Role.OPERATOR),
+        NEVER_REUSED,
+    )
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     username: Mapped[str] = mapped_column(String(USERNAME_LENGTH))
@@ -28,10 +32,8 @@ class User(Base):
     username_key: Mapped[str] = mapped_column(String(USERNAME_LENGTH), unique=True)
     email: Mapped[str | None] = mapped_column(String(320))
     password_hash: Mapped[str] = mapped_column(Text)
-    role: Mapped[Role] = mapped_column(role_column("role"), index=True)
-    all_repositories_role: Mapped[Role | None] = mapped_column(
-        role_column("all_repositories_role", Role.VIEWER, Role.OPERATOR)
-    )
+    role: Mapped[Role] = mapped_column(RoleText, index=True)
+    all_repositories_role: Mapped[Role | None] = mapped_column(RoleText)
     must_change_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     # The first admin's random password lies in a file until it is changed.
     has_initial_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
@@ -89,12 +91,13 @@ class RepositoryRight(Base):
     """What a user may do on one repository, up to their global role."""
 
     __tablename__ = "repository_rights"
+    __table_args__ = (holds("role", Role.VIEWER, Role.OPERATOR),)
 
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True)
     repository_id: Mapped[int] = mapped_column(
         Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, index=True
     )
-    role: Mapped[Role] = mapped_column(role_column("role", Role.VIEWER, Role.OPERATOR))
+    role: Mapped[Role] = mapped_column(RoleText)
 
 
 class LoginFailure(Base):

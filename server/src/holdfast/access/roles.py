@@ -1,11 +1,12 @@
 """Roles, weakest first."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
-from sqlalchemy import Enum as EnumColumn
+from sqlalchemy import CheckConstraint, Dialect, String
+from sqlalchemy.types import TypeDecorator
 
 
 class Role(Enum):
@@ -50,13 +51,22 @@ RepositoryRole = Annotated[
 ]
 
 
-def role_column(name: str, *roles: Role) -> EnumColumn:
-    """A text column that holds one of the given roles, and the database checks it."""
-    return EnumColumn(
-        Role,
-        name=name,
-        native_enum=False,
-        create_constraint=True,
-        length=16,
-        values_callable=lambda _enum: [role.value for role in roles or Role],
-    )
+class RoleText(TypeDecorator[Role]):
+    """A role in a text column."""
+
+    impl = String(16)
+    cache_ok = True
+
+    def process_bind_param(self, value: Role | None, dialect: Dialect) -> str | None:
+        del dialect
+        return None if value is None else value.value
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> Role | None:
+        del dialect
+        return None if value is None else Role(value)
+
+
+def holds(column: str, *roles: Role) -> CheckConstraint:
+    """The database's own word for which roles a column may hold."""
+    words = ", ".join(f"'{role.value}'" for role in roles)
+    return CheckConstraint(f"{column} IN ({words})", name=column)
