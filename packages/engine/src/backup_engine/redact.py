@@ -21,8 +21,8 @@ class Redactor:
 
     def __init__(self, secret_values: Iterable[str]) -> None:
         forms = sorted({form for value in secret_values for form in _forms(value)}, key=lambda form: (-len(form), form))
-        self._text = _alternatives(forms)
-        self._bytes = re.compile(self._text.pattern.encode("utf-8", "surrogateescape")) if self._text else None
+        self._text = re.compile("|".join(map(re.escape, forms))) if forms else None
+        self._bytes = re.compile(b"|".join(re.escape(_encoded(form)) for form in forms)) if forms else None
 
     @overload
     def redact(self, line: str) -> str: ...
@@ -35,35 +35,33 @@ class Redactor:
         return self._text.sub(REPLACEMENT, line) if self._text else line
 
 
-def _alternatives(forms: list[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(re.escape(form) for form in forms)) if forms else None
-
-
 def _forms(value: str) -> Iterator[str]:
     for part in {value, *value.splitlines()}:
         if len(part.strip()) < SHORTEST_SECRET:
             continue
         quoted = set(_quoted(part))
-        for form in {part, part.strip(), *quoted, *(json_form for form in quoted for json_form in _json_forms(form))}:
-            if len(form) >= SHORTEST_SECRET:
-                yield form
+        quoted_again = {again for form in quoted for again in _json_forms(form)}
+        yield from (form for form in {part, part.strip()} | quoted | quoted_again if len(form) >= SHORTEST_SECRET)
 
 
 def _quoted(part: str) -> Iterator[str]:
     yield from _json_forms(part)
     yield repr(part)[1:-1]
-    yield repr(part.encode("utf-8", "surrogateescape"))[2:-1]
+    yield repr(_encoded(part))[2:-1]
     yield shlex.quote(part)
     yield shlex.quote(part).strip("'")
-    for encoded in (quote(part, safe="", errors="surrogateescape"), quote(part, errors="surrogateescape"), _form(part)):
+    for encoded in (quote(_encoded(part), safe=""), quote(_encoded(part)), quote_plus(_encoded(part))):
         yield encoded
         yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), encoded)
-
-
-def _form(part: str) -> str:
-    return quote_plus(part, errors="surrogateescape")
 
 
 def _json_forms(part: str) -> Iterator[str]:
     yield json.dumps(part)[1:-1]
     yield json.dumps(part, ensure_ascii=False)[1:-1]
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

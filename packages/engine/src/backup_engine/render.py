@@ -13,6 +13,8 @@ LONGEST_LINE = 16_384
 def log_line(event: Event) -> tuple[str, ...]:
     """Given an event, return its lines: none for progress and for what the product does not know."""
     match event:
+        case LogMessage(name="borg.output.progress"):
+            return ()
         case LogMessage(level=level, message=message):
             prefix = f"{level}: " if level in SHOWN_LEVELS else ""
             return tuple(prefix + line for line in _lines(message))

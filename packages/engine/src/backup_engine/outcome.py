@@ -1,0 +1,460 @@
+"""How a run ended, in the product's words: a status, a key, and one sentence that says what to do."""
+
+import posixpath
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Literal
+
+from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
+from backup_engine.render import log_line
+
+Status = Literal["completed", "completed_with_warnings", "failed", "cancelled", "interrupted"]
+
+MOST_WARNINGS = 1000
+MOST_ERRORS = 100
+MOST_MISSING_PATHS = 10_000
+LAST_LINES = 20
+LONGEST_MESSAGE = 4000
+LONGEST_SENTENCE = 500
+
+HIGHEST_SIGNAL = 64
+SIGNAL_BASE = 128
+WARNING_CODES = range(100, 128)
+COMMAND_NOT_RUN = frozenset({126, 127})
+SSH_FAILED = 255
+
+FAILED = "engine.failed"
+DAMAGED = "engine.damaged"
+DAMAGE_FOUND = "engine.damage_found"
+UNREACHABLE = "engine.unreachable"
+ARCHIVE_MISSING = "engine.archive_missing"
+UNENCRYPTED_UNKNOWN = "engine.unencrypted_unknown"
+
+KEY_BY_MESSAGE_ID: Mapping[str, str] = {
+    "Repository.DoesNotExist": "engine.repository_missing",
+    "Repository.InvalidRepository": "engine.not_a_repository",
+    "Repository.InvalidRepositoryConfig": DAMAGED,
+    "Repository.AtticRepository": "engine.unsupported",
+    "Repository.AlreadyExists": "engine.repository_exists",
+    "Repository.PathAlreadyExists": "engine.repository_exists",
+    "Repository.ParentPathDoesNotExist": "engine.repository_missing",
+    "Repository.PathPermissionDenied": "engine.permission_denied",
+    "Repository.CheckNeeded": DAMAGED,
+    "Repository.ObjectNotFound": DAMAGED,
+    "Repository.StorageQuotaExceeded": "engine.disk_full",
+    "Repository.InsufficientFreeSpaceError": "engine.disk_full",
+    "IntegrityError": DAMAGED,
+    "FileIntegrityError": DAMAGED,
+    "DecompressionError": DAMAGED,
+    "TAMRequiredError": DAMAGED,
+    "ArchiveTAMRequiredError": DAMAGED,
+    "TAMInvalid": DAMAGED,
+    "ArchiveTAMInvalid": DAMAGED,
+    "NoManifestError": DAMAGED,
+    "MandatoryFeatureUnsupported": "engine.unsupported",
+    "UnsupportedManifestError": "engine.unsupported",
+    "UnsupportedPayloadError": "engine.unsupported",
+    "TAMUnsupportedSuiteError": "engine.unsupported",
+    "RPCServerOutdated": "engine.unsupported",
+    "Archive.AlreadyExists": "engine.archive_exists",
+    "Archive.DoesNotExist": ARCHIVE_MISSING,
+    "PassphraseWrong": "engine.passphrase_wrong",
+    "PasswordRetriesExceeded": "engine.passphrase_wrong",
+    "NoPassphraseFailure": "engine.passphrase_missing",
+    "PasscommandFailure": "engine.passphrase_missing",
+    "KeyfileNotFoundError": "engine.passphrase_missing",
+    "RepoKeyNotFoundError": "engine.passphrase_missing",
+    "KeyfileMismatchError": "engine.passphrase_wrong",
+    "KeyfileInvalidError": "engine.passphrase_wrong",
+    "LockTimeout": "engine.locked",
+    "Cache.RepositoryAccessAborted": "engine.repository_relocated",
+    "Cache.RepositoryReplay": "engine.repository_relocated",
+    "Cache.RepositoryIDNotUnique": "engine.repository_relocated",
+    "Cache.CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
+    "Cache.EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
+    "PathNotAllowed": "engine.permission_denied",
+}
+"""The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
+
+Source = Literal["error", "warning", "remote"]
+
+KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
+    (re.compile(r"\[Errno (?:28|122)\]|No space left on device"), frozenset({"error", "warning"}), "engine.disk_full"),
+    (re.compile(r"No space left on device|Disk quota exceeded"), frozenset({"remote"}), "engine.disk_full"),
+    (
+        re.compile(r"borg\S*: (?:command )?not found|borg\S*: No such file"),
+        frozenset({"remote"}),
+        "engine.not_installed",
+    ),
+    (re.compile(r"Permission denied \([a-z,-]+\)|Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
+    (re.compile(r"\[Errno (?:1|13|30)\]"), frozenset({"error"}), "engine.permission_denied"),
+    (
+        re.compile(r"repository check, errors found\.|check complete, problems found\."),
+        frozenset({"error"}),
+        DAMAGE_FOUND,
+    ),
+    (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
+)
+"""What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
+
+KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
+    "LockError": "engine.locked",
+    "LockErrorT": "engine.locked",
+    "LockFailed": "engine.locked",
+    "NotLocked": "engine.locked",
+    "NotMyLock": "engine.locked",
+    "ConnectionClosed": UNREACHABLE,
+    "ConnectionClosedWithHint": UNREACHABLE,
+    "ConnectionBrokenWithHint": UNREACHABLE,
+}
+"""Message ids that stand for several causes, so that the text is asked before them."""
+
+KEY_BY_EXIT_CODE: Mapping[int, str] = {
+    10: "engine.repository_exists",
+    11: "engine.unsupported",
+    12: DAMAGED,
+    13: "engine.repository_missing",
+    14: "engine.disk_full",
+    15: "engine.not_a_repository",
+    16: DAMAGED,
+    17: DAMAGED,
+    18: "engine.repository_missing",
+    19: "engine.repository_exists",
+    20: "engine.disk_full",
+    21: "engine.permission_denied",
+    25: "engine.unsupported",
+    26: DAMAGED,
+    27: "engine.unsupported",
+    30: "engine.archive_exists",
+    31: ARCHIVE_MISSING,
+    40: "engine.passphrase_wrong",
+    41: "engine.passphrase_wrong",
+    42: "engine.passphrase_missing",
+    44: "engine.passphrase_missing",
+    48: "engine.unsupported",
+    50: "engine.passphrase_missing",
+    51: "engine.passphrase_missing",
+    52: "engine.passphrase_wrong",
+    53: "engine.passphrase_wrong",
+    60: UNENCRYPTED_UNKNOWN,
+    61: UNENCRYPTED_UNKNOWN,
+    62: "engine.repository_relocated",
+    63: "engine.repository_relocated",
+    64: "engine.repository_relocated",
+    70: "engine.locked",
+    71: "engine.locked",
+    72: "engine.locked",
+    73: "engine.locked",
+    74: "engine.locked",
+    75: "engine.locked",
+    80: UNREACHABLE,
+    81: UNREACHABLE,
+    83: "engine.permission_denied",
+    84: "engine.unsupported",
+    87: UNREACHABLE,
+    90: DAMAGED,
+    91: DAMAGED,
+    92: DAMAGED,
+    95: DAMAGED,
+    96: DAMAGED,
+    97: DAMAGED,
+    98: DAMAGED,
+    99: "engine.unsupported",
+    SSH_FAILED: UNREACHABLE,
+}
+
+SENTENCES: Mapping[str, str] = {
+    "engine.source_missing": "None of the source paths exists; correct the source paths, or mount what is missing.",
+    "engine.disk_full": "No space is left for the repository or the engine's cache; free some, or prune and compact.",
+    "engine.not_installed": "The engine is not installed where it should run; install BorgBackup 1.2 or newer there.",
+    "engine.unsupported": "This version of the engine cannot open the repository; install a newer BorgBackup.",
+    "engine.archive_exists": "An archive with this name exists already; choose another archive name.",
+    "engine.passphrase_wrong": "The passphrase does not open this repository; enter the right one in its settings.",
+    "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's settings.",
+    "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none runs.",
+    "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its folder.",
+    "engine.repository_missing": "There is no repository at this path; correct the path, or mount or create what it names.",
+    "engine.not_a_repository": "What is at this path is not a repository of this engine; correct the path.",
+    "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
+    "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
+    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
+    DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
+    DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
+    ARCHIVE_MISSING: "The archive does not exist in the repository any more; refresh the list of archives.",
+    UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
+    FAILED: "The engine failed without a word; try again, and look at the machine's own log.",
+}
+
+PUBLISHED_AS: Mapping[str, str] = {DAMAGE_FOUND: DAMAGED, ARCHIVE_MISSING: FAILED, UNENCRYPTED_UNKNOWN: FAILED}
+"""Reasons that the published list of error keys does not name; they have a sentence of their own all the same."""
+
+INTERRUPTED_KEY = "operations.interrupted"
+INTERRUPTED_SENTENCE = "The engine was ended from outside before it had finished; start the operation again."
+CANCELLED_SENTENCE = "Stopped on request."
+
+STOPPED_BY_KEYBOARD = "Got Ctrl-C / SIGINT."
+CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
+"""Failures that the stop itself brings about: the engine's children get the signal too."""
+REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, ARCHIVE_MISSING})
+"""Failures to the product that the engine reports with the exit code of a warning, or even of success."""
+REPAIRED_SENTENCE = "The check found damage and repaired it; its log tells which files lost content."
+
+WARNING_WITH_PATH = (
+    re.compile(r"(?P<path>.+?): (?:\w+: )?\[Errno (?P<errno>\d+)\] .*", re.DOTALL),
+    re.compile(r"(?P<path>.+): file changed while we backed it up", re.DOTALL),
+)
+NO_SUCH_FILE = "2"
+REMOTE_LINE = "Remote: "
+PROGRESS_LOGGER = "borg.output.progress"
+LAST_LINE_OF_TRACEBACK = re.compile(r"^(?P<error>\w[\w.]*: .+)$", re.MULTILINE)
+SYSTEM_INFORMATION = "\n\nPlatform: "
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:  # noqa: A001 -- the product's word; nobody raises it
+    """Something that went wrong with one path, or with none in particular."""
+
+    path: str | None
+    message: str
+    msgid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``warnings`` are the first thousand of ``warning_count``. ``reason`` is the error key, or finer than it."""
+
+    status: Status
+    error_key: str | None
+    message: str | None
+    warnings: tuple[Warning, ...] = ()
+    warning_count: int = 0
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """What has to be remembered of a run's events to tell how it ended. Its size is bounded, however long the run."""
+
+    warnings: list[Warning] = field(default_factory=list)
+    warning_count: int = 0
+    errors: list[LogMessage] = field(default_factory=list)
+    error_count: int = 0
+    last_progress: ArchiveProgress | None = None
+    last_percent: ProgressPercent | None = None
+    stopped_by_keyboard: bool = False
+    _key_of_message_id: str | None = None
+    _key_of_general_message_id: str | None = None
+    _keys_of_text: set[str] = field(default_factory=set)
+    _remote_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+    _missing_paths: set[str] = field(default_factory=set)
+
+    def add(self, event: Event) -> None:
+        match event:
+            case LogMessage(name="borg.output.progress"):
+                pass
+            case LogMessage(level="ERROR" | "CRITICAL"):
+                self._add_error(event)
+            case LogMessage(level="WARNING", message=message) if message.startswith(REMOTE_LINE):
+                self._add_remote_line(message.removeprefix(REMOTE_LINE))
+            case LogMessage(level="WARNING", message=message) if message.strip():
+                self._add_warning(event)
+            case ArchiveProgress(finished=False):
+                self.last_progress = event
+            case ProgressPercent(finished=False):
+                self.last_percent = event
+            case PlainLine(text=text) if text.strip():
+                self._add_remote_line(text)
+            case _:
+                pass
+
+    def add_all(self, events: Iterable[Event]) -> "Accumulator":
+        for event in events:
+            self.add(event)
+        return self
+
+    def missing_sources(self, source_paths: Iterable[str]) -> tuple[str, ...]:
+        """Given the source paths of a backup, return those of which the engine said that they do not exist."""
+        return tuple(path for path in source_paths if _normal(path) in self._missing_paths)
+
+    def all_sources_missing(self, source_paths: Sequence[str]) -> bool:
+        """Whether the backup had nothing to read: the engine then makes an empty archive and only warns."""
+        return bool(source_paths) and len(self.missing_sources(source_paths)) == len(source_paths)
+
+    @property
+    def key(self) -> str | None:
+        """The reason that the engine's words give, most telling first."""
+        by_text = (key for _, _, key in KEY_BY_TEXT if key in self._keys_of_text)
+        return self._key_of_message_id or next(by_text, None) or self._key_of_general_message_id
+
+    @property
+    def last_remote_line(self) -> str | None:
+        """What ssh, a shell or the argument parser said last: text outside the engine's own log."""
+        return self._remote_lines[-1] if self._remote_lines else None
+
+    def _add_error(self, event: LogMessage) -> None:
+        self.error_count += 1
+        self._note_text(event.message, "error")
+        self.stopped_by_keyboard = self.stopped_by_keyboard or event.message.endswith(STOPPED_BY_KEYBOARD)
+        message_id = event.msgid or ""
+        self._key_of_message_id = self._key_of_message_id or KEY_BY_MESSAGE_ID.get(message_id)
+        self._key_of_general_message_id = self._key_of_general_message_id or KEY_BY_GENERAL_MESSAGE_ID.get(message_id)
+        if len(self.errors) < MOST_ERRORS:
+            self.errors.append(replace(event, message=_shortened(event.message)))
+
+    def _add_warning(self, event: LogMessage) -> None:
+        self.warning_count += 1
+        self._note_text(event.message, "warning")
+        path, errno = _path_of_warning(event.message)
+        if path is not None and errno == NO_SUCH_FILE and len(self._missing_paths) < MOST_MISSING_PATHS:
+            self._missing_paths.add(_normal(path))
+        if len(self.warnings) < MOST_WARNINGS:
+            self.warnings.append(Warning(path, _first_line(event), event.msgid))
+
+    def _add_remote_line(self, text: str) -> None:
+        self._note_text(text, "remote")
+        self._remote_lines.append(_shortened(text))
+
+    def _note_text(self, text: str, source: Source) -> None:
+        for pattern, sources, key in KEY_BY_TEXT:
+            if source in sources and key not in self._keys_of_text and pattern.search(text):
+                self._keys_of_text.add(key)
+
+
+def conclude(
+    exit_code: int | None,
+    signal: int | None,
+    accumulator: Accumulator,
+    cancel_requested: bool,
+    *,
+    passphrase_given: bool = True,
+) -> Outcome:
+    """Given how a run ended and what it said, return its outcome.
+
+    ``passphrase_given`` is False where the product had no passphrase to give, so that a wrong one means a missing one.
+    """
+    if _ended_by_signal(exit_code, signal, accumulator):
+        return _stopped(accumulator, cancel_requested)
+    reason = _reason(exit_code, accumulator)
+    if reason is None:
+        return _succeeded(exit_code, accumulator)
+    if reason == DAMAGE_FOUND and exit_code == 0:
+        return _repaired(accumulator)
+    if cancel_requested and reason in CAUSED_BY_STOPPING:
+        return _stopped(accumulator, cancel_requested)
+    if reason == "engine.passphrase_wrong" and not passphrase_given:
+        reason = "engine.passphrase_missing"
+    return _failed(reason, accumulator)
+
+
+def source_missing(accumulator: Accumulator) -> Outcome:
+    """The outcome of a backup of which ``all_sources_missing`` is true, whatever its exit code."""
+    return _failed("engine.source_missing", accumulator)
+
+
+def _ended_by_signal(exit_code: int | None, signal: int | None, accumulator: Accumulator) -> bool:
+    if signal is not None or exit_code is None or exit_code < 0:
+        return True
+    return SIGNAL_BASE < exit_code <= SIGNAL_BASE + HIGHEST_SIGNAL or (
+        accumulator.stopped_by_keyboard and not _is_success(exit_code)
+    )
+
+
+def _is_success(exit_code: int | None) -> bool:
+    return exit_code is not None and (exit_code in {0, 1} or exit_code in WARNING_CODES)
+
+
+def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
+    """Given the exit code of a run that ended by itself, return why it failed, None if it succeeded."""
+    key = accumulator.key
+    if exit_code in COMMAND_NOT_RUN and not accumulator.warning_count:
+        return "engine.not_installed"
+    if _is_success(exit_code):
+        return key if key in REPORTED_AS_A_WARNING else None
+    return key or KEY_BY_EXIT_CODE.get(exit_code or 0, FAILED)
+
+
+def _succeeded(exit_code: int | None, accumulator: Accumulator) -> Outcome:
+    if exit_code == 0:
+        # What the engine says at the level of a warning is then advice, such as to keep a copy of the key.
+        return Outcome("completed", None, None)
+    return Outcome("completed_with_warnings", None, None, tuple(accumulator.warnings), accumulator.warning_count)
+
+
+def _repaired(accumulator: Accumulator) -> Outcome:
+    errors = (Warning(None, _first_line(error), error.msgid) for error in accumulator.errors)
+    warnings = tuple(islice(chain(accumulator.warnings, errors), MOST_WARNINGS))
+    count = accumulator.warning_count + accumulator.error_count
+    return Outcome("completed_with_warnings", None, REPAIRED_SENTENCE, warnings, count)
+
+
+def _stopped(accumulator: Accumulator, cancel_requested: bool) -> Outcome:
+    warnings, count = tuple(accumulator.warnings), accumulator.warning_count
+    if cancel_requested:
+        return Outcome("cancelled", None, CANCELLED_SENTENCE, warnings, count)
+    return Outcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE, warnings, count, INTERRUPTED_KEY)
+
+
+def _failed(reason: str, accumulator: Accumulator) -> Outcome:
+    return Outcome(
+        "failed",
+        PUBLISHED_AS.get(reason, reason),
+        _sentence(reason, accumulator),
+        tuple(accumulator.warnings),
+        accumulator.warning_count,
+        reason,
+    )
+
+
+def _sentence(reason: str, accumulator: Accumulator) -> str:
+    if reason == FAILED:
+        detail = _what_failed(accumulator)
+        return f"The engine failed: {detail}" if detail else SENTENCES[FAILED]
+    if reason == UNREACHABLE and accumulator.last_remote_line:
+        said = _on_one_line(accumulator.last_remote_line).rstrip(".")
+        return f"The repository's host cannot be reached ({said}); check its address, ssh and the key."
+    return SENTENCES[reason]
+
+
+def _what_failed(accumulator: Accumulator) -> str | None:
+    """The engine's own words in one line: the error itself, not the report around it."""
+    for error in accumulator.errors:
+        text = error.message.split(SYSTEM_INFORMATION)[0].strip()
+        if text.startswith("Traceback"):
+            found = LAST_LINE_OF_TRACEBACK.findall(text)
+            if found:
+                return _on_one_line(found[-1])
+        elif text and not text.endswith("Exception"):
+            return _on_one_line(text)
+    return _on_one_line(accumulator.last_remote_line) if accumulator.last_remote_line else None
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(log_line(PlainLine(text)))[:LONGEST_SENTENCE]
+
+
+def _path_of_warning(message: str) -> tuple[str | None, str | None]:
+    for pattern in WARNING_WITH_PATH:
+        match = pattern.fullmatch(message)
+        if match is not None:
+            return match["path"], match.groupdict().get("errno")
+    return None, None
+
+
+def _normal(path: str) -> str:
+    """The engine tells paths without the slash at the end, and its older version without doubled ones."""
+    return posixpath.normpath(path).replace("//", "/")
+
+
+def _first_line(event: LogMessage) -> str:
+    lines = log_line(replace(event, level="INFO", message=_shortened(event.message)))
+    return lines[0] if lines else ""
+
+
+def _shortened(message: str) -> str:
+    """The beginning and the end: a traceback tells its error last."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return message[: LONGEST_MESSAGE // 2] + "\n...\n" + message[-LONGEST_MESSAGE // 2 :]
