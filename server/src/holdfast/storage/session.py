@@ -48,7 +48,6 @@ class Database:
         """One consistent read. On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it."""
         with _unreachable_is_unavailable(), Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session
-            session.rollback()
 
     @contextmanager
     def writing(self, *, lock_at_once: bool = True) -> Iterator[Session]:
