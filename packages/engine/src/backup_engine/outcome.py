@@ -201,6 +201,7 @@ CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, ARCHIVE_MISSING})
 """Failures to the product that the engine reports with the exit code of a warning, or even of success."""
 REPAIRED_SENTENCE = "The check found damage and repaired it; its log tells which files lost content."
+FINISHED_WITH_ERRORS_SENTENCE = "The engine finished, but reported errors on the way; read its log."
 
 WARNING_WITH_PATH = (
     re.compile(r"(?P<path>.+?): (?:\w+: )?\[Errno (?P<errno>\d+)\] .*", re.DOTALL),
@@ -208,7 +209,6 @@ WARNING_WITH_PATH = (
 )
 NO_SUCH_FILE = "2"
 REMOTE_LINE = "Remote: "
-PROGRESS_LOGGER = "borg.output.progress"
 LAST_LINE_OF_TRACEBACK = re.compile(r"^(?P<error>\w[\w.]*: .+)$", re.MULTILINE)
 SYSTEM_INFORMATION = "\n\nPlatform: "
 
@@ -341,7 +341,7 @@ def conclude(
     if reason is None:
         return _succeeded(exit_code, accumulator)
     if reason == DAMAGE_FOUND and exit_code == 0:
-        return _repaired(accumulator)
+        return _finished_with_errors(REPAIRED_SENTENCE, accumulator)
     if cancel_requested and reason in CAUSED_BY_STOPPING:
         return _stopped(accumulator, cancel_requested)
     if reason == "engine.passphrase_wrong" and not passphrase_given:
@@ -377,17 +377,19 @@ def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
 
 
 def _succeeded(exit_code: int | None, accumulator: Accumulator) -> Outcome:
+    if exit_code == 0 and accumulator.error_count:
+        return _finished_with_errors(FINISHED_WITH_ERRORS_SENTENCE, accumulator)
     if exit_code == 0:
         # What the engine says at the level of a warning is then advice, such as to keep a copy of the key.
         return Outcome("completed", None, None)
     return Outcome("completed_with_warnings", None, None, tuple(accumulator.warnings), accumulator.warning_count)
 
 
-def _repaired(accumulator: Accumulator) -> Outcome:
+def _finished_with_errors(sentence: str, accumulator: Accumulator) -> Outcome:
     errors = (Warning(None, _first_line(error), error.msgid) for error in accumulator.errors)
     warnings = tuple(islice(chain(accumulator.warnings, errors), MOST_WARNINGS))
     count = accumulator.warning_count + accumulator.error_count
-    return Outcome("completed_with_warnings", None, REPAIRED_SENTENCE, warnings, count)
+    return Outcome("completed_with_warnings", None, sentence, warnings, count)
 
 
 def _stopped(accumulator: Accumulator, cancel_requested: bool) -> Outcome:
