@@ -25,10 +25,6 @@ build  | libssl-dev    | pkg-config --exists libcrypto
 demo   | curl          | have curl
 '
 
-# The engine series the tests run against, and the release built when the system has none of that series.
-ENGINE_1_2=1.2.9
-ENGINE_1_4=1.4.5
-
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -44,6 +40,8 @@ root=$PWD
 # --- what is there already ---------------------------------------------------------------------------------------
 
 is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+pinned() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "tools/locks/$2.lock"; } # package, lock: the release that the lock names
 
 engine_version() { "$1" --version 2>/dev/null | sed -n 's/^borg \([0-9.]*\).*/\1/p'; }
 
@@ -111,7 +109,7 @@ need_packages() {
 # --- uv, the environment, the engines ----------------------------------------------------------------------------
 
 boot_uv() {
-    wanted=$(sed -n 's/^uv==\([^ ]*\).*/\1/p' tools/locks/boot.lock)
+    wanted=$(pinned uv boot)
     case $(.boot/venv/bin/uv --version 2>/dev/null) in "uv $wanted"*) return 0 ;; esac
     say "installing uv $wanted into .boot"
     rm -rf .boot/venv
@@ -155,20 +153,21 @@ install_packages() {
     uv pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
 }
 
-build_engine() { # series, release
+build_engine() { # series: its pinned release, into a folder of its own
     folder=.engines/borg-$1
-    [ "$(engine_version "$folder/bin/borg")" != "$2" ] || return 0
+    release=$(pinned borgbackup "borg-$1")
+    [ "$(engine_version "$folder/bin/borg")" != "$release" ] || return 0
     need_packages build
-    say "building BorgBackup $2 into $folder (about a minute unless cached)"
+    say "building BorgBackup $release into $folder (one to three minutes unless cached)"
     uv venv --clear --python .venv/bin/python "$folder"
     uv pip install --python "$folder/bin/python" --require-hashes --build-constraints tools/locks/build.lock \
         --requirement "tools/locks/borg-$1.lock"
-    [ "$(engine_version "$folder/bin/borg")" = "$2" ] || fail "the engine built into $folder does not run"
+    [ "$(engine_version "$folder/bin/borg")" = "$release" ] || fail "the engine built into $folder does not run"
 }
 
-need_engines_for_tests() {
-    engine_is borg 1.2 || build_engine 1.2 "$ENGINE_1_2"
-    build_engine 1.4 "$ENGINE_1_4"
+need_engines_for_tests() { # the system's 1.2 will do; of 1.4 the tests want a release that is the same everywhere
+    engine_is borg 1.2 || build_engine 1.2
+    build_engine 1.4
 }
 
 # --- the set-up itself -------------------------------------------------------------------------------------------

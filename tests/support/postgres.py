@@ -218,12 +218,20 @@ def can_run(programs: Path, user: str) -> bool:
 
 
 def copy_programs(programs: Path, folder: Path) -> Path:
-    """Copy the installation beside the data (38 MB, 0.1 s), readable by all. Opening up the way to it is not ours to do."""
+    """Copy the installation beside the data (38 MB, 0.1 s), readable by all; opening up the way to it is not ours to do.
+
+    A wheel keeps its shared libraries in `<package>.libs` beside the package and finds them by relative path.
+    """
+    installation = programs.parent
+    package = installation.parent
     copy = folder / "programs"
-    shutil.copytree(programs.parent, copy)
+    shutil.copytree(installation, copy / package.name / installation.name)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, copy / libraries.name)
     for path in (copy, *copy.rglob("*")):
         path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
-    return copy / "bin"
+    return copy / package.name / installation.name / programs.name
 
 
 def remove_stale_folders() -> None:

@@ -1,0 +1,186 @@
+"""A real `holdfast serve` process, and a client of it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+T = TypeVar("T")
+ADMIN_PASSWORD = "correct horse battery"
+PROGRAM = Path(sys.executable).parent / "holdfast"
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 30.0, pause: float = 0.05, what: str = "") -> T:
+    """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or condition}")
+        time.sleep(pause)
+    return value
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Client(httpx2.Client):
+    """An HTTP client with the verbs that tests say often."""
+
+    def login(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> "Client":
+        answer = self.post("/api/auth/login", data={"username": username, "password": password})
+        assert answer.status_code == 200, answer.text
+        self.headers["X-Backup-Authorization"] = f"Bearer {answer.json()['access_token']}"
+        return self
+
+    def create_repository(self, path: Path | str, sources: list[Path | str], **more: Any) -> dict[str, Any]:
+        body = {
+            "name": Path(path).name,
+            "path": str(path),
+            "encryption": "repokey-blake2",
+            "passphrase": "a passphrase of the tests",
+            "source_paths": [str(source) for source in sources],
+            **more,
+        }
+        answer = self.post("/api/repositories/", json=body, timeout=60)
+        assert answer.status_code == 201, answer.text
+        created: dict[str, Any] = answer.json()
+        return created
+
+    def start_backup(self, repository: dict[str, Any] | str, **more: Any) -> int:
+        path = repository if isinstance(repository, str) else repository["path"]
+        answer = self.post("/api/backup/start", json={"repository": path, **more})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["status"] == "pending"
+        job_id: int = answer.json()["job_id"]
+        return job_id
+
+    def operation(self, operation_id: int) -> dict[str, Any]:
+        answer = self.get(f"/api/operations/{operation_id}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def wait_for_end(self, operation_id: int, seconds: float = 60.0) -> dict[str, Any]:
+        """The operation, once it has reached a terminal status."""
+        return wait_until(
+            lambda: found if (found := self.operation(operation_id))["status"] not in ("pending", "running") else None,
+            seconds,
+            what=f"operation {operation_id} ends",
+        )
+
+    def wait_for_status(self, operation_id: int, status: str, seconds: float = 30.0) -> dict[str, Any]:
+        return wait_until(
+            lambda: found if (found := self.operation(operation_id))["status"] == status else None,
+            seconds,
+            pause=0.02,
+            what=f"operation {operation_id} is {status}",
+        )
+
+    def log_lines(self, operation_id: int) -> list[str]:
+        lines: list[str] = []
+        while True:
+            answer = self.get(f"/api/operations/{operation_id}/logs", params={"offset": len(lines), "limit": 5000})
+            assert answer.status_code == 200, answer.text
+            lines += [line["content"] for line in answer.json()["lines"]]
+            if not answer.json()["has_more"]:
+                return lines
+
+
+@dataclass
+class ServiceProcess:
+    """Starts, kills and restarts the service on one data folder."""
+
+    data_dir: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    database_url: str | None = None
+    role: str = "all"
+    port: int = 0
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> "ServiceProcess":
+        self.launch()
+        if self.role != "runner":
+            self.wait_until_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the process without waiting for it to answer."""
+        self.port = self.port or free_port()
+        environment = {
+            **os.environ,
+            "HOLDFAST_ADMIN_PASSWORD": ADMIN_PASSWORD,
+            "HOLDFAST_LOG_FORMAT": "json",
+            **({"HOLDFAST_DATABASE_URL": self.database_url} if self.database_url else {}),
+            **self.environment,
+        }
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    str(PROGRAM),
+                    "serve",
+                    "--port",
+                    str(self.port),
+                    "--data-dir",
+                    str(self.data_dir),
+                    "--role",
+                    self.role,
+                ],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_until_ready(self, seconds: float = 30.0) -> None:
+        def ready() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, (
+                f"the service ended with {self.process.returncode}: {self.own_log()[-3000:]}"
+            )
+            try:
+                return httpx2.get(f"{self.url}/health/ready", timeout=5).status_code == 200
+            except httpx2.TransportError:
+                return False
+
+        wait_until(ready, seconds, what="the service is ready")
+
+    def own_log(self) -> str:
+        return (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").read_text(errors="replace")
+
+    def client(self) -> Client:
+        return Client(base_url=self.url, timeout=30)
+
+    def kill(self) -> None:
+        """kill -9 of the service alone; engines under their shims go on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds: float = 15.0) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def restart(self) -> None:
+        self.launch()
+        if self.role != "runner":
+            self.wait_until_ready()
