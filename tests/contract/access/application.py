@@ -1,0 +1,193 @@
+"""The access routes in an application of their own, with a few routes that only show what the guards let through."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+from sqlalchemy import JSON, Boolean, DateTime, String, Text, func, insert, select
+
+import holdfast.repositories.models  # noqa: F401 - rights refer to its table
+from holdfast.access import audit, users
+from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
+from holdfast.access.feature import ROUTERS, Access, install
+from holdfast.access.idempotency import Once
+from holdfast.access.models import AuditEntry
+from holdfast.access.passwords import hash_password
+from holdfast.access.plans import NeedsArchiveHistory
+from holdfast.access.rights import require_repository, visible_repositories
+from holdfast.access.roles import Role
+from holdfast.access.users import NewUser
+from holdfast.api.app import build_app
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.router import router
+from holdfast.kit import clock
+from holdfast.kit.fields import RowId
+from holdfast.settings import Settings
+from holdfast.storage.base import Base
+from holdfast.storage.session import Database
+from tests.support.postgres import postgres_server
+
+PASSWORD = "correct horse"
+HOME = "192.0.2.10"
+ELSEWHERE = "198.51.100.20"
+
+probe = router("/probe", "Probe")
+
+
+class Work(BaseModel):
+    subject: str
+    fail: bool = False
+
+
+class Done(BaseModel):
+    number: int
+
+
+@probe.get("/signed-in", summary="Any credential")
+def signed_in(caller: SignedIn) -> dict[str, Any]:
+    return {"username": caller.username, "role": caller.role.value, "address": caller.address}
+
+
+@probe.post("/login-only", summary="A login")
+def login_only(caller: LoginOnly) -> dict[str, str]:
+    return {"username": caller.username}
+
+
+@probe.get("/admin", summary="An admin")
+def admin(caller: AdminOnly) -> dict[str, str]:
+    return {"username": caller.username}
+
+
+@probe.get("/history", summary="A feature of a plan")
+def history(_caller: SignedIn, _plan: NeedsArchiveHistory) -> dict[str, str]:
+    return {}
+
+
+@probe.get("/repositories", summary="What the caller may see")
+def repositories(caller: SignedIn, session: Reading) -> dict[str, list[int] | None]:
+    visible = visible_repositories(session, caller)
+    return {"visible": None if visible is None else sorted(visible)}
+
+
+@probe.get("/repositories/{repository_id}/{role}", summary="What the caller may do")
+def repository(repository_id: RowId, role: Role, caller: SignedIn, session: Reading) -> dict[str, int]:
+    require_repository(session, caller, repository_id, role)
+    return {"id": repository_id}
+
+
+@probe.post("/work/{place}", summary="Work that is done once", response_model=Done)
+def work(place: int, body: Work, caller: SignedIn, session: Writing, once: Once) -> Done | dict[str, Any]:
+    def do() -> Done:
+        audit.record(session, actor=caller, action="probe.work", object_id=place)
+        if body.fail:
+            raise users.user_not_found(place)
+        number = session.execute(select(func.count()).select_from(AuditEntry).filter_by(action="probe.work"))
+        return Done(number=number.scalar_one())
+
+    return once(session, do)
+
+
+class Service:
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database = database
+        self.settings = settings
+        self.app: FastAPI = build_app(settings, database, [*ROUTERS, probe], "0", _nothing)
+        self.access: Access = install(self.app, settings, database)
+        self.client = self.client_at(HOME)
+
+    def client_at(self, address: str) -> TestClient:
+        return TestClient(self.app, client=(address, 50000), raise_server_exceptions=True)
+
+    def add_user(self, username: str, role: Role = Role.VIEWER, password: str = PASSWORD, **fields: Any) -> int:
+        new = NewUser(
+            username, hash_password(password), role, **{"must_change_password": False, **fields}
+        )
+        with self.database.writing() as session:
+            return users.create(session, None, new).id
+
+    def try_login(self, username: str, password: str = PASSWORD, address: str = HOME) -> Any:
+        return self.client_at(address).post("/api/auth/login", data={"username": username, "password": password})
+
+    def log_in(self, username: str, password: str = PASSWORD, address: str = HOME) -> dict[str, str]:
+        """Log in and return the header that carries the token."""
+        answer = self.try_login(username, password, address)
+        assert answer.status_code == 200, answer.text
+        return header(answer.json()["access_token"])
+
+    def account_token(self, login: dict[str, str], name: str = "script") -> dict[str, str]:
+        answer = self.client.post("/api/settings/tokens", json={"name": name}, headers=login)
+        assert answer.status_code == 201, answer.text
+        return header(answer.json()["token"])
+
+    def add_repository(self) -> int:
+        table = Base.metadata.tables["repositories"]
+        with self.database.writing() as session:
+            return session.execute(insert(table).values(_any_row(table)).returning(table.c.id)).scalar_one()
+
+    def entries(self, action: str) -> list[AuditEntry]:
+        with self.database.reading() as session:
+            return list(session.execute(select(AuditEntry).filter_by(action=action).order_by(AuditEntry.id)).scalars())
+
+
+def header(token: str) -> dict[str, str]:
+    return {"X-Backup-Authorization": f"Bearer {token}"}
+
+
+def key_of(answer: Any) -> str:
+    key: str = answer.json()["detail"]["key"]
+    return key
+
+
+@asynccontextmanager
+async def _nothing(_app: FastAPI) -> AsyncIterator[None]:
+    yield
+
+
+def _any_row(table: Any) -> dict[str, Any]:
+    """A value for each column that must have one; which they are is the other domain's matter."""
+    return {
+        column.name: _any_value(column)
+        for column in table.columns
+        if not column.nullable and not column.primary_key and column.default is None
+    }
+
+
+def _any_value(column: Any) -> Any:
+    values: list[tuple[type, Any]] = [(Boolean, False), (Text, uuid.uuid4().hex), (String, uuid.uuid4().hex[:10])]
+    kind = column.type
+    if isinstance(getattr(kind, "impl", None), DateTime):
+        return clock.now()
+    if isinstance(kind, JSON):
+        return []
+    return next((value for wanted, value in values if isinstance(kind, wanted)), 1)
+
+
+def build_schema(url: str) -> None:
+    database = Database(url)
+    Base.metadata.create_all(database.engine)
+    database.dispose()
+
+
+@contextmanager
+def a_database(kind: str, folder: Path) -> Iterator[Database]:
+    if kind == "sqlite":
+        url = f"sqlite:///{folder / 'holdfast.db'}"
+        build_schema(url)
+        yield from _opened(url)
+        return
+    server = postgres_server()
+    with server.database(server.ensure_template("access_schema", build_schema)) as url:
+        yield from _opened(url)
+
+
+def _opened(url: str) -> Iterator[Database]:
+    database = Database(url)
+    try:
+        yield database
+    finally:
+        database.dispose()
