@@ -3,7 +3,7 @@
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,6 @@ _SPARSE_MOST = 255  # a list of 16-bit positions is shorter than the bits up to 
 
 Ids = npt.NDArray[np.uint32]
 Packed = npt.NDArray[np.uint8]
-
-_ONES = b"\xff" * CHUNK_BYTES
 
 
 def pack(ids: Ids) -> Packed:
@@ -39,21 +37,20 @@ def unpack(packed: Packed) -> Ids:
     return (touched[rows] * 8 + columns).astype(np.uint32)
 
 
-def encode(packed: Packed) -> Iterator[tuple[int, bytes]]:
+def encode(packed: Packed) -> list[tuple[int, bytes]]:
     """Given bits, return what is stored per chunk: nothing if empty, b"" if full, positions if sparse, else the bits."""
-    for chunk, row in enumerate(packed.reshape(-1, CHUNK_BYTES)):
-        data = row.tobytes()
-        if not any(data):
-            continue
-        if data == _ONES:
-            yield chunk, b""
-            continue
-        count = int.from_bytes(data, "little").bit_count()
-        if count <= _SPARSE_MOST:
+    rows = packed.reshape(-1, CHUNK_BYTES)
+    counts = np.bitwise_count(rows).sum(axis=1, dtype=np.int64).tolist()
+    stored = []
+    for chunk, (row, count) in enumerate(zip(rows, counts, strict=True)):
+        if count == CHUNK_IDS:
+            stored.append((chunk, b""))
+        elif count > _SPARSE_MOST:
+            stored.append((chunk, row.tobytes()))
+        elif count:
             positions = np.flatnonzero(np.unpackbits(row, bitorder="little"))
-            yield chunk, positions.astype("<u2").tobytes()
-        else:
-            yield chunk, data
+            stored.append((chunk, positions.astype("<u2").tobytes()))
+    return stored
 
 
 def decode(rows: Iterable[tuple[int, bytes]]) -> Packed:

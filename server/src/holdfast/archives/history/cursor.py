@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 
-from .errors import InvalidCursor
+from holdfast.archives.history.errors import InvalidCursor
 
 Part = int | str
 

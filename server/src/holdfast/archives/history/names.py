@@ -9,6 +9,8 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 
 def split_path(path: bytes) -> tuple[bytes, bytes]:
     """Given a path, return its directory (with slash; empty at the root) and its name."""
+    if path == b"/":
+        return ROOT, path
     cut = path.rfind(b"/") + 1
     return path[:cut], path[cut:]
 
@@ -20,9 +22,7 @@ def directory_of(path: bytes) -> bytes:
 
 def entry_of(directory: bytes) -> tuple[bytes, bytes]:
     """Given a stored directory other than the root, return where its own entry lives: parent directory and name."""
-    if directory == b"/":
-        return ROOT, b"/"
-    return split_path(directory[:-1])
+    return split_path(directory[:-1] or directory)
 
 
 def key32(text: bytes) -> int:

@@ -2,6 +2,7 @@
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x486F4869  # "HoHi" in the header of the file
+ROOT_ID = 1  # the directory that holds the first component of every path
 
 # Tables and their columns, in the order rows are given to `insert`.
 TABLES = {
@@ -26,7 +27,7 @@ COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
 _TABLES_SQL = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value {blob} NOT NULL);
 CREATE TABLE archive(id {id} PRIMARY KEY, engine_id TEXT NOT NULL UNIQUE, entries {int} NOT NULL, route TEXT NOT NULL,
-    lossy {int} NOT NULL);
+    lossy {int} NOT NULL, excludes {blob} NOT NULL);
 CREATE TABLE directory(id {id} PRIMARY KEY, hash {int} NOT NULL, path {blob} NOT NULL);
 CREATE TABLE name(id {id} PRIMARY KEY, hash {int} NOT NULL, name {blob} NOT NULL, folded TEXT);
 CREATE TABLE owner(id {id} PRIMARY KEY, mode {int} NOT NULL, uid {int} NOT NULL, gid {int} NOT NULL, username TEXT,

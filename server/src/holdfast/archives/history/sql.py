@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .entry import Entry
-from .schema import ARCHIVE_MASK, bits_id, column_id
-from .store import ArchiveRow, Found, OwnerKey
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.schema import ARCHIVE_MASK, bits_id, column_id
+from holdfast.archives.history.store import ArchiveRow, Found, OwnerKey
 
 Rows = list[tuple[Any, ...]]
 
 _COLUMN_SPAN = 1 << 32
+
+_ARCHIVES = "SELECT id, engine_id, entries, route, lossy, excludes FROM archive"
 
 _ENTRIES = """
 SELECT v.id, v.path, d.path, n.name, o.mode, o.uid, o.gid, o.username, o.groupname, v.size, v.mtime, v.link, v.content,
@@ -34,15 +36,14 @@ class SqlSnapshot(ABC):
         return {key: bytes(value) for key, value in self.rows("SELECT key, value FROM meta")}
 
     def archives(self) -> list[ArchiveRow]:
-        found = self.rows("SELECT id, engine_id, entries, route, lossy FROM archive ORDER BY id")
-        return [ArchiveRow(*row[:4], bool(row[4])) for row in found]
+        return [_archive_row(row) for row in self.rows(f"{_ARCHIVES} ORDER BY id")]
 
     def archive(self, engine_id: str) -> ArchiveRow | None:
-        found = self.rows("SELECT id, engine_id, entries, route, lossy FROM archive WHERE engine_id = ?", (engine_id,))
-        return ArchiveRow(*found[0][:4], bool(found[0][4])) if found else None
+        found = self.rows(f"{_ARCHIVES} WHERE engine_id = ?", (engine_id,))
+        return _archive_row(found[0]) if found else None
 
-    def bits(self, archive: int, chunks: int) -> list[tuple[int, bytes]]:
-        ids = (bits_id(chunk, archive) for chunk in range(chunks))
+    def bits(self, archive: int, chunks: Iterable[int]) -> list[tuple[int, bytes]]:
+        ids = (bits_id(chunk, archive) for chunk in chunks)
         return [(row[0] >> 24, row[1]) for row in self.rows_in("SELECT id, data FROM bits WHERE id {in}", ids)]
 
     def bits_of_all(self, chunk: int) -> list[tuple[int, bytes]]:
@@ -67,9 +68,7 @@ class SqlSnapshot(ABC):
         return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])  # noqa: S608
 
     def entries(self, versions: Iterable[int]) -> list[Found]:
-        return [
-            Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)
-        ]
+        return [Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)]
 
     def versions_of_paths(self, paths: Iterable[int]) -> list[tuple[int, int]]:
         found = self.rows_in("SELECT path, id FROM version WHERE path {in} AND flags <> 1", paths)
@@ -114,12 +113,16 @@ class SqlSnapshot(ABC):
         )
         return [(row[0], row[1]) for row in found]
 
-    def state(self, series: str) -> bytes | None:
-        found = self.rows("SELECT data FROM state WHERE series = ?", (series,))
-        return bytes(found[0][0]) if found else None
+    def state(self, series: str) -> tuple[int, bytes] | None:
+        found = self.rows("SELECT archive, data FROM state WHERE series = ?", (series,))
+        return (found[0][0], bytes(found[0][1])) if found else None
 
     def states(self) -> Iterator[bytes]:
         for (series,) in self.rows("SELECT series FROM state"):
-            data = self.state(series)
-            if data is not None:
-                yield data
+            found = self.state(series)
+            if found is not None:
+                yield found[1]
+
+
+def _archive_row(row: tuple[Any, ...]) -> ArchiveRow:
+    return ArchiveRow(row[0], row[1], row[2], row[3], bool(row[4]), bytes(row[5]))

@@ -10,8 +10,7 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from .bits import CHUNK_BITS
-from .errors import (
+from holdfast.archives.history.errors import (
     HistoryError,
     IndexBusy,
     IndexDamaged,
@@ -20,10 +19,19 @@ from .errors import (
     IndexUnavailable,
     IndexVersionMismatch,
 )
-from .names import key32, rendered, trigrams
-from .schema import APPLICATION_ID, SCHEMA_VERSION, TABLES, bits_id, column_id, sqlite_search, sqlite_tables
-from .sql import Rows, SqlSnapshot
-from .store import ArchiveRow, Row, VersionKey
+from holdfast.archives.history.names import ROOT, key32, rendered, trigrams
+from holdfast.archives.history.schema import (
+    APPLICATION_ID,
+    ROOT_ID,
+    SCHEMA_VERSION,
+    TABLES,
+    bits_id,
+    column_id,
+    sqlite_search,
+    sqlite_tables,
+)
+from holdfast.archives.history.sql import Rows, SqlSnapshot
+from holdfast.archives.history.store import ArchiveRow, Row, VersionKey
 
 _READ_CACHE_KIB = 8 * 1024
 _WRITE_CACHE_KIB = 64 * 1024
@@ -146,11 +154,12 @@ class SqliteTransaction(SqliteSnapshot):
         self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608 - our own table names
         if table in ("name", "directory") and rows and self.has_text_search():
             column = "name" if table == "name" else "path"
-            texts = [(row[0], self._text(table, bytes(row[2]))) for row in rows]  # type: ignore[arg-type]
+            texts = [(row[0], self._text(table, row[2])) for row in rows]
             self._connection.executemany(f"INSERT INTO {table}_text(rowid, {column}) VALUES (?, ?)", texts)  # noqa: S608
 
     @staticmethod
-    def _text(table: str, raw: bytes) -> str:
+    def _text(table: str, raw: object) -> str:
+        assert isinstance(raw, bytes)
         return rendered(raw if table == "name" else b"/" + raw)
 
     def put_column(self, kind: int, chunks: Sequence[tuple[int, bytes]]) -> None:
@@ -160,17 +169,15 @@ class SqliteTransaction(SqliteSnapshot):
         )
 
     def put_archive(self, row: ArchiveRow, bits: Sequence[tuple[int, bytes]]) -> None:
-        self._connection.execute("INSERT INTO archive VALUES (?, ?, ?, ?, ?)", row)
+        self._connection.execute("INSERT INTO archive VALUES (?, ?, ?, ?, ?, ?)", row)
         self._connection.executemany(
             "INSERT INTO bits VALUES (?, ?)", [(bits_id(chunk, row.id), data) for chunk, data in bits]
         )
 
-    def delete_archive(self, archive: int, chunks: int) -> None:
+    def delete_archive(self, archive: int, chunks: Iterable[int]) -> None:
         self._connection.execute("DELETE FROM archive WHERE id = ?", (archive,))
         self._connection.execute("DELETE FROM state WHERE archive = ?", (archive,))
-        self._connection.executemany(
-            "DELETE FROM bits WHERE id = ?", [(bits_id(chunk, archive),) for chunk in range(chunks)]
-        )
+        self._connection.executemany("DELETE FROM bits WHERE id = ?", [(bits_id(chunk, archive),) for chunk in chunks])
 
     def put_state(self, series: str, archive: int, data: bytes) -> None:
         self._connection.execute(
@@ -186,7 +193,8 @@ class SqliteTransaction(SqliteSnapshot):
 
     def delete_unused_names(self, names: Sequence[int]) -> int:
         unused = self.rows_in(
-            "SELECT id, name FROM name WHERE id {in} AND NOT EXISTS (SELECT 1 FROM path WHERE path.name = name.id)", names
+            "SELECT id, name FROM name WHERE id {in} AND NOT EXISTS (SELECT 1 FROM path WHERE path.name = name.id)",
+            names,
         )
         self._delete_text("name", [(row[0], row[1]) for row in unused])
         self._connection.executemany("DELETE FROM name WHERE id = ?", [(row[0],) for row in unused])
@@ -336,6 +344,7 @@ def _fill(connection: sqlite3.Connection) -> None:
     transaction.set_meta("generation", secrets.token_hex(16).encode())
     transaction.set_meta("secret", secrets.token_bytes(32))
     transaction.set_meta("text_search", _add_text_search(connection))
+    transaction.insert("directory", [(ROOT_ID, key32(ROOT), ROOT)])
     connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     # Only the rollback form can be linked into place as one file; the next connection goes back to the log.

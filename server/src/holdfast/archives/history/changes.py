@@ -1,0 +1,205 @@
+"""What differs between two archives: set algebra on their versions."""
+
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.archives.history import bits, columns, cursor
+from holdfast.archives.history.bits import Ids
+from holdfast.archives.history.columns import CachedColumn
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.ingest import all_chunks
+from holdfast.archives.history.names import directory_of
+from holdfast.archives.history.presence import path_id
+from holdfast.archives.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_PATH, VERSION_TWIN
+from holdfast.archives.history.store import ArchiveRow, Snapshot
+
+_KEPT_COMPARISONS = 8
+_KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
+
+
+class ChangeKind(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    MODIFIED = "modified"
+
+
+@dataclass(frozen=True)
+class Change:
+    path: bytes
+    kind: ChangeKind
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def mode_changed(self) -> bool:
+        return self._differs(lambda entry: stat.S_IMODE(entry.mode))
+
+    @property
+    def owner_changed(self) -> bool:
+        return self._differs(lambda entry: (entry.uid, entry.gid, entry.user, entry.group))
+
+    @property
+    def content_changed(self) -> bool | None:
+        """None when it cannot be told: size and time are equal and one of the two was read from the CLI listing."""
+        if self.before is None or self.after is None:
+            return True
+        if self.before.size != self.after.size or self.before.link != self.after.link or self._differs(_kind):
+            return True
+        if self.before.content and self.after.content:
+            return self.before.content != self.after.content
+        return None if self.before.content or self.after.content or self.before.size else False
+
+    def _differs(self, aspect: Callable[[Entry], object]) -> bool:
+        return self.before is not None and self.after is not None and aspect(self.before) != aspect(self.after)
+
+
+def _kind(entry: Entry) -> object:
+    return stat.S_IFMT(entry.mode)
+
+
+@dataclass(frozen=True)
+class ChangePage:
+    changes: list[Change]
+    totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paths that differ, in ascending order of their id; version 0 where a side lacks the path."""
+
+    paths: Ids
+    before: Ids
+    after: Ids
+
+    def restricted(self, mask: npt.NDArray[np.bool_]) -> "Comparison":
+        return Comparison(self.paths[mask], self.before[mask], self.after[mask])
+
+    def of_kind(self, kind: ChangeKind) -> npt.NDArray[np.bool_]:
+        lacked, lacks = np.equal(self.before, 0), np.equal(self.after, 0)
+        mask = {ChangeKind.ADDED: lacked, ChangeKind.REMOVED: lacks, ChangeKind.MODIFIED: ~(lacked | lacks)}[kind]
+        return np.asarray(mask, np.bool_)
+
+
+class Comparer:
+    """Compares archives of one index and remembers the last few results: an archive never changes once it is there."""
+
+    def __init__(self) -> None:
+        self._version_path = CachedColumn(VERSION_PATH)
+        self._path_directory = CachedColumn(PATH_DIRECTORY)
+        self._guard = threading.Lock()
+        self._kept: OrderedDict[tuple[int, int], Comparison] = OrderedDict()
+
+    def page(
+        self,
+        snapshot: Snapshot,
+        before: ArchiveRow,
+        after: ArchiveRow,
+        prefix: bytes,
+        kinds: Collection[ChangeKind],
+        limit: int,
+        after_cursor: str | None,
+    ) -> ChangePage:
+        position = int(cursor.decode(after_cursor, "changes", int)[0]) if after_cursor else 0
+        comparison = self._under(snapshot, self.compare(snapshot, before, after), prefix)
+        totals = {kind: int(comparison.of_kind(kind).sum()) for kind in ChangeKind}
+        wanted = comparison.paths > position
+        if kinds:
+            wanted &= np.logical_or.reduce([comparison.of_kind(kind) for kind in kinds])
+        places = np.flatnonzero(wanted)[: limit + 1]
+        shown = comparison.restricted(places[:limit])  # type: ignore[arg-type]
+        more = cursor.encode("changes", int(shown.paths[-1])) if len(places) > limit else None
+        return ChangePage(_rows(snapshot, shown), totals, more)
+
+    def compare(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison:
+        key = (before.id, after.id)
+        with self._guard:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        comparison = self._compute(snapshot, before, after)
+        if len(comparison.paths) <= _KEPT_PATHS:
+            with self._guard:
+                self._kept[key] = comparison
+                while len(self._kept) > _KEPT_COMPARISONS:
+                    self._kept.popitem(last=False)
+        return comparison
+
+    def _compute(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison:
+        chunks = all_chunks(snapshot)
+        old = bits.decode(snapshot.bits(before.id, chunks))
+        new = bits.decode(snapshot.bits(after.id, chunks))
+        gone, come = bits.unpack(bits.without(old, new)), bits.unpack(bits.without(new, old))
+        implicit = np.array(snapshot.implicit_versions(), np.uint32)
+        gone, come = gone[~np.isin(gone, implicit)], come[~np.isin(come, implicit)]
+        meta = snapshot.meta()
+        epoch = meta.get("epoch", b"")
+        comparison = _paired(
+            self._version_path.take(snapshot, epoch, gone), gone, self._version_path.take(snapshot, epoch, come), come
+        )
+        if "format_1" in meta and "format_2" in meta:
+            comparison = _without_twins(snapshot, comparison)
+        return comparison
+
+    def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
+        """Keep what is the prefix itself or lies in it; `a/b` is not a prefix of `a/bc`."""
+        wanted = prefix.removesuffix(b"/") or prefix
+        if not wanted or not len(comparison.paths):
+            return comparison
+        inside = comparison.paths == path_id(snapshot, wanted)
+        found = snapshot.find_directories([directory_of(wanted)])
+        if found:
+            below = directories_below(found[directory_of(wanted)], columns.load(snapshot, DIRECTORY_PARENT))
+            epoch = snapshot.meta().get("epoch", b"")
+            inside |= below[self._path_directory.take(snapshot, epoch, comparison.paths)]
+        return comparison.restricted(inside)
+
+
+def directories_below(directory: int, parent: Ids) -> npt.NDArray[np.bool_]:
+    """Given a directory, return for every directory id whether it is that one or lies in it."""
+    inside = np.zeros(max(len(parent), directory + 1), np.bool_)
+    inside[directory] = True
+    while True:
+        grown = inside.copy()
+        grown[: len(parent)] |= inside[parent]
+        if np.array_equal(grown, inside):
+            return inside
+        inside = grown
+
+
+def _paired(gone_paths: Ids, gone: Ids, come_paths: Ids, come: Ids) -> Comparison:
+    """Given the versions that went and came, join them by path."""
+    paths = np.union1d(gone_paths, come_paths)
+    before, after = np.zeros(len(paths), np.uint32), np.zeros(len(paths), np.uint32)
+    before[np.searchsorted(paths, gone_paths)] = gone
+    after[np.searchsorted(paths, come_paths)] = come
+    return Comparison(paths, before, after)
+
+
+def _without_twins(snapshot: Snapshot, comparison: Comparison) -> Comparison:
+    """Drop pairs where one side comes from the CLI listing and shows nothing that the exact side contradicts."""
+    twin = columns.load(snapshot, VERSION_TWIN)
+    before, after = comparison.before, comparison.after
+    both = (before != 0) & (after != 0)
+    same = (columns.take(twin, before) == after) | (columns.take(twin, after) == before)
+    return comparison.restricted(~(both & same))
+
+
+def _rows(snapshot: Snapshot, comparison: Comparison) -> list[Change]:
+    versions = [*comparison.before.tolist(), *comparison.after.tolist()]
+    found = {row.version: row.entry for row in snapshot.entries(version for version in versions if version)}
+    changes = []
+    for before, after in zip(comparison.before.tolist(), comparison.after.tolist(), strict=True):
+        old, new = found.get(before), found.get(after)
+        kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED if new is None else ChangeKind.MODIFIED
+        some = new or old
+        assert some is not None
+        changes.append(Change(some.path, kind, old, new))
+    return changes

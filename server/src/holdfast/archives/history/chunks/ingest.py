@@ -1,0 +1,87 @@
+"""Index an archive by the chunk route."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from holdfast.archives.history.chunks.consumer import StateMismatch, scan
+from holdfast.archives.history.chunks.items import ItemParser
+from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
+from holdfast.archives.history.errors import IndexDamaged
+from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.ingest import Ingest, IngestResult, Progress
+from holdfast.archives.history.records import ITEM
+from holdfast.archives.history.store import Store
+
+ROUTE = "chunks"
+
+
+class ChunkSource(Protocol):
+    """The engine's side: which metadata chunks an archive has, and their content."""
+
+    @property
+    def latest_nanoseconds(self) -> int: ...
+    def chunk_ids(self, archive: str) -> list[bytes]: ...
+    def chunks(self, ids: Sequence[bytes]) -> Iterator[bytes]: ...
+
+
+def ingest_chunks(
+    store: Store,
+    archive: str,
+    source: ChunkSource,
+    series: str,
+    base: str | None,
+    excludes: Excludes,
+    progress: Progress | None,
+) -> IngestResult:
+    ids = source.chunk_ids(archive)
+    state, doubt, carried_from = _carried(store, series, excludes)
+    base = base or carried_from
+    if state is not None:
+        try:
+            return _read(store, archive, source, series, base, excludes, progress, ids, state)
+        except StateMismatch as mismatch:
+            doubt = str(mismatch)
+    nothing = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), excludes.fingerprint)
+    result = _read(store, archive, source, series, base, excludes, progress, ids, nothing)
+    return replace(result, fallback=doubt)
+
+
+def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState | None, str | None, str | None]:
+    """Return what is remembered of the series, or why it is of no use, and the archive it is of."""
+    with store.read() as snapshot:
+        carried = snapshot.state(series)
+        archives = {row.id: row.engine_id for row in snapshot.archives()}
+    if carried is None:
+        return None, None, None
+    number, data = carried
+    try:
+        state = SeriesState.load(data)
+    except IndexDamaged as damage:
+        return None, str(damage), None
+    if state.excludes != excludes.fingerprint:
+        return None, "other patterns are excluded now", None
+    return state, None, archives.get(number)
+
+
+def _read(
+    store: Store,
+    archive: str,
+    source: ChunkSource,
+    series: str,
+    base: str | None,
+    excludes: Excludes,
+    progress: Progress | None,
+    ids: list[bytes],
+    known: SeriesState,
+) -> IngestResult:
+    with store.read() as snapshot:
+        parser = ItemParser(snapshot.meta()["secret"], source.latest_nanoseconds)
+    ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
+    ingest.compare_with(base)
+    result = scan(ids, known.table, source.chunks, ingest.accept)
+    versions = result.assemble(known.versions, ingest.versions())
+    state = SeriesState(result.table, versions, excludes.fingerprint)
+    return ingest.finish(ROUTE, versions, series, state.dump())

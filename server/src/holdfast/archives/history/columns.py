@@ -1,0 +1,100 @@
+"""Numeric columns beside the rows: one number per id, stored in chunks, read as arrays."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
+from holdfast.archives.history.schema import COLUMN_TYPES
+from holdfast.archives.history.store import Snapshot, Transaction
+
+Numbers = npt.NDArray[Any]
+
+_CACHED_CHUNKS = 1024  # of 32 KiB each: 8.4 million ids
+
+
+def load(snapshot: Snapshot, kind: int) -> Numbers:
+    """Return the whole column, at least one chunk; ids beyond its end have the number 0."""
+    rows = snapshot.column(kind)
+    top = max((chunk for chunk, _ in rows), default=0)
+    whole = np.zeros((top + 1) * CHUNK_IDS, COLUMN_TYPES[kind])
+    for chunk, data in rows:
+        whole[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, COLUMN_TYPES[kind])
+    return whole
+
+
+def take(column: Numbers, ids: Numbers) -> Numbers:
+    """Given a loaded column, return the numbers at these ids, 0 beyond its end."""
+    return np.where(ids < len(column), column[np.minimum(ids, len(column) - 1)], 0)
+
+
+def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) -> None:
+    """Set the numbers at these ids."""
+    if not len(ids):
+        return
+    order = np.argsort(ids, kind="stable")
+    ids, numbers = ids[order], numbers[order]
+    chunk_of = ids >> CHUNK_BITS
+    chunks, starts = np.unique(chunk_of, return_index=True)
+    stored = dict(transaction.column_chunks(kind, chunks.tolist()))
+    ends = [*starts[1:].tolist(), len(ids)]
+    changed = []
+    for chunk, start, end in zip(chunks.tolist(), starts.tolist(), ends, strict=True):
+        if chunk in stored:
+            values = np.frombuffer(stored[chunk], COLUMN_TYPES[kind]).copy()
+        else:
+            values = np.zeros(CHUNK_IDS, COLUMN_TYPES[kind])
+        values[ids[start:end] & (CHUNK_IDS - 1)] = numbers[start:end]
+        changed.append((chunk, values.tobytes()))
+    transaction.put_column(kind, changed)
+
+
+class CachedColumn:
+    """A column for reading, kept in memory. A number is set once and stays until a sweep frees its id."""
+
+    def __init__(self, kind: int) -> None:
+        self._kind = kind
+        self._guard = threading.Lock()
+        self._forget(b"")
+
+    def take(self, snapshot: Snapshot, epoch: bytes, ids: Numbers) -> Numbers:
+        """Return the numbers at these ids, as of the sweep that the snapshot sees last."""
+        if not len(ids):
+            return np.zeros(0, COLUMN_TYPES[self._kind])
+        chunks = np.unique(ids >> CHUNK_BITS).tolist()
+        if chunks[-1] >= _CACHED_CHUNKS:
+            return self._take_uncached(snapshot, chunks, ids)
+        with self._guard:
+            if epoch != self._epoch:
+                self._forget(epoch)
+            self._read(snapshot, [chunk for chunk in chunks if chunk not in self._loaded])
+            found = self._numbers[ids]
+            if not found.all():  # a chunk was read before these ids were given out
+                self._read(snapshot, np.unique(ids[found == 0] >> CHUNK_BITS).tolist())
+                found = self._numbers[ids]
+        return found
+
+    def _forget(self, epoch: bytes) -> None:
+        self._epoch = epoch
+        self._loaded: set[int] = set()
+        self._numbers: Numbers = np.zeros(0, COLUMN_TYPES[self._kind])
+
+    def _read(self, snapshot: Snapshot, chunks: list[int]) -> None:
+        if not chunks:
+            return
+        room = (max(chunks) + 1) * CHUNK_IDS
+        if room > len(self._numbers):
+            self._numbers = np.concatenate([self._numbers, np.zeros(room - len(self._numbers), self._numbers.dtype)])
+        for chunk, data in snapshot.column_chunks(self._kind, chunks):
+            self._numbers[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, self._numbers.dtype)
+        self._loaded.update(chunks)
+
+    def _take_uncached(self, snapshot: Snapshot, chunks: list[int], ids: Numbers) -> Numbers:
+        """For a column too large to keep: read only the chunks asked for."""
+        stored = dict(snapshot.column_chunks(self._kind, chunks))
+        empty = bytes(CHUNK_IDS * np.dtype(COLUMN_TYPES[self._kind]).itemsize)
+        joined = b"".join(stored.get(chunk, empty) for chunk in chunks)
+        place = np.searchsorted(np.array(chunks), ids >> CHUNK_BITS)
+        return np.frombuffer(joined, COLUMN_TYPES[self._kind])[(place << CHUNK_BITS) + (ids & (CHUNK_IDS - 1))]

@@ -1,0 +1,190 @@
+"""The file-history index of one repository: every file of every indexed archive."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from holdfast.archives.history import bits
+from holdfast.archives.history.browse import BrowsePage, Browser
+from holdfast.archives.history.changes import ChangeKind, ChangePage, Comparer
+from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.errors import ArchiveNotIndexed
+from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
+from holdfast.archives.history.presence import PathHistory, histories, path_id
+from holdfast.archives.history.records import RecordSource
+from holdfast.archives.history.search import SearchPage, search
+from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+from holdfast.archives.history.sweep import SweepResult, sweep
+
+_ENTRIES_AT_ONCE = 1000
+_NOTHING_EXCLUDED = Excludes()
+
+
+@dataclass(frozen=True)
+class IndexedArchive:
+    engine_id: str
+    entries: int
+    route: str
+    lossy: bool
+
+
+@dataclass(frozen=True)
+class IndexStats:
+    archives: int
+    entries: int  # (archive, file) pairs that the index answers for
+    versions: int
+    paths: int
+    bytes: int
+
+
+class HistoryIndex:
+    """Safe for use from many threads; one ingest or sweep at a time (IndexBusy otherwise), readers never wait for it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._comparer = Comparer()
+        self._browser = Browser()
+        with store.read() as snapshot:
+            self._generation = snapshot.meta()["generation"].decode()
+
+    @property
+    def generation(self) -> str:
+        """Another value means another index: what was indexed before is not in this one."""
+        return self._generation
+
+    def close(self) -> None:
+        self._store.close()
+
+    def forget(self) -> None:
+        """Delete the whole index."""
+        self._store.destroy()
+
+    # --- writing
+
+    def ingest_listing(
+        self,
+        archive: str,
+        source: RecordSource,
+        *,
+        base: str | None = None,
+        excludes: Excludes = _NOTHING_EXCLUDED,
+        progress: Progress | None = None,
+    ) -> IngestResult:
+        """Index an archive from records read to their end. The base is a hint: it changes the cost, not the result.
+
+        Raise what the source raises (nothing is indexed then), IndexBusy, IndexStorageFull.
+        """
+        with self._store.exclusive():
+            ingest = Ingest(self._store, archive, source.format, source.parse, excludes, progress)
+            ingest.compare_with(base)
+            for records in source.batches():
+                ingest.accept(records)
+            return ingest.finish(source.route, ingest.versions())
+
+    def ingest_chunks(
+        self,
+        archive: str,
+        source: ChunkSource,
+        *,
+        series: str,
+        base: str | None = None,
+        excludes: Excludes = _NOTHING_EXCLUDED,
+        progress: Progress | None = None,
+    ) -> IngestResult:
+        """Index an archive from the engine's metadata chunks, reading those that the series' last archive lacks."""
+        with self._store.exclusive():
+            return ingest_chunks(self._store, archive, source, series, base, excludes, progress)
+
+    def remove(self, archives: Iterable[str]) -> int:
+        """Take archives out of the index at once; what only they had is swept later. Return how many were there."""
+        removed = 0
+        for engine_id in archives:
+            with self._store.write() as transaction:
+                row = transaction.archive(engine_id)
+                if row is not None:
+                    transaction.delete_archive(row.id, all_chunks(transaction))
+                    removed += 1
+        return removed
+
+    def sweep(self) -> SweepResult:
+        """Free what no archive has any more."""
+        with self._store.exclusive():
+            return sweep(self._store)
+
+    # --- reading
+
+    def archives(self) -> list[IndexedArchive]:
+        with self._store.read() as snapshot:
+            return [IndexedArchive(row.engine_id, row.entries, row.route, row.lossy) for row in snapshot.archives()]
+
+    def stats(self) -> IndexStats:
+        with self._store.read() as snapshot:
+            rows = snapshot.archives()
+            versions, paths = snapshot.count("version"), snapshot.count("path")
+        return IndexStats(len(rows), sum(row.entries for row in rows), versions, paths, self._store.size())
+
+    def changes(
+        self,
+        before: str,
+        after: str,
+        *,
+        prefix: bytes = b"",
+        kinds: Collection[ChangeKind] = (),
+        limit: int = 200,
+        cursor: str | None = None,
+    ) -> ChangePage:
+        """What differs between two archives, whichever they are. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            rows = _row(snapshot, before), _row(snapshot, after)
+            return self._comparer.page(snapshot, *rows, prefix, kinds, limit, cursor)
+
+    def path_history(self, path: bytes) -> PathHistory:
+        """Every indexed archive that has the path, and as what."""
+        with self._store.read() as snapshot:
+            number = path_id(snapshot, path)
+            found = histories(snapshot, [number]) if number else {}
+            return found.get(number, PathHistory(path, []))
+
+    def browse(self, archive: str, directory: bytes, *, limit: int = 500, cursor: str | None = None) -> BrowsePage:
+        """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            return self._browser.page(snapshot, _row(snapshot, archive), directory, limit, cursor)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        within: Collection[str] | None = None,
+        missing_from: Collection[str] = (),
+    ) -> SearchPage:
+        """Paths by a case-insensitive part of their name, of the whole path when the text has a slash.
+
+        `within`: only paths in one of these archives. `missing_from`: only paths in none of these.
+        """
+        with self._store.read() as snapshot:
+            return search(snapshot, query, limit, cursor, within, missing_from)
+
+    def entries(self, archive: str) -> Iterator[Entry]:
+        """Everything the archive lists, in no particular order. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            row = _row(snapshot, archive)
+            versions = iter(bits.unpack(bits.decode(snapshot.bits(row.id, all_chunks(snapshot)))).tolist())
+            while batch := list(islice(versions, _ENTRIES_AT_ONCE)):
+                for found in snapshot.entries(batch):
+                    if not found.entry.is_implicit:
+                        yield found.entry
+
+    def damage(self) -> list[str]:
+        """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
+        return self._store.damage()
+
+
+def _row(snapshot: Snapshot, engine_id: str) -> ArchiveRow:
+    row = snapshot.archive(engine_id)
+    if row is None:
+        raise ArchiveNotIndexed(engine_id)
+    return row

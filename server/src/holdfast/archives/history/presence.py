@@ -1,0 +1,91 @@
+"""In which archives a path is, and as which version."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from holdfast.archives.history import bits
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
+from holdfast.archives.history.entry import INEXACT, Entry, listed
+from holdfast.archives.history.names import split_path
+from holdfast.archives.history.store import Snapshot
+
+
+@dataclass(frozen=True)
+class Presence:
+    """One archive that has the path, and how it looks there."""
+
+    archive: str
+    version: int
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class PathHistory:
+    path: bytes
+    presence: list[Presence]  # in the order the archives were indexed; time is the caller's knowledge
+
+    def in_archive(self, archive: str) -> Presence | None:
+        return next((one for one in self.presence if one.archive == archive), None)
+
+
+def unchanged(before: Entry, after: Entry) -> bool:
+    """Given the same path in two archives, tell whether nothing is known to have changed.
+
+    Where one side was read from the CLI listing, what that cannot show (the content, odd bytes of a link) does not
+    count as a change.
+    """
+    if before == after:
+        return True
+    if bool(before.flags & INEXACT) == bool(after.flags & INEXACT):
+        return False
+    return listed(before) == after if after.flags & INEXACT else listed(after) == before
+
+
+def path_id(snapshot: Snapshot, path: bytes) -> int:
+    """Return the id of a path, 0 when the index has never seen it."""
+    directory, name = split_path(path)
+    directories, names = snapshot.find_directories([directory]), snapshot.find_names([name])
+    if not directories or not names:
+        return 0
+    pair = (directories[directory], names[name])
+    return snapshot.find_paths([pair]).get(pair, 0)
+
+
+def holders(snapshot: Snapshot, versions: Iterable[int], within: Collection[int] | None = None) -> dict[int, list[int]]:
+    """Given versions, return for each the archives that have it, ascending by their local ids."""
+    by_chunk: dict[int, list[int]] = defaultdict(list)
+    for version in versions:
+        by_chunk[version >> CHUNK_BITS].append(version)
+    found: dict[int, list[int]] = {}
+    for chunk, members in by_chunk.items():
+        rows = snapshot.bits_of_all(chunk)
+        for version in members:
+            position = version & (CHUNK_IDS - 1)
+            found[version] = [
+                archive
+                for archive, data in rows
+                if (within is None or archive in within) and bits.holds(data, position)
+            ]
+    return found
+
+
+def histories(snapshot: Snapshot, paths: Collection[int]) -> dict[int, PathHistory]:
+    """Given path ids, return where each is. Paths that no archive has are left out."""
+    versions = dict(_version_and_path(snapshot, paths))
+    where = holders(snapshot, versions)
+    alive = [version for version, archives in where.items() if archives]
+    engine_ids = {row.id: row.engine_id for row in snapshot.archives()}
+    found: dict[int, list[tuple[int, Presence]]] = defaultdict(list)
+    names: dict[int, bytes] = {}
+    for version, path, entry in snapshot.entries(alive):
+        names[path] = entry.path
+        found[path] += [(archive, Presence(engine_ids[archive], version, entry)) for archive in where[version]]
+    return {
+        path: PathHistory(names[path], [presence for _, presence in sorted(rows, key=lambda row: row[0])])
+        for path, rows in found.items()
+    }
+
+
+def _version_and_path(snapshot: Snapshot, paths: Collection[int]) -> list[tuple[int, int]]:
+    return [(version, path) for path, version in snapshot.versions_of_paths(paths)]

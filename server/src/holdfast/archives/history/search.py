@@ -1,0 +1,179 @@
+"""Find paths by a part of their name, or of the whole path when the text has a slash."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from holdfast.archives.history import bits, cursor
+from holdfast.archives.history.ingest import all_chunks
+from holdfast.archives.history.names import folded, searchable_parts
+from holdfast.archives.history.presence import PathHistory, histories
+from holdfast.archives.history.store import Snapshot
+
+_FETCH = 500
+_CANDIDATES_AT_ONCE = 200
+_HISTORIES_AT_ONCE = 25
+_WORK_MOST = 40_000  # what one call looks at before it answers with what it has, and a cursor
+_WORK_OF_A_HISTORY = 20
+
+_BY_NAME, _IN_DIRECTORY = 1, 2
+
+Position = tuple[int, int, int]  # stage, then the two ids that order it
+Candidate = tuple[Position, int]  # path id, or 0 where a position holds no match
+
+_START: Position = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    hits: list[PathHistory]
+    next_cursor: str | None
+    truncated: bool  # more was left to look at when the work of one call was used up
+
+
+def search(
+    snapshot: Snapshot,
+    query: str,
+    limit: int,
+    after_cursor: str | None,
+    within: Collection[str] | None,
+    missing_from: Collection[str],
+) -> SearchPage:
+    """Return the next paths that match and are in an archive of `within` (any, if None) and in none of `missing_from`."""
+    position = _position(after_cursor)
+    candidates = _Candidates(snapshot, query.casefold()).after(position)
+    wanted = _Filter(snapshot, within, missing_from)
+    hits: list[PathHistory] = []
+    work = 0
+    while looked_at := list(islice(candidates, _CANDIDATES_AT_ONCE)):
+        alive = wanted.not_missing({path for _, path in looked_at if path})
+        for first in range(0, len(looked_at), _HISTORIES_AT_ONCE):
+            group = looked_at[first : first + _HISTORIES_AT_ONCE]
+            paths = [path for _, path in group if path in alive]
+            found = wanted.within(histories(snapshot, paths)) if paths else {}
+            work += len(group) + len(paths) * _WORK_OF_A_HISTORY
+            for place, (position, path) in enumerate(group, first + 1):
+                if path in found:
+                    hits.append(found[path])
+                    if len(hits) == limit:
+                        rest = [*looked_at[place:], *islice(candidates, _CANDIDATES_AT_ONCE)]
+                        return SearchPage(hits, cursor.encode("search", *position) if rest else None, False)
+            if work > _WORK_MOST:
+                return SearchPage(hits, cursor.encode("search", *position), True)
+    return SearchPage(hits, None, False)
+
+
+def _position(after_cursor: str | None) -> Position:
+    if not after_cursor:
+        return _START
+    stage, first, second = (int(part) for part in cursor.decode(after_cursor, "search", int, int, int))
+    return stage, first, second
+
+
+class _Filter:
+    def __init__(self, snapshot: Snapshot, within: Collection[str] | None, missing_from: Collection[str]) -> None:
+        self._snapshot = snapshot
+        self._within = None if within is None else set(within)
+        rows = [row for row in snapshot.archives() if row.engine_id in set(missing_from)]
+        self._absent = [bits.decode(snapshot.bits(row.id, all_chunks(snapshot))) for row in rows]
+
+    def not_missing(self, paths: set[int]) -> set[int]:
+        """Keep the paths that none of the `missing_from` archives has."""
+        if not self._absent or not paths:
+            return paths
+        pairs = self._snapshot.versions_of_paths(paths)
+        versions = np.fromiter((version for _, version in pairs), np.uint32, len(pairs))
+        present = np.zeros(len(pairs), np.bool_)
+        for packed in self._absent:
+            present |= bits.member_mask(packed, versions)
+        return paths - {path for (path, _), inside in zip(pairs, present.tolist(), strict=True) if inside}
+
+    def within(self, found: dict[int, PathHistory]) -> dict[int, PathHistory]:
+        if self._within is None:
+            return found
+        return {
+            path: history
+            for path, history in found.items()
+            if any(presence.archive in self._within for presence in history.presence)
+        }
+
+
+class _Candidates:
+    """Paths whose text matches, in a fixed order, from any position on.
+
+    Without a slash the text is looked for in names. With one, a match either ends in the name (the part after the last
+    slash begins the name, the rest ends the directory) or lies wholly in the directory; the two are separate stages.
+    A path is looked at with a slash in front, so that `/etc` finds `etc` at the root.
+    """
+
+    def __init__(self, snapshot: Snapshot, needle: str) -> None:
+        self._snapshot = snapshot
+        self._needle = needle
+        self._above, slash, self._begin = needle.rpartition("/")
+        self._has_slash = bool(slash)
+
+    def after(self, position: Position) -> Iterator[Candidate]:
+        stage, first, second = position
+        if stage <= _BY_NAME and (not self._has_slash or self._begin):
+            yield from self._ending_in_name(first, second)
+            first = second = 0
+        if self._has_slash:
+            yield from self._inside_directory(first, second)
+
+    def _ending_in_name(self, first: int, second: int) -> Iterator[Candidate]:
+        by_directory = self._has_slash and len(self._begin) < 3 <= len(self._above) + 1
+        if by_directory:
+            for directory, directory_path in self._directories(self._above + "/", first):
+                if not self._ends_above(directory_path):
+                    yield (_BY_NAME, directory, 0), 0
+                    continue
+                for number, name in self._paths_in(directory, second if directory == first else 0):
+                    yield (_BY_NAME, directory, number), number if self._in_name(name) else 0
+            return
+        for number, name in self._names(self._begin, first):
+            if not self._in_name(name):
+                yield (_BY_NAME, number, 0), 0
+                continue
+            for path, directory, above in self._paths_named(number, second if number == first else 0):
+                matches = not self._has_slash or self._ends_above(above)
+                yield (_BY_NAME, number, directory), path if matches else 0
+
+    def _inside_directory(self, first: int, second: int) -> Iterator[Candidate]:
+        for directory, path in self._directories(self._needle, first):
+            if self._needle not in folded(b"/" + path):
+                yield (_IN_DIRECTORY, directory, 0), 0
+                continue
+            ends_above = bool(self._begin) and self._ends_above(path)
+            for number, name in self._paths_in(directory, second if directory == first else 0):
+                already_shown = ends_above and self._in_name(name)
+                yield (_IN_DIRECTORY, directory, number), 0 if already_shown else number
+
+    def _in_name(self, name: bytes) -> bool:
+        return folded(name).startswith(self._begin) if self._has_slash else self._needle in folded(name)
+
+    def _ends_above(self, directory: bytes) -> bool:
+        return folded(b"/" + directory).endswith(self._above + "/")
+
+    def _names(self, text: str, first: int) -> Iterator[tuple[int, bytes]]:
+        parts, after = searchable_parts(text), max(first - 1, 0)
+        while rows := self._snapshot.names_like(parts, after, _FETCH):
+            yield from rows
+            after = rows[-1][0]
+
+    def _directories(self, text: str, first: int) -> Iterator[tuple[int, bytes]]:
+        parts, after = searchable_parts(text), max(first - 1, 0)
+        while rows := self._snapshot.directories_like(parts, after, _FETCH):
+            yield from rows
+            after = rows[-1][0]
+
+    def _paths_named(self, name: int, after: int) -> Iterator[tuple[int, int, bytes]]:
+        while rows := self._snapshot.paths_named(name, after, _FETCH):
+            yield from rows
+            after = rows[-1][1]
+
+    def _paths_in(self, directory: int, after: int) -> Iterator[tuple[int, bytes]]:
+        while rows := self._snapshot.paths_in(directory, after, _FETCH):
+            yield from rows
+            after = rows[-1][0]

@@ -1,0 +1,102 @@
+"""Archives in the two forms in which the engine gives them out, made from entries."""
+
+import io
+import stat
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+
+import msgpack
+
+from holdfast.archives.history.entry import NANOSECONDS_1_2, Entry, listed
+from holdfast.archives.history.listing import Listing
+
+
+def record(entry: Entry) -> bytes:
+    """The record that the engine's listing prints for an entry."""
+    from datetime import UTC, datetime, timedelta
+
+    shown = listed(entry)
+    letters = stat.filemode(entry.mode)
+    mode = "h" + letters[1:] if entry.is_hard_link else letters
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=entry.mtime)
+    fields = [
+        ascii(entry.path.decode("utf-8", "surrogateescape")),
+        letters[0] + mode,
+        str(entry.uid),
+        str(entry.gid),
+        ascii(entry.user) if entry.user else str(entry.uid),
+        ascii(entry.group) if entry.group else str(entry.gid),
+        str(entry.size),
+        time.strftime("%Y-%m-%dT%H:%M:%S.%f"),
+        ascii(shown.link.decode("utf-8", "surrogateescape")),
+    ]
+    return "\t".join(fields).encode()
+
+
+def listing_of(entries: Iterable[Entry], code: int = 0) -> Listing:
+    text = b"".join(record(entry) + b"\0" for entry in entries)
+    return Listing(io.BytesIO(text), lambda: code)
+
+
+def item(entry: Entry) -> bytes:
+    """The item that the engine stores for an entry."""
+    fields: dict[str, object] = {
+        "path": entry.path,
+        "mode": entry.mode,
+        "uid": entry.uid,
+        "gid": entry.gid,
+        "user": entry.user.encode() if entry.user else None,
+        "group": entry.group.encode() if entry.group else None,
+        "mtime": entry.mtime * 1000,
+    }
+    if entry.link:
+        fields["source"] = entry.link
+    if stat.S_ISREG(entry.mode) and entry.size:
+        fields["chunks"] = [[entry.content.to_bytes(32, "little"), entry.size, entry.size]]
+        fields["size"] = entry.size
+    packed: bytes = msgpack.packb(fields, use_bin_type=False)
+    return packed
+
+
+class FakeChunks:
+    """Archives as metadata chunks, cut by content as the engine does."""
+
+    latest_nanoseconds = NANOSECONDS_1_2
+
+    def __init__(self, mean: int = 400) -> None:
+        self.mean = mean
+        self.archives: dict[str, list[bytes]] = {}
+        self.stored: dict[bytes, bytes] = {}
+        self.fetched: list[bytes] = []
+
+    def add(self, archive: str, entries: Iterable[Entry]) -> "FakeChunks":
+        self.add_stream(archive, b"".join(item(entry) for entry in entries))
+        return self
+
+    def add_stream(self, archive: str, stream: bytes) -> None:
+        ids = []
+        for chunk in cut(stream, self.mean):
+            name = sha256(chunk).digest()
+            self.stored[name] = chunk
+            ids.append(name)
+        self.archives[archive] = ids
+
+    def chunk_ids(self, archive: str) -> list[bytes]:
+        return self.archives[archive]
+
+    def chunks(self, ids: Sequence[bytes]) -> Iterator[bytes]:
+        self.fetched += ids
+        return (self.stored[name] for name in ids)
+
+
+def cut(stream: bytes, mean: int) -> list[bytes]:
+    """Cut where the last eight bytes say so, wherever they stand in the stream."""
+    pieces, start = [], 0
+    for end in range(8, len(stream)):
+        if end - start >= 16 and zlib.crc32(stream[end - 8 : end]) % mean == 0:
+            pieces.append(stream[start:end])
+            start = end
+    if start < len(stream):
+        pieces.append(stream[start:])
+    return pieces

@@ -1,0 +1,375 @@
+"""The index against the slow and obvious way of computing the same answers."""
+
+import random
+
+import pytest
+
+from holdfast.archives.history.changes import ChangeKind
+from holdfast.archives.history.entry import listed
+from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor, ListingFailed
+from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.index import HistoryIndex
+from tests.unit.history.model import (
+    Files,
+    Model,
+    a_directory,
+    a_file,
+    a_link,
+    all_changes,
+    archive_of,
+    changed,
+    check_browse,
+    check_changes,
+    check_everything,
+    check_search,
+    random_archive,
+)
+from tests.unit.history.sources import FakeChunks, listing_of
+
+
+def add_listing(index: HistoryIndex, model: Model, name: str, files: Files, base: str | None = None) -> None:
+    index.ingest_listing(name, listing_of(files.values()), base=base)
+    model.archives[name] = {path: listed(entry) for path, entry in files.items()}
+
+
+def add_chunks(index: HistoryIndex, model: Model, name: str, files: Files, series: str = "daily") -> None:
+    index.ingest_chunks(name, FakeChunks().add(name, files.values()), series=series)
+    model.archives[name] = {path: as_item(index, path, name, entry) for path, entry in files.items()}
+
+
+def as_item(index: HistoryIndex, path: bytes, archive: str, entry: object) -> object:
+    """Content ids are keyed by the index: take them from it, they are compared between archives all the same."""
+    found = index.path_history(path).in_archive(archive)
+    assert found is not None
+    assert isinstance(entry, tuple)
+    return type(found.entry)(*entry)._replace(content=found.entry.content)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_archives_in_random_order_with_any_base_answer_like_the_model(index: HistoryIndex, seed: int) -> None:
+    rng = random.Random(seed)
+    model = Model()
+    days = [random_archive(rng)]
+    for _ in range(5):
+        days.append(changed(rng, days[-1]))
+    order = rng.sample(range(len(days)), len(days))
+    for day in order:
+        base = rng.choice([None, *model.archives])
+        add_listing(index, model, f"day{day}", days[day], base)
+    check_everything(index, model, rng)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_archives_of_both_routes_mixed_answer_like_the_model(index: HistoryIndex, seed: int) -> None:
+    rng = random.Random(100 + seed)
+    model = Model()
+    files = random_archive(rng)
+    for day in range(6):
+        if rng.random() < 0.5:
+            add_listing(index, model, f"day{day}", files, rng.choice([None, *model.archives]))
+        else:
+            add_chunks(index, model, f"day{day}", files, rng.choice(["one", "two"]))
+        files = changed(rng, files)
+    check_everything(index, model, rng)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_removal_and_sweep_leave_the_other_archives_as_they_were(index: HistoryIndex, seed: int) -> None:
+    rng = random.Random(200 + seed)
+    model = Model()
+    files = random_archive(rng)
+    for day in range(8):
+        (add_listing if rng.random() < 0.5 else add_chunks)(index, model, f"day{day}", files)
+        files = changed(rng, files)
+        if day in (3, 5):
+            for name in rng.sample(sorted(model.archives), 2):
+                assert index.remove([name]) == 1
+                del model.archives[name]
+            check_everything(index, model, rng, pairs=2)
+            assert index.sweep().versions > 0
+    check_everything(index, model, rng)
+    assert index.damage() == []
+
+
+def test_what_was_swept_is_gone_and_its_ids_are_used_again(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "old", archive_of(*(a_file(b"old/%d" % number) for number in range(50))))
+    add_listing(index, model, "kept", archive_of(a_file(b"kept/a"), a_directory(b"kept")))
+    before = index.stats()
+    index.remove(["old"])
+    swept = index.sweep()
+    assert (swept.versions, swept.paths, swept.directories, swept.names) == (51, 51, 1, 51)
+    del model.archives["old"]
+    add_listing(index, model, "new", archive_of(*(a_file(b"new/%d" % number) for number in range(50))))
+    assert index.stats().versions == before.versions
+    check_everything(index, model, random.Random(1))
+
+
+def test_a_swept_name_is_not_found_and_found_again_when_it_comes_back(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"dir/unusual-name")))
+    index.remove(["one"])
+    model.archives.clear()
+    check_search(index, model, "unusual")
+    index.sweep()
+    check_search(index, model, "unusual")
+    add_listing(index, model, "two", archive_of(a_file(b"other/unusual-name")))
+    check_search(index, model, "unusual")
+    check_search(index, model, "other/un")
+
+
+def test_removing_everything_and_sweeping_leaves_an_empty_index_that_works(index: HistoryIndex) -> None:
+    model = Model()
+    rng = random.Random(5)
+    add_chunks(index, model, "one", random_archive(rng))
+    index.remove(["one"])
+    model.archives.clear()
+    index.sweep()
+    stats = index.stats()
+    assert (stats.archives, stats.versions, stats.paths) == (0, 0, 0)
+    add_chunks(index, model, "two", random_archive(rng))
+    check_everything(index, model, rng)
+
+
+def test_indexing_an_archive_again_replaces_what_was_known_of_it(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"a"), a_file(b"b")))
+    add_listing(index, model, "two", archive_of(a_file(b"a")))
+    assert len(all_changes(index, "one", "two").changes) == 1
+    add_listing(index, model, "one", archive_of(a_file(b"a"), a_file(b"c"), a_file(b"d")))
+    check_everything(index, model, random.Random(1))
+
+
+def test_a_failed_listing_indexes_nothing_and_keeps_what_was_there(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"a")))
+    with pytest.raises(ListingFailed):
+        index.ingest_listing("one", listing_of([a_file(b"other")], code=2))
+    with pytest.raises(ListingFailed):
+        index.ingest_listing("two", listing_of([a_file(b"other")], code=2))
+    check_everything(index, model, random.Random(1))
+
+
+def test_the_last_of_two_entries_with_one_path_counts(index: HistoryIndex) -> None:
+    first, second = a_file(b"twice", size=1), a_file(b"twice", size=2)
+    index.ingest_listing("one", listing_of([first, a_file(b"x"), second, a_file(b"y")]))
+    assert {entry.path: entry.size for entry in index.entries("one")} == {b"twice": 2, b"x": 10, b"y": 10}
+    index.ingest_chunks("two", FakeChunks().add("two", [second, first]), series="s")
+    assert [entry.size for entry in index.entries("two")] == [1]
+    index.sweep()
+    index.ingest_chunks("three", FakeChunks().add("three", [second, first, a_file(b"z")]), series="s")
+    assert {entry.path: entry.size for entry in index.entries("three")} == {b"twice": 1, b"z": 10}
+
+
+def test_content_that_changed_behind_equal_size_and_time_is_seen_by_the_chunk_route_only(index: HistoryIndex) -> None:
+    index.ingest_chunks("c1", FakeChunks().add("c1", [a_file(b"f", content=1)]), series="s")
+    index.ingest_chunks("c2", FakeChunks().add("c2", [a_file(b"f", content=2)]), series="s")
+    index.ingest_listing("l1", listing_of([a_file(b"f", content=1)]))
+    index.ingest_listing("l2", listing_of([a_file(b"f", content=2)]))
+    page = index.changes("c1", "c2")
+    assert [(row.kind, row.content_changed) for row in page.changes] == [(ChangeKind.MODIFIED, True)]
+    for before, after in [("l1", "l2"), ("l1", "c1"), ("l1", "c2"), ("c1", "l2"), ("c2", "l1")]:
+        assert index.changes(before, after).changes == []
+
+
+def test_a_link_target_that_the_listing_cannot_print_is_no_change_against_the_exact_one(index: HistoryIndex) -> None:
+    index.ingest_listing("listed", listing_of([a_link(b"link", b"caf\xe9"), a_link(b"other", b"what?")]))
+    exact = [a_link(b"link", b"caf\xe9"), a_link(b"other", b"what?")]
+    index.ingest_chunks("exact", FakeChunks().add("exact", exact), series="s")
+    index.ingest_chunks("moved", FakeChunks().add("moved", [a_link(b"link", b"caf\xe8x"), exact[1]]), series="s")
+    assert index.changes("listed", "exact").changes == []
+    assert [row.path for row in index.changes("listed", "moved").changes] == [b"link"]
+    assert [row.path for row in index.changes("exact", "moved").changes] == [b"link"]
+    assert [archive.lossy for archive in index.archives()] == [True, False, False]
+
+
+def test_a_prefix_is_a_whole_component(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"a/b/c"), a_file(b"a/bc"), a_file(b"a/b")))
+    add_listing(index, model, "two", archive_of(a_directory(b"z")))
+    for prefix in (b"a", b"a/b", b"a/bc", b"a/b/c", b"b", b"a/b/", b"nowhere", b""):
+        check_changes(index, model, "one", "two", prefix.removesuffix(b"/"))
+    assert {row.path for row in index.changes("one", "two", prefix=b"a/b/").changes} == {b"a/b", b"a/b/c"}
+
+
+def test_only_the_kinds_asked_for_are_shown_and_all_are_counted(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"gone"), a_file(b"same"), a_file(b"new", size=1)))
+    add_listing(index, model, "two", archive_of(a_file(b"come"), a_file(b"same"), a_file(b"new", size=2)))
+    page = index.changes("one", "two", kinds=[ChangeKind.ADDED, ChangeKind.MODIFIED])
+    assert {row.path for row in page.changes} == {b"come", b"new"}
+    assert page.totals == {ChangeKind.ADDED: 1, ChangeKind.REMOVED: 1, ChangeKind.MODIFIED: 1}
+
+
+def test_pages_stay_in_step_while_archives_come_and_go(index: HistoryIndex) -> None:
+    model = Model()
+    files = archive_of(*(a_file(b"dir/%03d" % number) for number in range(100)))
+    add_listing(index, model, "empty", archive_of(a_file(b"x")))
+    add_listing(index, model, "full", files)
+    add_listing(index, model, "other", archive_of(*(a_file(b"gone/%d" % number) for number in range(100))))
+    first = index.changes("empty", "full", limit=40)
+    seen = index.browse("full", b"dir", limit=40)
+    found = index.search("0", limit=10)
+    index.remove(["other"])
+    index.sweep()
+    add_listing(index, model, "later", archive_of(*(a_file(b"dir/%03d-later" % number) for number in range(100))))
+    paths = [row.path for row in first.changes]
+    while first.next_cursor:
+        first = index.changes("empty", "full", limit=40, cursor=first.next_cursor)
+        paths += [row.path for row in first.changes]
+    assert sorted(paths) == sorted([*files, b"x"])
+    rest = index.browse("full", b"dir", limit=100, cursor=seen.next_cursor)
+    assert [entry.path for entry in [*seen.entries, *rest.entries]] == sorted(files)
+    more = index.search("0", limit=500, cursor=found.next_cursor)
+    assert {hit.path for hit in [*found.hits, *more.hits]} >= {path for path in files if b"0" in path}
+
+
+def test_a_foreign_cursor_is_refused(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(*(a_file(b"%d" % number) for number in range(10))))
+    add_listing(index, model, "two", archive_of(a_file(b"x")))
+    cursor = index.changes("one", "two", limit=3).next_cursor
+    assert cursor is not None
+    for call in (
+        lambda: index.browse("one", b"", cursor=cursor),
+        lambda: index.search("x", cursor=cursor),
+        lambda: index.changes("one", "two", cursor="AAAA"),
+        lambda: index.changes("one", "two", cursor="\u00e9"),
+        lambda: index.changes("one", "two", cursor=cursor[:-3]),
+    ):
+        with pytest.raises(InvalidCursor):
+            call()
+
+
+def test_questions_about_an_archive_that_is_not_indexed_say_so(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"a")))
+    for call in (
+        lambda: index.changes("one", "none"),
+        lambda: index.browse("none", b""),
+        lambda: list(index.entries("none")),
+    ):
+        with pytest.raises(ArchiveNotIndexed):
+            call()
+    assert index.path_history(b"nowhere/at all").presence == []
+    assert not index.browse("one", b"nowhere").exists
+    assert not index.browse("one", b"a").exists
+
+
+def test_long_paths_absolute_looking_paths_and_the_root_entry_are_kept_apart(index: HistoryIndex) -> None:
+    model = Model()
+    deep = b"/".join([b"d" * 255] * 15) + b"/" + b"f" * 255
+    files = archive_of(
+        a_file(deep),
+        a_file(b"/etc/passwd"),
+        a_file(b"etc/passwd"),
+        a_file(b"//etc/double"),
+        a_directory(b"."),
+        a_file(b"x" * 4096),
+    )
+    add_listing(index, model, "one", files)
+    assert {entry.path for entry in index.entries("one")} == set(files)
+    assert all(index.path_history(path).presence for path in files)
+    assert [entry.path for entry in index.browse("one", b"etc").entries] == [b"etc/passwd"]
+    assert [entry.path for entry in index.browse("one", b"/etc").entries] == [b"/etc/passwd"]
+    assert {entry.path for entry in index.browse("one", b"").entries} == {b"/", b"d" * 255, b"etc", b"x" * 4096}
+
+
+def test_an_archive_of_dot_paths_can_be_browsed(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"./a/b"), a_directory(b".")))
+    assert [entry.path for entry in index.browse("one", b"").entries] == [b"."]
+    assert [entry.path for entry in index.browse("one", b".").entries] == [b"./a"]
+    assert [entry.path for entry in index.browse("one", b"./a").entries] == [b"./a/b"]
+
+
+def test_a_hundred_thousand_entries_of_one_directory_are_paged_in_order(index: HistoryIndex) -> None:
+    index.ingest_listing("big", listing_of(a_file(b"big/%06d" % number) for number in range(100_000)))
+    page = index.browse("big", b"big", limit=5000)
+    found = [entry.path for entry in page.entries]
+    while page.next_cursor:
+        page = index.browse("big", b"big", limit=5000, cursor=page.next_cursor)
+        found += [entry.path for entry in page.entries]
+    assert found == [b"big/%06d" % number for number in range(100_000)]
+
+
+def test_excluded_paths_are_left_out_by_both_routes_and_come_back_when_no_longer_excluded(index: HistoryIndex) -> None:
+    files = [a_file(b"home/u/.cache/x"), a_file(b"home/u/.cachet"), a_directory(b"home/u/.cache"), a_file(b"keep")]
+    skip = Excludes(["home/*/.cache"])
+    chunks = FakeChunks().add("c", files).add("c2", files).add("c3", files)
+    index.ingest_listing("l", listing_of(files), excludes=skip)
+    index.ingest_chunks("c", chunks, series="s", excludes=skip)
+    index.ingest_chunks("c2", chunks, series="s", excludes=skip)
+    for archive in ("l", "c", "c2"):
+        assert {entry.path for entry in index.entries(archive)} == {b"home/u/.cachet", b"keep"}
+    index.ingest_listing("l2", listing_of(files), base="l")
+    result = index.ingest_chunks("c3", chunks, series="s")
+    assert result.fallback == "other patterns are excluded now"
+    for archive in ("l2", "c3"):
+        assert {entry.path for entry in index.entries(archive)} == {entry.path for entry in files}
+    index.ingest_listing("l3", listing_of(files), base="l2", excludes=skip)
+    assert {entry.path for entry in index.entries("l3")} == {b"home/u/.cachet", b"keep"}
+
+
+def test_search_can_be_narrowed_to_archives_and_to_what_other_archives_lack(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "a1", archive_of(a_file(b"deleted.txt"), a_file(b"kept.txt")))
+    add_listing(index, model, "b1", archive_of(a_file(b"elsewhere.txt")))
+    add_listing(index, model, "a2", archive_of(a_file(b"kept.txt"), a_file(b"new.txt")))
+    assert {hit.path for hit in index.search(".txt", within=["a1", "a2"]).hits} == {
+        b"deleted.txt",
+        b"kept.txt",
+        b"new.txt",
+    }
+    assert {hit.path for hit in index.search(".txt", missing_from=["a2", "b1"]).hits} == {b"deleted.txt"}
+    assert index.search(".txt", within=["b1"], missing_from=["b1"]).hits == []
+
+
+def test_a_search_that_finds_little_stops_in_time_and_goes_on_from_there(index: HistoryIndex) -> None:
+    index.ingest_listing("all", listing_of(a_file(b"dir/%05d.txt" % number) for number in range(45_000)))
+    index.ingest_listing("most", listing_of(a_file(b"dir/%05d.txt" % number) for number in range(44_990)))
+    page = index.search(".txt", missing_from=["most"], limit=5)
+    pages = [page]
+    while page.next_cursor:
+        page = index.search(".txt", missing_from=["most"], limit=5, cursor=page.next_cursor)
+        pages.append(page)
+    assert pages[0].truncated
+    assert sum(len(one.hits) for one in pages) == 10
+
+
+def test_parents_that_the_archive_does_not_list_are_shown_and_not_counted(index: HistoryIndex) -> None:
+    model = Model()
+    add_listing(index, model, "one", archive_of(a_file(b"home/user/docs/a")))
+    add_listing(index, model, "two", archive_of(a_file(b"home/user/docs/a"), a_directory(b"home/user")))
+    check_browse(index, model, "one")
+    assert index.browse("one", b"home").entries[0].is_implicit
+    assert not index.browse("two", b"home").entries[0].is_implicit
+    assert [archive.entries for archive in index.archives()] == [1, 2]
+    assert [row.path for row in index.changes("one", "two").changes] == [b"home/user"]
+    assert index.search("home").hits == []
+
+
+def test_the_number_of_versions_is_the_number_of_distinct_entries(index: HistoryIndex) -> None:
+    rng = random.Random(9)
+    model = Model()
+    files = random_archive(rng)
+    for day in range(5):
+        add_listing(index, model, f"day{day}", files, f"day{day - 1}")
+        files = changed(rng, files)
+    distinct = {entry for archive in model.archives.values() for entry in archive.values()}
+    implicit = {
+        entry.path
+        for name in model.archives
+        for directory in {path.rpartition(b"/")[0] for path in model.archives[name]} | {b""}
+        for entry in _implicit(index, name, directory)
+    }
+    assert index.stats().versions == len(distinct) + len(implicit)
+
+
+def _implicit(index: HistoryIndex, archive: str, directory: bytes) -> list[object]:
+    found = []
+    while True:
+        found += [entry for entry in index.browse(archive, directory, limit=1000).entries if entry.is_implicit]
+        if not directory:
+            return found
+        directory = directory.rpartition(b"/")[0]
