@@ -1,0 +1,225 @@
+"""Attempts to get in with what this service did not give out."""
+
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from joserfc import jwt
+from joserfc.jwk import OctKey
+from sqlalchemy import select, update
+
+from holdfast.access.models import LoginChallenge, LoginSession, User
+from holdfast.access.roles import Role
+from holdfast.access.vault import Vault
+from holdfast.kit import clock
+from holdfast.settings import Settings
+from tests.contract.access.application import Service, header, key_of
+
+
+@pytest.fixture
+def token(service: Service) -> str:
+    service.add_user("anna", Role.ADMIN)
+    access_token: str = service.try_login("anna").json()["access_token"]
+    return access_token
+
+
+def refused(service: Service, token: str) -> bool:
+    answers = [
+        service.client.get("/probe/signed-in", headers=header(token)),
+        service.client.post("/api/auth/refresh", headers=header(token)),
+    ]
+    return all((answer.status_code, key_of(answer)) == (401, "auth.token_invalid") for answer in answers)
+
+
+def parts(token: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    head, claims, signature = token.split(".")
+    return _unpacked(head), _unpacked(claims), signature
+
+
+def _unpacked(part: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return value
+
+
+def packed(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "HS384", "HS512", "RS256", ""])
+def test_a_token_cannot_choose_its_algorithm(service: Service, token: str, algorithm: str) -> None:
+    head, claims, signature = parts(token)
+    altered = packed({**head, "alg": algorithm})
+    assert refused(service, f"{altered}.{packed(claims)}.")
+    assert refused(service, f"{altered}.{packed(claims)}.{signature}")
+
+
+def test_a_token_signed_with_the_right_key_but_another_algorithm_is_refused(service: Service, token: str) -> None:
+    head, claims, _ = parts(token)
+    key = OctKey.import_key(service.access.vault.signing_key(head["kid"]))
+    forged = jwt.encode({"alg": "HS512", "kid": head["kid"]}, claims, key, algorithms=["HS512"])
+    assert refused(service, forged)
+
+
+def test_a_token_signed_by_somebody_else_is_refused(
+    service: Service, token: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    head, claims, _ = parts(token)
+    foreign = Vault(Settings(data_dir=tmp_path_factory.mktemp("foreign")))
+    key = OctKey.import_key(foreign.signing_key(foreign.active_key_id))
+    assert refused(service, jwt.encode({"alg": "HS256", "kid": head["kid"]}, dict(claims), key))
+    assert refused(service, jwt.encode({"alg": "HS256", "kid": foreign.active_key_id}, dict(claims), key))
+
+
+def test_the_key_of_the_secrets_does_not_sign_tokens(service: Service, token: str) -> None:
+    head, claims, _ = parts(token)
+    key = OctKey.import_key(service.access.vault.keys[0].material)
+    assert refused(service, jwt.encode({"alg": "HS256", "kid": head["kid"]}, dict(claims), key))
+
+
+def test_changed_claims_break_the_signature(service: Service, token: str) -> None:
+    head, claims, signature = parts(token)
+    for change in ({"exp": claims["exp"] + 86400}, {"sid": "another"}, {"use": "other"}):
+        assert refused(service, f"{packed(head)}.{packed({**claims, **change})}.{signature}")
+
+
+@pytest.mark.parametrize(
+    "change", [{"sid": None}, {"sid": 7}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"use": "other"}, {"use": None}]
+)
+def test_a_signed_token_with_odd_claims_is_refused(service: Service, token: str, change: dict[str, Any]) -> None:
+    head, claims, _ = parts(token)
+    key = OctKey.import_key(service.access.vault.signing_key(head["kid"]))
+    assert refused(service, jwt.encode({"alg": "HS256", "kid": head["kid"]}, {**claims, **change}, key))
+
+
+@pytest.mark.parametrize("kid", [None, 7, "", "../secret", "0" * 12])
+def test_a_token_that_names_no_key_of_ours_is_refused(service: Service, token: str, kid: Any) -> None:
+    head, claims, signature = parts(token)
+    assert refused(service, f"{packed({**head, 'kid': kid})}.{packed(claims)}.{signature}")
+
+
+@pytest.mark.parametrize("odd", ["x", "..", "a.b.c", "bk_user_", "bk_user_" + "A" * 43, "A" * 100_000, "%00", "ÿ.þ.ý"])
+def test_odd_credentials_are_refused_and_not_an_error(service: Service, odd: str) -> None:
+    headers = {"X-Backup-Authorization": f"Bearer {odd}".encode("latin-1")}
+    assert service.client.get("/probe/signed-in", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic YTpi", "token abc"])
+def test_another_scheme_is_refused(service: Service, value: str) -> None:
+    assert service.client.get("/probe/signed-in", headers={"Authorization": value}).status_code == 401
+
+
+def test_a_challenge_is_not_an_access_token(service: Service) -> None:
+    user_id = service.add_user("anna")
+    with service.database.writing() as session:
+        session.execute(update(User).filter_by(id=user_id).values(totp_enabled=True))
+    challenge = service.try_login("anna").json()["login_challenge_token"]
+    assert refused(service, challenge)
+
+
+def test_nothing_that_is_stored_lets_anybody_in(service: Service, token: str) -> None:
+    login = header(token)
+    service.account_token(login)
+    with service.database.reading() as session:
+        from holdfast.access.models import AccountToken
+
+        stored = session.execute(select(AccountToken.token_hash, AccountToken.prefix)).one()
+        session_id = session.execute(select(LoginSession.public_id)).scalar_one()
+    for value in (*stored, session_id, f"bk_user_{stored.token_hash}"):
+        assert service.client.get("/probe/signed-in", headers=header(value)).status_code == 401
+
+
+def test_a_token_of_a_disabled_or_removed_user_is_worthless(service: Service, token: str) -> None:
+    for change in ("disable", "remove"):
+        user_id = service.add_user(change, Role.OPERATOR)
+        login = service.log_in(change)
+        account = service.account_token(login)
+        if change == "disable":
+            answer = service.client.put(f"/api/users/{user_id}", json={"disabled": True}, headers=header(token))
+        else:
+            answer = service.client.delete(f"/api/users/{user_id}", headers=header(token))
+        assert answer.status_code in {200, 204}
+        for credential in (login, account):
+            assert service.client.get("/probe/signed-in", headers=credential).status_code == 401
+            assert service.client.get("/api/auth/me", headers=credential).status_code == 401
+
+
+def test_an_account_token_is_refused_where_a_login_is_needed(service: Service, token: str) -> None:
+    account = service.account_token(header(token))
+    assert service.client.get("/probe/signed-in", headers=account).status_code == 200
+    assert service.client.get("/api/users", headers=account).status_code == 200
+    for method, path, body in [
+        ("POST", "/probe/login-only", None),
+        ("POST", "/api/settings/tokens", {"name": "more"}),
+        ("POST", "/api/auth/refresh", None),
+        ("POST", "/api/auth/logout", None),
+        ("POST", "/api/auth/change-password", {"current_password": "irrelevant", "new_password": "irrelevant"}),
+        ("POST", "/api/auth/totp/setup", None),
+    ]:
+        answer = service.client.request(method, path, json=body, headers=account)
+        assert (answer.status_code, key_of(answer)) == (403, "auth.login_token_required"), path
+
+
+def test_nobody_revokes_or_sees_the_token_of_another(service: Service, token: str) -> None:
+    service.add_user("bert")
+    bert = service.log_in("bert")
+    account = service.account_token(bert)
+    token_id = service.client.get("/api/settings/tokens", headers=bert).json()["tokens"][0]["id"]
+    assert service.client.get("/api/settings/tokens", headers=header(token)).json() == {"tokens": []}
+    answer = service.client.delete(f"/api/settings/tokens/{token_id}", headers=header(token))
+    assert (answer.status_code, key_of(answer)) == (404, "auth.token_not_found")
+    assert service.client.get("/probe/signed-in", headers=account).status_code == 200
+
+
+def test_a_login_that_was_judged_before_a_password_change_does_not_survive_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The password is right when it is checked, and changed before the session is written."""
+    from holdfast.access import login
+
+    user_id = service.add_user("anna")
+
+    def changed_meanwhile(password: str, password_hash: str | None) -> bool:
+        del password, password_hash
+        with service.database.writing() as session:
+            session.execute(update(User).filter_by(id=user_id).values(password_hash="another"))
+        return True
+
+    monkeypatch.setattr(login, "is_password", changed_meanwhile)
+    assert service.try_login("anna").status_code == 401
+    with service.database.reading() as session:
+        assert session.execute(select(LoginSession)).first() is None
+
+
+def test_old_sessions_and_challenges_are_removed_in_time(service: Service) -> None:
+    user_id = service.add_user("anna")
+    login = service.log_in("anna")
+    service.client.post("/api/auth/logout", headers=login)
+    with service.database.writing() as session:
+        session.add(LoginChallenge(token_hash="x", user_id=user_id, expires_at=clock.now() + timedelta(minutes=10)))
+    service.access.tidy()
+
+    def left() -> tuple[int, int]:
+        with service.database.reading() as session:
+            return session.query(LoginSession).count(), session.query(LoginChallenge).count()
+
+    assert left() == (1, 1)
+    service.access.tidy(clock.now() + timedelta(days=31))
+    assert left() == (0, 0)
+
+
+def test_a_caller_of_an_event_stream_is_known_to_be_gone(service: Service) -> None:
+    from holdfast.access.caller import identify, still_valid
+
+    service.add_user("anna")
+    token = service.try_login("anna").json()["access_token"]
+    found = identify(service.database, service.settings, service.access.vault, token, None, may_be_expired=False)
+    with service.database.reading() as session:
+        assert still_valid(session, service.settings, found.caller) == found.caller
+    with time_machine.travel(clock.now() + timedelta(days=8)), service.database.reading() as session:
+        assert still_valid(session, service.settings, found.caller) is None
+    service.client.post("/api/auth/logout", headers=header(token))
+    with service.database.reading() as session:
+        assert still_valid(session, service.settings, found.caller) is None
