@@ -1,10 +1,10 @@
 """Operations as clients see them."""
 
-from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from holdfast.kit.fields import Timestamp
 from holdfast.operations.limits import Limits
 
 
@@ -25,11 +25,11 @@ class OperationItem(BaseModel):
     repository: str | None
     repository_path: str | None
     machine_id: int | None
-    created_at: datetime
+    created_at: Timestamp
     queued_reason: str | None
     queued_behind_id: int | None
-    started_at: datetime | None
-    completed_at: datetime | None
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
     cancel_requested: bool
     duration_seconds: float | None
     error_message: str | None
@@ -73,7 +73,7 @@ class LaneOperation(BaseModel):
     id: int
     kind: str
     status: str
-    started_at: datetime | None
+    started_at: Timestamp | None
 
 
 class LaneQueue(BaseModel):
@@ -88,7 +88,7 @@ class LaneQueue(BaseModel):
 class RunnerItem(BaseModel):
     id: str
     host: str
-    heartbeat_at: datetime
+    heartbeat_at: Timestamp
     running: int
 
 
@@ -144,9 +144,9 @@ class DerivedData(BaseModel):
     repository_name: str
     index_mode: str
     sync_state: str
-    last_synced_at: datetime | None
-    last_stats_at: datetime | None
-    last_history_at: datetime | None
+    last_synced_at: Timestamp | None
+    last_stats_at: Timestamp | None
+    last_history_at: Timestamp | None
     archives: int
     history: HistoryCounts
 
@@ -154,7 +154,7 @@ class DerivedData(BaseModel):
 class DerivedDataList(BaseModel):
     repositories: list[DerivedData]
     totals: HistoryCounts
-    last_reconcile_at: datetime | None
+    last_reconcile_at: Timestamp | None
     reconcile_interval_minutes: int
 
 

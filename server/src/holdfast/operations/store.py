@@ -425,7 +425,7 @@ def running_by_runner(session: Session) -> dict[str, int]:
         .where(Operation.status == Status.RUNNING, Operation.runner_id.is_not(None))
         .group_by(Operation.runner_id)
     )
-    return {row[0]: row[1] for row in session.execute(statement)}
+    return {str(row[0]): row[1] for row in session.execute(statement)}
 
 
 def running_of_others(session: Session, runner_id: str) -> list[Operation]:
@@ -524,14 +524,14 @@ def _narrow(session: Session, narrowed: Filter) -> Select[Operation]:
     statement = select(Operation)
     if narrowed.repository_id is not None:
         statement = statement.where(Operation.repository_id == narrowed.repository_id)
-    for column, values in (
+    for filtered, values in (
         (Operation.category, narrowed.categories),
         (Operation.kind, narrowed.kinds),
         (Operation.status, narrowed.statuses),
         (Operation.trigger, narrowed.triggers),
     ):
         if values:
-            statement = statement.where(column.in_(values))
+            statement = statement.where(filtered.in_(values))
     if narrowed.run_id is not None:
         statement = statement.where(Operation.run_id == narrowed.run_id)
     if narrowed.of_repositories_only and narrowed.repository_id is None and narrowed.repositories is None:
@@ -623,7 +623,7 @@ _WAITING_ON_FREE_LANES = _WAITING.where(
         )
     )
 )
-_REPOSITORY_EXISTS = (
+_REPOSITORY_EXISTS: Select[Any] = (
     select(literal_column("1"))
     .select_from(table("repositories", column("id")))
     .where(column("id") == bindparam("repository"))

@@ -1,12 +1,11 @@
 """What clients send and get about repositories."""
 
 import shlex
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
-from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.fields import PlainText, RowId, Timestamp
 
 IndexMode = Literal["full", "archives", "off"]
 Encryption = Literal[
@@ -140,7 +139,7 @@ class RunningOperation(BaseModel):
     id: int
     kind: str
     status: str
-    started_at: datetime | None
+    started_at: Timestamp | None
 
 
 class SyncJob(BaseModel):
@@ -148,8 +147,8 @@ class SyncJob(BaseModel):
     status: str
     triggered_by: str
     operation: Literal["sync", "hydrate"]
-    started_at: datetime | None
-    completed_at: datetime | None
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
     error_message: str | None
 
 
@@ -179,19 +178,19 @@ class RepositoryAnswer(BaseModel):
     index_mode: IndexMode
     history_index_excludes: list[str]
     retention: Retention
-    last_backup: datetime | None
-    last_check: datetime | None
-    last_prune: datetime | None
-    last_compact: datetime | None
-    last_index: datetime | None
-    last_restore_check: datetime | None
+    last_backup: Timestamp | None
+    last_check: Timestamp | None
+    last_prune: Timestamp | None
+    last_compact: Timestamp | None
+    last_index: Timestamp | None
+    last_restore_check: Timestamp | None
     archive_count: int | None
     total_size: int | None
     unique_size: int | None
     running_operation: RunningOperation | None
     latest_sync_job: SyncJob | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class RepositoryList(BaseModel):

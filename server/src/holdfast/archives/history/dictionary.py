@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.archives.history import columns
 from holdfast.archives.history.bits import Ids
-from holdfast.archives.history.entry import INEXACT, Entry, listed
+from holdfast.archives.history.entry import INEXACT, Entry, listed, printable
 from holdfast.archives.history.names import ROOT, entry_of, key32, rendered, split_path
 from holdfast.archives.history.schema import (
     DIRECTORY_ENTRY,
@@ -36,11 +36,11 @@ class Dictionary:
 
     def intern(self, transaction: Transaction, entries: Sequence[Entry]) -> Ids:
         """Return the version ids of these entries, adding what is not there yet."""
-        batch = _Batch(transaction)
+        batch = _Batch(transaction, self._next)
         places = [split_path(entry.path) for entry in entries]
         new_directories = self._intern_directories(batch, {directory for directory, _ in places})
         own_entries = {directory: entry_of(directory) for directory in new_directories}
-        self._intern_names(batch, {name for _, name in (*places, *own_entries.values())})
+        self._intern_names(batch, dict.fromkeys(name for _, name in (*places, *own_entries.values())))
         pairs = [self._pair(place) for place in places]
         paths = self._intern_paths(batch, [*pairs, *(self._pair(place) for place in own_entries.values())])
         self._tie_directories(batch, own_entries, paths)
@@ -71,26 +71,25 @@ class Dictionary:
         new = sorted(unknown - found.keys(), key=len)
         for directory in new:
             number = self._directories[directory] = self._take_id("directory")
-            batch.add("directory", (number, key32(directory), directory))
+            batch.rows["directory"].append((number, key32(directory), directory))
         return new
 
-    def _intern_names(self, batch: "_Batch", wanted: set[bytes]) -> None:
+    def _intern_names(self, batch: "_Batch", wanted: Iterable[bytes]) -> None:
         unknown = [name for name in wanted if name not in self._names]
         found = batch.transaction.find_names(unknown)
         self._names |= found
         for name in unknown:
             if name not in found:
                 number = self._names[name] = self._take_id("name")
-                batch.add("name", (number, key32(name), name, None if name.isascii() else rendered(name)))
+                batch.rows["name"].append((number, key32(name), name, None if name.isascii() else rendered(name)))
 
     def _intern_paths(self, batch: "_Batch", pairs: list[Pair]) -> dict[Pair, int]:
-        wanted = set(pairs)
-        old = [pair for pair in wanted if not (batch.is_new("directory", pair[0]) or batch.is_new("name", pair[1]))]
+        old = [pair for pair in pairs if not (batch.is_new("directory", pair[0]) or batch.is_new("name", pair[1]))]
         paths = batch.transaction.find_paths(old)
         for pair in pairs:  # in the order of the archive, so that ids follow it
             if pair not in paths:
                 number = paths[pair] = self._take_id("path")
-                batch.add("path", (number, *pair))
+                batch.rows["path"].append((number, *pair))
                 batch.set_number(PATH_DIRECTORY, number, pair[0])
         return paths
 
@@ -111,7 +110,7 @@ class Dictionary:
         number = self._owners.get(key)
         if number is None:
             number = self._owners[key] = self._take_id("owner")
-            batch.add("owner", (number, *key))
+            batch.rows["owner"].append((number, *key))
         return number
 
     def _intern_versions(
@@ -123,7 +122,7 @@ class Dictionary:
         for key, entry in zip(keys, entries, strict=True):
             if key not in versions:
                 number = versions[key] = next(self._version_ids)
-                batch.add("version", (number, *key))
+                batch.rows["version"].append((number, *key))
                 batch.set_number(VERSION_PATH, number, key.path)
                 if not batch.is_new("path", key.path):
                     added.append((key, entry))
@@ -142,7 +141,7 @@ class Dictionary:
                 batch.set_number(VERSION_TWIN, versions[key], candidates[other])
         inexact = [key for key, _ in added if key.flags & INEXACT]
         for key, exact, link in batch.transaction.exact_versions_like(inexact):
-            if _listed_link(link) == key.link:
+            if printable(link) == key.link:
                 batch.set_number(VERSION_TWIN, exact, versions[key])
 
     def _forget_if_many(self) -> None:
@@ -157,10 +156,6 @@ def _listed_key(key: VersionKey, entry: Entry) -> VersionKey:
     return key._replace(link=shown.link, content=0, flags=shown.flags)
 
 
-def _listed_link(link: bytes) -> bytes:
-    return listed(Entry(b"", 0, 0, 0, None, None, 0, 0, link)).link
-
-
 def _free_ids(snapshot: Snapshot) -> Iterator[int]:
     """Return ids that a sweep freed, then new ones: the id space stays as dense as what is alive."""
     top = snapshot.top_id("version")
@@ -171,28 +166,23 @@ def _free_ids(snapshot: Snapshot) -> Iterator[int]:
 class _Batch:
     """What one transaction is going to write."""
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, next_ids: dict[str, int]) -> None:
         self.transaction = transaction
-        self._rows: dict[str, list[Row]] = {"directory": [], "name": [], "owner": [], "path": [], "version": []}
-        self._new: dict[str, set[int]] = {table: set() for table in self._rows}
-        self._numbers: dict[int, dict[int, int]] = {}
-
-    def add(self, table: str, row: Row) -> None:
-        self._rows[table].append(row)
-        number = row[0]
-        assert isinstance(number, int)
-        self._new[table].add(number)
+        self._first_new = dict(next_ids)
+        self.rows: dict[str, list[Row]] = {"directory": [], "name": [], "owner": [], "path": [], "version": []}
+        self._numbers: dict[int, tuple[list[int], list[int]]] = {}
 
     def is_new(self, table: str, number: int) -> bool:
-        return number in self._new[table]
+        return number >= self._first_new[table]
 
     def set_number(self, kind: int, number: int, value: int) -> None:
-        self._numbers.setdefault(kind, {})[number] = value
+        ids, values = self._numbers.setdefault(kind, ([], []))
+        ids.append(number)
+        values.append(value)
 
     def write(self) -> None:
-        for table, rows in self._rows.items():
+        for table, rows in self.rows.items():
             if rows:
                 self.transaction.insert(table, rows)
-        for kind, values in self._numbers.items():
-            ids = np.fromiter(values.keys(), np.int64, len(values))
-            columns.update(self.transaction, kind, ids, np.fromiter(values.values(), np.int64, len(values)))
+        for kind, (ids, values) in self._numbers.items():
+            columns.update(self.transaction, kind, np.array(ids, np.int64), np.array(values, np.int64))

@@ -7,6 +7,7 @@ turn bytes that are not UTF-8 into `?`. Link targets have no such form, so a `?`
 import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import BinaryIO
 
 from holdfast.archives.history.entry import Entry, listing_flags, mode_of, owner_name
@@ -73,38 +74,30 @@ def parse_record(record: bytes) -> Entry:
     fields = record.split(b"\t")
     if len(fields) != len(FIELDS):
         raise ListingFailed(f"a record has {len(fields)} fields instead of {len(FIELDS)}")
-    path, mode, uid, gid, user, group, size, mtime, link = fields
     try:
-        return _entry(
-            _exact(path), mode.decode(), int(uid), int(gid), _name(user), _name(group), int(size), mtime, _exact(link)
-        )
+        mode, uid, gid, user, group = _owner(*fields[1:6])
+        path, size, mtime, link = _exact(fields[0]), int(fields[6]), _microseconds(fields[7]), _exact(fields[8])
+        if not path:
+            raise ValueError("a path is empty")
     except ValueError as error:
         raise ListingFailed(f"a record cannot be read: {error}") from error
-
-
-def _entry(
-    path: bytes,
-    mode_text: str,
-    uid: int,
-    gid: int,
-    user: str | None,
-    group: str | None,
-    size: int,
-    mtime: bytes,
-    link: bytes,
-) -> Entry:
-    mode = mode_of(mode_text[:1], mode_text[1:])
-    if not path:
-        raise ValueError("a path is empty")
     if stat.S_ISLNK(mode):
         size = len(link)  # the engine counts characters
-    return Entry(
-        path, mode, uid, gid, user, group, size, _microseconds(mtime), link, 0, listing_flags(mode, size, link)
-    )
+    return Entry(path, mode, uid, gid, user, group, size, mtime, link, 0, listing_flags(mode, size, link))
+
+
+@lru_cache(maxsize=4096)  # an archive has few different ones
+def _owner(
+    mode: bytes, uid: bytes, gid: bytes, user: bytes, group: bytes
+) -> tuple[int, int, int, str | None, str | None]:
+    text = mode.decode("ascii")
+    return mode_of(text[:1], text[1:]), int(uid), int(gid), _name(user), _name(group)
 
 
 def _exact(literal: bytes) -> bytes:
     """Given what `!a` prints of a text, return the bytes it stands for."""
+    if literal == b"''":
+        return b""
     if len(literal) < 2 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1]:
         raise ValueError("not a text literal")
     inner = literal[1:-1]

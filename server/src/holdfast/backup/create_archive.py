@@ -1,0 +1,366 @@
+"""The operation kind `backup`: one archive of a repository's sources."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_engine.events import ArchiveProgress, Event
+from backup_engine.interface import Engine
+from backup_engine.outcome import SENTENCES, Accumulator
+from backup_engine.parse import (
+    ArchiveInfo,
+    CreateResult,
+    GarbledOutput,
+    RepositoryTotals,
+    parse_archives,
+    parse_create_result,
+    parse_info,
+)
+from backup_engine.requests import (
+    CreateRequest,
+    DeleteArchiveRequest,
+    InfoRequest,
+    InvalidRequest,
+    ListArchivesRequest,
+    RepositoryLocation,
+)
+from holdfast.backup.names import archive_name
+from holdfast.backup.schemas import BackupParams
+from holdfast.errors import NotFound
+from holdfast.kit import clock
+from holdfast.operations.context import Context, Interrupted, StepResult
+from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status
+from holdfast.repositories import store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+
+STEP = "create"
+EVIDENCE_TRIES = 5
+LOCK_BACKOFF_SECONDS = 2.0
+
+
+def kind(opener: Opener) -> Kind:
+    return Kind(
+        name="backup",
+        category="backup",
+        limit_group="backup",
+        lock=LockMode.EXCLUSIVE,
+        params=BackupParams,
+        run=lambda context: _Backup(opener, context).run(),
+        on_interrupted=lambda context, interrupted: _Backup(opener, context).interrupted(interrupted),
+        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        present=present,
+    )
+
+
+def key_of(operation: Operation) -> str:
+    """What the archive's comment carries, so that an archive can always be matched with its operation."""
+    return f"holdfast:{operation.uuid}"
+
+
+def present(operation: Operation) -> dict[str, Any]:
+    result = operation.result or {}
+    return {"archive": result.get("archive"), "stats": result.get("stats")}
+
+
+class EvidenceUnknown(Exception):
+    """The repository could not be asked whether it has the archive."""
+
+    def __init__(self, error_key: str, message: str) -> None:
+        super().__init__(message)
+        self.error_key = error_key
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    archive: ArchiveInfo
+    stats: dict[str, Any]
+    totals: RepositoryTotals | None
+
+
+class _Backup:
+    """One attempt. Every method may be called again for the same attempt after a restart."""
+
+    def __init__(self, opener: Opener, context: Context) -> None:
+        self._context = context
+        self._operation = context.operation
+        assert isinstance(context.params, BackupParams)
+        self._params = context.params
+        self._repository = self._read_repository()
+        self._engine: Engine = opener.engine(self._repository)
+        self._location: RepositoryLocation = opener.location(self._repository)
+        self._sources = tuple(self._params.source_paths or self._repository.source_paths)
+
+    def run(self) -> Outcome | TryAgain:
+        if not self._context.has_begun(STEP):
+            if self._operation.attempt > 1 and (found := self._evidence()):
+                return self._completed_by_evidence(found, Accumulator())
+            if self._sources and all(not os.path.lexists(source) for source in self._sources):
+                return _failed("engine.source_missing")
+        try:
+            command = self._engine.create(self._location, self._request())
+        except InvalidRequest as error:
+            return Outcome(Status.FAILED, error.key, str(error))
+        progress = _Progress(self._context, self._repository.typical_size)
+        return self._conclude(self._context.step(STEP, command, on_event=progress.hear))
+
+    def interrupted(self, interrupted: Interrupted) -> Outcome | TryAgain:
+        """Nobody knows how the engine ended: ask the repository whether the archive is there."""
+        try:
+            found = self._evidence()
+        except EvidenceUnknown as unknown:
+            return TryAgain(unknown.error_key, unknown.message, delay_seconds=LOCK_BACKOFF_SECONDS)
+        if found is not None:
+            return self._completed_by_evidence(found, interrupted.accumulator)
+        return TryAgain("operations.interrupted", interrupted.sentence())
+
+    # --- the command ----------------------------------------------------------------------------------------------
+
+    def _read_repository(self) -> Repository:
+        with self._context.database.reading() as session:
+            repository = store.get(session, self._operation.repository_id or 0)
+        if repository is None:
+            raise NotFound("repository.not_found", "The repository is not registered any more.")
+        return repository
+
+    def _request(self) -> CreateRequest:
+        repository = self._repository
+        comment = f"{self._params.comment} {key_of(self._operation)}" if self._params.comment else None
+        return CreateRequest(
+            archive_name=self._archive_name(),
+            source_paths=self._sources,
+            exclude_patterns=tuple(repository.exclude_patterns),
+            compression=repository.compression,
+            comment=comment or key_of(self._operation),
+            custom_flags=tuple(repository.custom_flags),
+            upload_ratelimit_kib=repository.upload_ratelimit_kib,
+        )
+
+    def _archive_name(self) -> str:
+        template = self._params.archive_name or self._repository.archive_name_template
+        started = self._operation.started_at or self._operation.created_at
+        return archive_name(template, repository=self._repository.name, now=started)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _conclude(self, step: StepResult) -> Outcome | TryAgain:
+        outcome = step.outcome
+        if outcome.status == "cancelled":
+            return self._cancelled(step)
+        if outcome.error_key == "engine.locked":
+            return TryAgain(
+                "engine.locked",
+                outcome.message or SENTENCES["engine.locked"],
+                delay_seconds=LOCK_BACKOFF_SECONDS * self._operation.attempt,
+            )
+        if outcome.status == "failed":
+            return Outcome(
+                Status.FAILED,
+                outcome.error_key,
+                outcome.message,
+                result={"return_code": step.exit.code},
+                warnings=_warnings(step.accumulator),
+            )
+        try:
+            created = parse_create_result(step.stdout.read_bytes())
+        except (GarbledOutput, OSError):
+            found = self._evidence()
+            if found is None:
+                return Outcome(Status.FAILED, "engine.failed", "The engine said that it succeeded but made no archive.")
+            return self._completed_by_evidence(found, step.accumulator)
+        if self._sources and step.accumulator.all_sources_missing(self._sources):
+            return self._without_sources(created.archive_name)
+        return self._completed(step, created)
+
+    def _cancelled(self, step: StepResult) -> Outcome:
+        """The engine stopped because it was asked to; but it may have made the archive just before."""
+        try:
+            found = self._evidence()
+        except EvidenceUnknown:
+            found = None
+        if found is not None:
+            return self._completed_by_evidence(found, step.accumulator)
+        return Outcome(Status.CANCELLED, result={"return_code": step.exit.code})
+
+    def _without_sources(self, archive: str) -> Outcome:
+        """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
+        command = self._engine.delete_archive(self._location, DeleteArchiveRequest(archive))
+        self._context.step("delete-empty", command, despite_cancel=True)
+        return _failed("engine.source_missing")
+
+    def _completed(self, step: StepResult, created: CreateResult) -> Outcome:
+        stats = {
+            "original_size": created.stats.original_size,
+            "compressed_size": created.stats.compressed_size,
+            "deduplicated_size": created.stats.deduplicated_size,
+            "nfiles": created.stats.nfiles,
+        }
+        archive = {
+            "name": created.archive_name,
+            "id": created.archive_id,
+            "start": created.start.isoformat(),
+            "end": created.end.isoformat(),
+            "duration": created.duration,
+        }
+        warned = step.outcome.status == "completed_with_warnings"
+        return self._success(archive, stats, step.accumulator, created.repository_totals, step.exit.code, warned=warned)
+
+    def _completed_by_evidence(self, found: _Found, accumulator: Accumulator) -> Outcome:
+        archive = {
+            "name": found.archive.name,
+            "id": found.archive.id,
+            "start": found.archive.start.isoformat(),
+            "end": found.archive.end.isoformat() if found.archive.end else None,
+            "duration": None,
+        }
+        self._context.log("The engine left no record of its end; the repository holds the archive, complete.")
+        warned = accumulator.warning_count > 0
+        return self._success(archive, found.stats, accumulator, found.totals, None, warned=warned)
+
+    def _success(
+        self,
+        archive: dict[str, Any],
+        stats: dict[str, Any],
+        accumulator: Accumulator,
+        totals: RepositoryTotals | None,
+        return_code: int | None,
+        *,
+        warned: bool,
+    ) -> Outcome:
+        self._context.log(summary(archive["name"], stats))
+        self._context.report(**stats, progress_percent=100.0, estimated_time_remaining=0)
+        result = {
+            "archive": archive,
+            "stats": stats,
+            "return_code": return_code,
+            "warning_count": accumulator.warning_count,
+        }
+        evidence: dict[str, Any] = {
+            "last_backup": clock.now(),
+            "typical_size": stats.get("original_size"),
+            "total_size": totals.total_size if totals else None,
+            "unique_size": totals.unique_size if totals else None,
+        }
+        return Outcome(
+            Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED,
+            result=result,
+            warnings=_warnings(accumulator),
+            archive_name=archive["name"],
+            record=partial(_note_evidence, repository_id=self._repository.id, values=evidence),
+        )
+
+    # --- the evidence ---------------------------------------------------------------------------------------------
+
+    def _evidence(self) -> _Found | None:
+        """Look for the archive of this operation in the repository. Raise EvidenceUnknown if that cannot be told."""
+        listing = self._find_out("evidence", self._engine.list_archives(self._location, ListArchivesRequest()))
+        try:
+            archives = parse_archives(listing.stdout.read_bytes())
+        except (GarbledOutput, OSError) as error:
+            raise EvidenceUnknown("engine.failed", SENTENCES["engine.failed"]) from error
+        for archive in archives:
+            if key_of(self._operation) in archive.comment.split():
+                return self._details(archive)
+        return None
+
+    def _details(self, archive: ArchiveInfo) -> _Found:
+        command = self._engine.info(self._location, InfoRequest(archive.name))
+        try:
+            info = parse_info(self._find_out("evidence-info", command).stdout.read_bytes())
+        except (GarbledOutput, OSError, EvidenceUnknown):
+            return _Found(archive, {}, None)
+        stats: dict[str, Any] = {}
+        for details in info.archives:
+            stats = {
+                "original_size": details.stats.original_size,
+                "compressed_size": details.stats.compressed_size,
+                "deduplicated_size": details.stats.deduplicated_size,
+                "nfiles": details.stats.nfiles,
+            }
+        return _Found(archive, stats, info.repository_totals)
+
+    def _find_out(self, name: str, command: Any) -> StepResult:
+        """Run a reading step until one is not itself cut off."""
+        for number in range(1, EVIDENCE_TRIES + 1):
+            try:
+                step = self._context.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
+            except Interrupted:
+                continue
+            if step.outcome.status in ("completed", "completed_with_warnings"):
+                return step
+            raise EvidenceUnknown(
+                step.outcome.error_key or "engine.failed", step.outcome.message or SENTENCES["engine.failed"]
+            )
+        raise EvidenceUnknown("operations.interrupted", "The engine was killed each time it was asked.")
+
+
+class _Progress:
+    """Percent and time left, against the size of the last complete backup."""
+
+    def __init__(self, context: Context, expected: int | None) -> None:
+        self._report: Callable[..., None] = context.report
+        self._expected = expected
+        self._began: float | None = None
+
+    def hear(self, event: Event) -> None:
+        if not isinstance(event, ArchiveProgress) or event.finished:
+            return
+        size = event.original_size
+        speed = self._speed(event.time, size)
+        values: dict[str, Any] = {
+            "nfiles": event.nfiles,
+            "original_size": size,
+            "compressed_size": event.compressed_size,
+            "deduplicated_size": event.deduplicated_size,
+            "current_file": _readable(event.path or ""),
+            "backup_speed": speed,
+            "total_expected_size": self._expected,
+        }
+        if self._expected and size is not None:
+            values["progress_percent"] = round(min(99.0, size * 100 / self._expected), 1)
+            if speed:
+                values["estimated_time_remaining"] = max(0, round((self._expected - size) / speed))
+        self._report(**values)
+
+    def _speed(self, time: float | None, size: int | None) -> int | None:
+        if time is None or size is None:
+            return None
+        if self._began is None:
+            self._began = time
+        return round(size / (time - self._began)) if time > self._began else None
+
+
+def summary(archive: str, stats: dict[str, Any]) -> str:
+    """The last line of a successful backup's log."""
+    told = [
+        f"{stats['nfiles']} files" if stats.get("nfiles") is not None else "",
+        f"{stats['original_size']} bytes" if stats.get("original_size") is not None else "",
+        f"{stats['deduplicated_size']} bytes new" if stats.get("deduplicated_size") is not None else "",
+    ]
+    return f"Archive {archive}: {', '.join(filter(None, told)) or 'complete'}."
+
+
+def _readable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _failed(key: str) -> Outcome:
+    return Outcome(Status.FAILED, key, SENTENCES[key])
+
+
+def _note_evidence(session: Session, *, repository_id: int, values: dict[str, Any]) -> None:
+    store.note_evidence(session, repository_id, **values)
+
+
+def _warnings(accumulator: Accumulator) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"path": _readable(warning.path) if warning.path else None, "message": _readable(warning.message)}
+        for warning in accumulator.warnings
+    )

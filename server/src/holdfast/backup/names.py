@@ -1,0 +1,35 @@
+"""Archive names from a template."""
+
+import re
+from datetime import datetime
+
+from holdfast.errors import Unprocessable
+
+PLACEHOLDERS = re.compile(r"\{([^{}]*)\}")
+MOST_CHARACTERS = 200
+
+
+def archive_name(template: str, *, repository: str, now: datetime) -> str:
+    """Given a template and the time of the backup, return the archive's name. Raise Unprocessable if it names nothing.
+
+    Known are `{repository}`, `{now}` (to the millisecond, so that no two backups of a repository get one name) and
+    `{now:FORMAT}` with the letters of strftime.
+    """
+
+    def fill(match: re.Match[str]) -> str:
+        word, _, form = match[1].partition(":")
+        if word == "repository" and not form:
+            return safe(repository)
+        if word == "now":
+            return now.strftime(form) if form else now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}"
+        raise Unprocessable("backup.unknown_placeholder", f"The archive name holds the unknown placeholder {match[0]}.")
+
+    name = safe(PLACEHOLDERS.sub(fill, template))[:MOST_CHARACTERS]
+    if not name.strip("."):
+        raise Unprocessable("backup.bad_archive_name", "The archive name is empty.")
+    return name
+
+
+def safe(text: str) -> str:
+    """Without the characters that the engine takes as separators or placeholders."""
+    return re.sub(r"[\s/{}]+", "-", text.replace("::", "-")).strip("-")

@@ -1,0 +1,79 @@
+"""Manual backups as clients see them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.kit.fields import PlainText, Timestamp
+
+
+class BackupParams(BaseModel):
+    """What a backup operation was asked to do. What is None comes from the repository when it starts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source_paths: list[str] | None = None
+    archive_name: str | None = None
+    comment: str | None = None
+
+
+class BackupStart(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    repository: Annotated[str, PlainText(1, 4096)] = Field(description="Path of a registered repository.")
+    source_paths: Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(min_length=1, max_length=1000)] | None = (
+        None
+    )
+    archive_name: Annotated[str, PlainText(1, 200)] | None = None
+    comment: Annotated[str, PlainText(0, 2000)] | None = None
+
+
+class StartAnswer(BaseModel):
+    job_id: int = Field(description="Operation id.")
+    status: str
+    message: str
+
+
+class RetryAnswer(StartAnswer):
+    retry_of: int
+
+
+class ProgressDetails(BaseModel):
+    progress_percent: float = 0.0
+    current_file: str = ""
+    nfiles: int | None = None
+    original_size: int | None = None
+    compressed_size: int | None = None
+    deduplicated_size: int | None = None
+    backup_speed: int | None = None
+    total_expected_size: int | None = None
+    estimated_time_remaining: int | None = None
+
+
+class BackupStatus(BaseModel):
+    id: int
+    repository: str | None
+    status: str
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    progress: float
+    error_message: str | None
+    error_key: str | None
+    logs: str | None
+    progress_details: ProgressDetails
+    archive_name: str | None
+    trigger: str
+    triggered_by: str | None
+    run_id: str
+    attempt: int
+    retry_of: int | None
+    queue_position: int | None
+    queued_reason: str | None
+    queued_behind_id: int | None
+    cancel_requested: bool
+    warnings: list[dict[str, Any]]
+
+
+class BackupJobs(BaseModel):
+    jobs: list[BackupStatus]
+    next_cursor: str | None

@@ -1,0 +1,79 @@
+"""Asking for a backup."""
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.backup.names import archive_name
+from holdfast.backup.schemas import BackupParams, BackupStart
+from holdfast.errors import Conflict, Unprocessable
+from holdfast.kit import clock
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.status import ACTIVE, Status, Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import errors, store
+from holdfast.repositories.models import Repository
+
+
+def start(session: Session, caller: Caller, kind: Kind, wanted: BackupStart) -> Operation:
+    """Queue a backup of a registered repository. Raise NotFound, Forbidden, Conflict or Unprocessable."""
+    repository = store.by_path(session, wanted.repository)
+    if repository is None:
+        raise errors.not_registered(wanted.repository)
+    try:
+        store.require(session, caller, repository.id, Role.OPERATOR)
+    except type(errors.unknown(0)) as error:
+        raise errors.not_registered(wanted.repository) from error
+    params = BackupParams(
+        source_paths=wanted.source_paths, archive_name=wanted.archive_name, comment=wanted.comment or None
+    )
+    return enqueue(session, caller, kind, repository, params, Origin(Trigger.MANUAL, caller.user_id, caller.username))
+
+
+def retry(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+    """Queue a backup again that has ended without success."""
+    if Status(failed.status) in ACTIVE:
+        raise Conflict("operations.still_active", "The operation has not ended yet.", status=failed.status)
+    if failed.status in (Status.COMPLETED, Status.COMPLETED_WITH_WARNINGS):
+        raise Conflict("operations.not_retryable", "The operation has succeeded.", status=failed.status)
+    repository = store.get(session, failed.repository_id or 0)
+    if repository is None:
+        raise errors.unknown(failed.repository_id or 0)
+    origin = Origin(Trigger.RETRY, caller.user_id, caller.username, run_id=failed.run_id, retry_of=failed.id)
+    return enqueue(session, caller, kind, repository, BackupParams.model_validate(failed.params), origin)
+
+
+def enqueue(
+    session: Session, caller: Caller, kind: Kind, repository: Repository, params: BackupParams, origin: Origin
+) -> Operation:
+    _check(repository, params)
+    operation = operations.enqueue(
+        session, kind, params.model_dump(exclude_none=True), origin, subject=store.subject(repository)
+    )
+    details: dict[str, Any] = {"repository_id": repository.id, "repository": repository.name}
+    audit.record(
+        session,
+        actor=caller,
+        action="backup.started",
+        object_type="operation",
+        object_id=operation.id,
+        details=details,
+    )
+    return operation
+
+
+def _check(repository: Repository, params: BackupParams) -> None:
+    """Raise for what can be known now; what only the engine knows is the operation's to report."""
+    if repository.mode == "observe":
+        raise Conflict("repository.observe_only", "The repository is only observed; its mode allows no backups.")
+    sources = params.source_paths if params.source_paths is not None else repository.source_paths
+    if not sources:
+        raise Unprocessable("backup.no_sources", "The repository has no source paths; give it some first.")
+    if any(not source.startswith("/") for source in sources):
+        raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
+    archive_name(params.archive_name or repository.archive_name_template, repository=repository.name, now=clock.now())

@@ -1,0 +1,146 @@
+"""Puts the service together: the only file that knows every part."""
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import structlog
+from fastapi import FastAPI
+from sqlalchemy.orm import Session
+
+from holdfast.access import feature as access
+from holdfast.access import stored_secrets
+from holdfast.access.vault import Vault
+from holdfast.api.app import build_app
+from holdfast.backup import create_archive
+from holdfast.backup.routes import routes as backup_routes
+from holdfast.execution.engines import Engines
+from holdfast.operations import background
+from holdfast.operations.derived import DerivedDataSource
+from holdfast.operations.event_routes import routes as event_routes
+from holdfast.operations.events import EventHub
+from holdfast.operations.kinds import Registry
+from holdfast.operations.present import Presenter
+from holdfast.operations.routes import routes as operation_routes
+from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
+from holdfast.repositories import store as repositories
+from holdfast.repositories.location import Opener, secret_context
+from holdfast.repositories.models import Repository
+from holdfast.repositories.register import Register
+from holdfast.repositories.routes import routes as repository_routes
+from holdfast.runner.inline import InlineCalls
+from holdfast.runner.listen import Listener
+from holdfast.runner.loop import Runner
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+from holdfast.system import routes as system
+
+log = structlog.get_logger("holdfast")
+
+TIDY_SECONDS = 3600.0
+
+
+def register_secrets() -> None:
+    """Tell the key rotation where secrets are kept."""
+    stored_secrets.register(
+        stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
+    )
+
+
+class NoDerivedData:
+    """Until an archive index exists, nothing is derived, and that is what is said."""
+
+    def rows(self, session: Session, visible: frozenset[int] | None) -> tuple[list[DerivedData], HistoryCounts]:
+        rows = [
+            DerivedData(
+                repository_id=repository.id,
+                repository_name=repository.name,
+                index_mode=repository.index_mode,
+                sync_state="never",
+                last_synced_at=None,
+                last_stats_at=None,
+                last_history_at=None,
+                archives=0,
+                history=HistoryCounts(),
+            )
+            for repository in repositories.visible(session, visible)
+        ]
+        return rows, HistoryCounts()
+
+    def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
+        del session
+        return TroubledArchives(repository_id=repository_id, failed_archives=[], truncated_archives=[])
+
+    def reconcile(self, session: Session) -> tuple[int, int]:
+        return len(repositories.visible(session, None)), 0
+
+
+class Service:
+    """Everything that one `holdfast serve` process holds."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.vault = Vault(settings)
+        self.engines = Engines(settings)
+        self.opener = Opener(settings, self.engines, self.vault)
+        self.registry = Registry.of([create_archive.kind(self.opener)])
+        self.runner = Runner(settings, database, self.registry, settings.role)
+        self.listener = Listener(database)
+        self.presenter = Presenter(self.registry, settings.logs_dir.absolute())
+        self.events = EventHub(database, self.presenter)
+        self._stopping = threading.Event()
+        self.inline = InlineCalls(settings, database, self.runner.identity.id, self._stopping)
+        self.register = Register(database, self.inline, self.opener)
+        self.derived: DerivedDataSource = NoDerivedData()
+
+    def start(self) -> None:
+        self.listener.start()
+        self.runner.start(executes=self.settings.role in ("all", "runner"))
+        if self.settings.role in ("all", "api"):
+            self.events.start()
+        threading.Thread(target=self._tidy_forever, name="tidy", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.events.stop()
+        self.runner.stop()
+        self.listener.stop()
+        self.database.dispose()
+
+    def _tidy_forever(self) -> None:
+        while not self._stopping.wait(TIDY_SECONDS):
+            try:
+                background.tidy(self.database, self.settings)
+            except OSError as error:
+                log.warning("could not tidy", reason=str(error))
+
+    def app(self) -> FastAPI:
+        @asynccontextmanager
+        async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+            self.start()
+            try:
+                yield
+            finally:
+                self.stop()
+
+        routers = [
+            *access.ROUTERS,
+            repository_routes,
+            backup_routes,
+            operation_routes,
+            event_routes,
+            system.system,
+            system.health,
+        ]
+        app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
+        access.install(app, self.settings, self.database, self.vault)
+        app.state.registry = self.registry
+        app.state.presenter = self.presenter
+        app.state.derived_data = self.derived
+        app.state.register = self.register
+        app.state.engines = self.engines
+        app.state.events = self.events
+        app.state.background = set()
+        return app

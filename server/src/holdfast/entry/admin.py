@@ -1,0 +1,130 @@
+"""`holdfast admin`: works on the store itself, beside a running service."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.access import administration, stored_secrets
+from holdfast.access.administration import PasswordGiven
+from holdfast.access.vault import Vault
+from holdfast.entry.store_check import problems
+from holdfast.errors import HoldfastError
+from holdfast.settings import Settings
+from holdfast.storage.migrate import StoreTooNew, migrate
+from holdfast.storage.session import Database
+
+cli = typer.Typer(help="Administer an installation on its own machine.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Data folder of the installation (default: HOLDFAST_DATA_DIR or .data)."),
+]
+PasswordFromInput = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from standard input instead of making one.")
+]
+
+
+@contextmanager
+def installation(data_dir: Path | None) -> Iterator[tuple[Settings, Database]]:
+    """The installation's settings and store. Expected conditions end the program with a sentence and code 1."""
+    from holdfast.composition import register_secrets
+
+    settings = Settings(data_dir=data_dir) if data_dir is not None else Settings()
+    if not settings.database_url and not (settings.data_dir / "holdfast.db").exists():
+        typer.echo(f"holdfast: there is no installation in {settings.data_dir}.", err=True)
+        raise typer.Exit(1)
+    register_secrets()
+    database = Database(settings.store_url)
+    try:
+        migrate(database)
+        yield settings, database
+    except (HoldfastError, StoreTooNew) as error:
+        typer.echo(f"holdfast: {error}", err=True)
+        raise typer.Exit(1) from error
+    finally:
+        database.dispose()
+
+
+@cli.command("create-user")
+def create_user(
+    username: Annotated[str, typer.Argument(help="Name to log in with.")],
+    role: Annotated[str, typer.Option(help="viewer, operator or admin.")] = "viewer",
+    all_repositories: Annotated[str | None, typer.Option(help="viewer or operator on all repositories.")] = None,
+    email: Annotated[str | None, typer.Option()] = None,
+    password_stdin: PasswordFromInput = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Create a user. Without --password-stdin a random password is made and shown once."""
+    password = read_password(password_stdin)
+    with installation(data_dir) as (_, database):
+        given = administration.create_user(
+            database,
+            username=username,
+            password=password,
+            role=role,
+            email=email,
+            all_repositories_role=all_repositories,
+        )
+    tell("Created", given)
+
+
+@cli.command("reset-password")
+def reset_password(
+    username: Annotated[str, typer.Argument(help="Name of the user.")],
+    disable_totp: Annotated[bool, typer.Option(help="Also remove the second factor.")] = False,
+    enable: Annotated[bool, typer.Option(help="Also enable a disabled user.")] = False,
+    password_stdin: PasswordFromInput = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Give a user another password and end their sessions."""
+    password = read_password(password_stdin)
+    with installation(data_dir) as (settings, database):
+        given = administration.reset_password(
+            database, settings, username=username, password=password, disable_totp=disable_totp, enable=enable
+        )
+    tell("Changed the password of", given)
+
+
+@cli.command("rotate-key")
+def rotate_key(
+    drop_old: Annotated[bool, typer.Option(help="Add no key; drop keys that no secret uses any more.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Encrypt all stored secrets with a new key."""
+    with installation(data_dir) as (settings, database):
+        rotation = administration.rotate_key(database, settings, drop_old=drop_old)
+    typer.echo(
+        f"Active key {rotation.active_key}; moved {rotation.moved} secrets, dropped {len(rotation.dropped)} keys."
+    )
+    if rotation.kept:
+        typer.echo(f"Kept {len(rotation.kept)} old keys; remove them with: holdfast admin rotate-key --drop-old")
+
+
+@cli.command("check-store")
+def check_store(data_dir: DataDir = None) -> None:
+    """Look for damage: the database's own check, secrets that do not open, operations that contradict themselves."""
+    with installation(data_dir) as (settings, database):
+        found = [*problems(database), *_unreadable(database, settings)]
+    for problem in found:
+        typer.echo(problem)
+    typer.echo(f"{len(found)} problems found." if found else "The store is in order.")
+    raise typer.Exit(1 if found else 0)
+
+
+def _unreadable(database: Database, settings: Settings) -> list[str]:
+    with database.reading() as session:
+        return stored_secrets.unreadable(session, Vault(settings))
+
+
+def read_password(from_input: bool) -> str | None:
+    return sys.stdin.readline().rstrip("\n") if from_input else None
+
+
+def tell(done: str, given: PasswordGiven) -> None:
+    typer.echo(f"{done} {given.username}.")
+    if given.generated_password is not None:
+        typer.echo(f"Password (shown once): {given.generated_password}")

@@ -1,0 +1,61 @@
+"""The `holdfast` command."""
+
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from holdfast.entry import admin
+from holdfast.settings import Settings
+
+cli = typer.Typer(
+    help="Holdfast: backup management for the BorgBackup engine.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+cli.add_typer(admin.cli, name="admin")
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (default 8080; 0 picks a free one).")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the store, logs and keys (default .data).")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="all (default), api or runner; api and runner need PostgreSQL.")
+    ] = None,
+) -> None:
+    """Run the service."""
+    settings = read_settings(host=host, port=port, data_dir=data_dir, role=role)
+    if settings.role != "all" and not settings.database_url:
+        typer.echo(
+            "holdfast: --role api and --role runner share a PostgreSQL store; set HOLDFAST_DATABASE_URL.", err=True
+        )
+        raise typer.Exit(2)
+    from holdfast.entry.serve import serve as run
+
+    raise typer.Exit(run(settings))
+
+
+@cli.command()
+def version() -> None:
+    """Say which version this is."""
+    typer.echo(f"holdfast {package_version('holdfast')}")
+
+
+def read_settings(**given: Any) -> Settings:
+    """Settings from the environment, the file and the options given. Bad ones end the program with code 2."""
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(str(part) for part in problem["loc"])
+            typer.echo(f"holdfast: setting {name}: {problem['msg']}", err=True)
+        raise typer.Exit(2) from error
+
+
+def main() -> None:
+    cli()

@@ -1,0 +1,39 @@
+"""What the kernel does beside operations: keep its own tables and logs in bounds."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from holdfast.kit import clock
+from holdfast.operations import events, logs
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+OUTBOX_KEPT = timedelta(hours=24)
+
+
+def tidy(database: Database, settings: Settings) -> None:
+    """Forget old outbox rows and remove logs beyond their age or total size, oldest first."""
+    with database.writing() as session:
+        events.forget_old(session, clock.now() - OUTBOX_KEPT)
+    tidy_logs(settings)
+
+
+def tidy_logs(settings: Settings) -> None:
+    found = sorted(
+        ((file.stat().st_mtime, file.stat().st_size, file) for file in settings.logs_dir.glob("*/*.log")),
+        key=lambda entry: entry[0],
+        reverse=True,
+    )
+    oldest = (clock.now() - timedelta(days=settings.log_retention_days)).timestamp()
+    kept = 0
+    for modified, size, file in found:
+        kept += size
+        if modified < oldest or kept > settings.log_retention_mib * 1024 * 1024:
+            _remove(file)
+
+
+def _remove(file: Path) -> None:
+    logs.remove(file)
+    with_siblings = any(file.parent.iterdir())
+    if not with_siblings:
+        file.parent.rmdir()

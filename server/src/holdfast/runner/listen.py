@@ -1,0 +1,40 @@
+"""Wake-ups between processes that share a PostgreSQL store. Hints only: whoever waits also polls."""
+
+import threading
+
+import psycopg
+import structlog
+from sqlalchemy import make_url
+
+from holdfast.storage.session import CHANNEL, Database
+
+log = structlog.get_logger("holdfast.listen")
+
+
+class Listener:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        if not self._database.is_sqlite:
+            threading.Thread(target=self._listen_forever, name="listen", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _listen_forever(self) -> None:
+        url = make_url(self._database.url).set(drivername="postgresql").render_as_string(hide_password=False)
+        while not self._stopping.is_set():
+            try:
+                with psycopg.connect(url, autocommit=True) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self._pass_on(connection)
+            except psycopg.Error as error:
+                log.warning("not listening, polling only", reason=str(error).strip())
+                self._stopping.wait(2.0)
+
+    def _pass_on(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+        while not self._stopping.is_set():
+            for _ in connection.notifies(timeout=1.0, stop_after=1):
+                self._database.wake.notify()

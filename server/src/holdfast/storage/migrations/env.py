@@ -1,0 +1,36 @@
+"""Alembic's entry: always on a connection that the caller opened."""
+
+from typing import Any, Literal
+
+from alembic import context
+from alembic.autogenerate.api import AutogenContext
+from sqlalchemy import TypeDecorator
+
+from holdfast.storage import types
+from holdfast.storage.base import Base
+
+
+def render_item(kind: str, item: Any, autogen: AutogenContext) -> str | Literal[False]:
+    """Write our own column types by their names."""
+    if kind != "type":
+        return False
+    name = {id(types.JsonValue): "JsonValue", id(types.Identifier): "Identifier"}.get(id(item))
+    if isinstance(item, types.UtcDateTime):
+        name = "UtcDateTime()"
+    elif isinstance(item, TypeDecorator):
+        return f"sa.{item.impl_instance!r}"  # what the database sees; what a domain makes of it may change
+    if name is None:
+        return False
+    autogen.imports.add("from holdfast.storage import types")
+    return f"types.{name}"
+
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    render_as_batch=True,
+    compare_type=True,
+    render_item=render_item,
+    transaction_per_migration=False,
+)
+context.run_migrations()
