@@ -51,25 +51,17 @@ def passphrase_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
     text, so that an encrypted one answers "wrong passphrase" and an unencrypted one ignores it.
     """
     passphrase = secrets.token_urlsafe(24) if location.passphrase is None else location.passphrase
-    if "\0" in passphrase or not _fits_a_variable(passphrase):
-        raise InvalidRequest("The passphrase holds a character that cannot be handed to the engine.")
-    if _survives_a_descriptor(passphrase):
-        return {"BORG_PASSPHRASE_FD": Secret(passphrase, "descriptor")}
-    return {"BORG_PASSPHRASE": Secret(passphrase, "environment")}
+    if "\0" in passphrase or not _is_text(passphrase):
+        raise InvalidRequest("The passphrase holds a character that the engine cannot take.")
+    if "\r" in passphrase or passphrase.endswith("\n"):
+        # Read from a descriptor, the engine changes carriage returns and drops line ends at the end.
+        return {"BORG_PASSPHRASE": Secret(passphrase, "environment")}
+    return {"BORG_PASSPHRASE_FD": Secret(passphrase, "descriptor")}
 
 
-def _survives_a_descriptor(passphrase: str) -> bool:
-    """The engine reads a descriptor as UTF-8 text, where it changes carriage returns and drops line ends at the end."""
+def _is_text(passphrase: str) -> bool:
     try:
         passphrase.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\r" not in passphrase and not passphrase.endswith("\n")
-
-
-def _fits_a_variable(passphrase: str) -> bool:
-    try:
-        passphrase.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return False
     return True

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from backup_engine import requests
+from backup_engine.borg1.engine import Borg1Engine
 from backup_engine.command import Command
 from backup_engine.detect import EngineProgram, EngineUnsupported
 from backup_engine.environment import EngineEnvironment
@@ -41,8 +42,6 @@ def engine_for(
 
     ``lock_wait`` is how many seconds the engine waits for a lock that a program outside the service holds.
     """
-    from backup_engine.borg1.engine import Borg1Engine
-
     if program.major == 1:
         return Borg1Engine(program, environment, lock_wait)
     raise EngineUnsupported(f"Repositories of BorgBackup {program.major} are not supported yet; use BorgBackup 1.4.")

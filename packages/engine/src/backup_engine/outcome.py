@@ -203,8 +203,13 @@ REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, ARCHIVE_MISSING})
 REPAIRED_SENTENCE = "The check found damage and repaired it; its log tells which files lost content."
 FINISHED_WITH_ERRORS_SENTENCE = "The engine finished, but reported errors on the way; read its log."
 
+ENGINE_CALL = (
+    r"(?:attrs|dir_open|extended stat \(\w+\)|flags|fstat2?|link|makedirs|open|read|readlink|scandir|stat"
+    r"|truncate_and_attrs|write)"
+)
+"""What the engine was doing with a path; a closed list, because a path may hold a colon itself."""
 WARNING_WITH_PATH = (
-    re.compile(r"(?P<path>.+?): (?:\w+: )?\[Errno (?P<errno>\d+)\] .*", re.DOTALL),
+    re.compile(rf"(?P<path>.+?): (?:{ENGINE_CALL}: )?\[Errno (?P<errno>\d+)\] .*", re.DOTALL),
     re.compile(r"(?P<path>.+): file changed while we backed it up", re.DOTALL),
 )
 NO_SUCH_FILE = "2"

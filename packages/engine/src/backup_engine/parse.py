@@ -428,7 +428,7 @@ PRUNE_LINE = re.compile(
     r"\s+(?P<name>.+?)\s+\w{3}, (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<offset> [+-]\d{4})?"
     r" \[(?P<id>[0-9a-f]{64})\]"
 )
-COMPACT_LINE = re.compile(r"compaction freed about (?P<number>[\d.]+) (?P<unit>[kMGTPEZY]?B) repository space")
+COMPACT_LINE = re.compile(r"compaction freed about (?P<number>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[kMGTPE]?B) repository")
 UNITS: Mapping[str, int] = {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB"))}
 CHECK_FINISHED = re.compile(
     r"(?:Finished (?:full|partial) repository check|Archive consistency check complete), (?P<verdict>.*)"
@@ -490,7 +490,7 @@ def parse_freed_bytes(events: Iterable[Event]) -> int | None:
     for event in events:
         match = COMPACT_LINE.search(event.message) if isinstance(event, LogMessage) else None
         if match is not None:
-            return round(float(match["number"]) * UNITS.get(match["unit"], 1))
+            return round(float(match["number"]) * UNITS[match["unit"]])
     return None
 
 

@@ -35,11 +35,14 @@ def repository(location: RepositoryLocation) -> str:
         raise InvalidRequest("The repository path is empty or holds a control character.")
     if "::" in path:
         raise InvalidRequest(f"The repository path {path!r} holds '::', which separates repository and archive.")
+    if "{" in path or "}" in path:
+        # Some commands replace placeholders in the path once, others twice, so that no escape is right for all.
+        raise InvalidRequest(f"The repository path {path!r} holds a brace, which the engine takes for a placeholder.")
     if not (LOCAL_REPOSITORY.fullmatch(path) or REMOTE_REPOSITORY.fullmatch(path)):
         raise InvalidRequest(f"The repository path {path!r} is neither an absolute path nor ssh://user@host/path.")
     if location.remote_path is not None and not REMOTE_PROGRAM.fullmatch(location.remote_path):
         raise InvalidRequest(f"The path of the remote engine {location.remote_path!r} holds unusual characters.")
-    return literal(path)
+    return path
 
 
 def archive(location: RepositoryLocation, name: str) -> str:

@@ -1,0 +1,96 @@
+"""Programs that are engines, and programs that are not."""
+
+from pathlib import Path
+
+import pytest
+
+from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect, find_engines
+from backup_engine.features import SINCE, features
+
+
+def program(folder: Path, says: str, name: str = "borg") -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{says}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("says", "version", "version_tuple", "major"),
+    [
+        ("echo borg 1.2.4", "1.2.4", (1, 2, 4), 1),
+        ("echo borg 1.4.5", "1.4.5", (1, 4, 5), 1),
+        ("echo borg 1.4.0rc1", "1.4.0rc1", (1, 4, 0), 1),
+        ("echo borg 2.0.0b23", "2.0.0b23", (2, 0, 0), 2),
+        ("echo some warning; echo borg.exe 1.4.5", "1.4.5", (1, 4, 5), 1),
+        ("echo borg 1.2.8 >&2", "1.2.8", (1, 2, 8), 1),
+    ],
+)
+def test_a_program_tells_what_it_is(
+    tmp_path: Path, says: str, version: str, version_tuple: tuple[int, ...], major: int
+) -> None:
+    path = program(tmp_path, says)
+
+    assert detect(path) == EngineProgram(path, version, version_tuple, major)
+
+
+@pytest.mark.parametrize(
+    "says", ["echo borg 1.1.18", "echo borg 0.30", "echo borg 3.0.0", "echo hello", "exit 1", "echo borg"]
+)
+def test_a_program_that_is_too_old_or_something_else_is_unsupported(tmp_path: Path, says: str) -> None:
+    with pytest.raises(EngineUnsupported):
+        detect(program(tmp_path, says))
+
+
+def test_a_missing_program_is_not_installed(tmp_path: Path) -> None:
+    with pytest.raises(EngineNotInstalled, match="no engine program"):
+        detect(str(tmp_path / "borg"))
+
+
+def test_a_file_that_cannot_be_run_is_not_installed(tmp_path: Path) -> None:
+    path = tmp_path / "borg"
+    path.write_bytes(b"\x7fELF")
+    path.chmod(0o755)
+
+    with pytest.raises(EngineNotInstalled, match="cannot be run"):
+        detect(str(path))
+
+
+def test_configured_programs_are_found_by_major(tmp_path: Path) -> None:
+    one, two = program(tmp_path, "echo borg 1.4.5", "one"), program(tmp_path, "echo borg 2.0.0b23", "two")
+
+    found = find_engines({1: one, 2: two})
+
+    assert {major: engine.path for major, engine in found.items()} == {1: one, 2: two}
+
+
+def test_a_configured_program_of_another_major_is_left_out(tmp_path: Path) -> None:
+    assert find_engines({2: program(tmp_path, "echo borg 1.4.5")}) == {}
+
+
+def test_a_configured_program_that_is_missing_is_left_out_and_not_replaced(tmp_path: Path) -> None:
+    assert find_engines({1: str(tmp_path / "gone")}) == {}
+
+
+def test_without_configuration_the_search_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = program(tmp_path, "echo borg 2.0.0b23", "borg2")
+    one = program(tmp_path, "echo borg 1.2.4", "borg")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    found = find_engines({1: None, 2: None})
+
+    assert {major: engine.path for major, engine in found.items()} == {1: one, 2: two}
+
+
+@pytest.mark.parametrize(
+    ("version", "able"),
+    [
+        ((1, 2, 4), set()),
+        ((1, 4, 0), {"modern_exit_codes", "warning_message_ids", "archive_authentication_key", "files_changed_option"}),
+        ((1, 4, 5), set(SINCE)),
+    ],
+)
+def test_a_version_can_do_what_the_table_says(version: tuple[int, ...], able: set[str]) -> None:
+    known = features(EngineProgram("borg", "", version, 1))
+
+    assert {name for name in SINCE if getattr(known, name)} == able

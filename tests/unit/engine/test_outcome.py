@@ -1,0 +1,273 @@
+"""How a run ended, from its exit code, its signal and its words."""
+
+import re
+import tracemalloc
+
+import pytest
+
+from backup_engine import outcome as outcomes
+from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
+from backup_engine.outcome import (
+    KEY_BY_EXIT_CODE,
+    KEY_BY_GENERAL_MESSAGE_ID,
+    KEY_BY_MESSAGE_ID,
+    KEY_BY_TEXT,
+    MOST_WARNINGS,
+    PUBLISHED_AS,
+    SENTENCES,
+    Accumulator,
+    Outcome,
+    conclude,
+)
+
+PUBLISHED = {
+    "engine.source_missing",
+    "engine.disk_full",
+    "engine.not_installed",
+    "engine.unsupported",
+    "engine.archive_exists",
+    "engine.passphrase_wrong",
+    "engine.passphrase_missing",
+    "engine.locked",
+    "engine.permission_denied",
+    "engine.unreachable",
+    "engine.repository_missing",
+    "engine.not_a_repository",
+    "engine.repository_relocated",
+    "engine.damaged",
+    "engine.failed",
+    "engine.repository_exists",
+}
+
+
+def error(message: str, msgid: str | None = None) -> LogMessage:
+    return LogMessage("ERROR", "borg.archiver", msgid, message)
+
+
+def warning(message: str, msgid: str | None = None) -> LogMessage:
+    return LogMessage("WARNING", "borg.archiver", msgid, message)
+
+
+def ended(code: int | None, *events: Event, signal: int | None = None, cancel_requested: bool = False) -> Outcome:
+    return conclude(code, signal, Accumulator().add_all(events), cancel_requested)
+
+
+def test_every_reason_has_a_sentence_and_a_published_key() -> None:
+    reasons = {*KEY_BY_MESSAGE_ID.values(), *KEY_BY_GENERAL_MESSAGE_ID.values(), *KEY_BY_EXIT_CODE.values()}
+    reasons |= {key for _, _, key in KEY_BY_TEXT}
+
+    assert reasons <= set(SENTENCES)
+    assert {PUBLISHED_AS.get(reason, reason) for reason in SENTENCES} == PUBLISHED
+
+
+@pytest.mark.parametrize("sentence", SENTENCES.values())
+def test_a_sentence_is_one_sentence_that_says_what_to_do(sentence: str) -> None:
+    assert re.fullmatch(r"[A-Z][^.;]*(?:\d\.\d[^.;]*)?; [^;]*\.", sentence)
+
+
+@pytest.mark.parametrize("code", [1, *range(100, 126)])
+def test_an_exit_code_of_a_warning_is_completed_with_warnings(code: int) -> None:
+    outcome = ended(code, warning("/x: open: [Errno 13] Permission denied: 'x'", "BackupPermissionError"))
+
+    assert outcome.status == "completed_with_warnings"
+    assert outcome.warnings == (
+        outcomes.Warning("/x", "/x: open: [Errno 13] Permission denied: 'x'", "BackupPermissionError"),
+    )
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 52, 73, 99, 200, 255])
+def test_an_exit_code_of_an_error_is_failed_even_without_a_word(code: int) -> None:
+    outcome = ended(code)
+
+    assert outcome.status == "failed"
+    assert outcome.error_key == PUBLISHED_AS.get(
+        KEY_BY_EXIT_CODE.get(code, ""), KEY_BY_EXIT_CODE.get(code, "engine.failed")
+    )
+    assert outcome.message
+
+
+@pytest.mark.parametrize(
+    ("code", "signal"), [(143, None), (130, None), (129, None), (137, None), (None, 9), (-15, None), (None, None)]
+)
+def test_an_end_by_a_signal_is_interrupted_or_cancelled(code: int | None, signal: int | None) -> None:
+    assert ended(code, signal=signal).status == "interrupted"
+    assert ended(code, signal=signal, cancel_requested=True).status == "cancelled"
+
+
+@pytest.mark.parametrize("code", [0, 1, 105])
+def test_a_run_that_completed_is_completed_although_a_stop_was_asked_for(code: int) -> None:
+    assert ended(code, cancel_requested=True) == ended(code)
+
+
+def test_the_message_id_decides_before_the_text_and_the_exit_code() -> None:
+    outcome = ended(52, error("[Errno 28] No space left on device", "LockTimeout"))
+
+    assert outcome.error_key == "engine.locked"
+
+
+def test_the_text_decides_before_the_exit_code() -> None:
+    assert ended(52, error("OSError: [Errno 28] No space left on device", "Exception")).error_key == "engine.disk_full"
+
+
+def test_the_first_telling_error_decides() -> None:
+    outcome = ended(2, error("Local Exception", "Exception"), error("a", "PassphraseWrong"), error("b", "LockTimeout"))
+
+    assert outcome.error_key == "engine.passphrase_wrong"
+
+
+def test_a_lock_that_could_not_be_made_is_a_matter_of_permission_or_space_where_it_says_so() -> None:
+    assert ended(2, error("lock ([Errno 13] Permission denied)", "LockFailed")).error_key == "engine.permission_denied"
+    assert (
+        ended(2, error("lock ([Errno 30] Read-only file system)", "LockFailed")).error_key == "engine.permission_denied"
+    )
+    assert ended(2, error("lock ([Errno 28] No space)", "LockFailed")).error_key == "engine.disk_full"
+    assert ended(2, error("lock", "LockFailed")).error_key == "engine.locked"
+
+
+def test_a_file_that_may_not_be_read_does_not_make_a_failure_one_of_permission() -> None:
+    outcome = ended(
+        2, warning("/x: open: [Errno 13] Permission denied"), error("Connection closed", "ConnectionClosed")
+    )
+
+    assert outcome.error_key == "engine.unreachable"
+
+
+def test_a_full_disk_told_only_by_warnings_is_a_full_disk() -> None:
+    outcome = ended(2, warning("/x: read: [Errno 28] No space left on device"), error("Local Exception", "Exception"))
+
+    assert outcome.error_key == "engine.disk_full"
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("bash: line 1: borg: command not found", "engine.not_installed"),
+        ("sh: 1: borg1: not found", "engine.not_installed"),
+        ("bash: /opt/borg/bin/borg: No such file or directory", "engine.not_installed"),
+        ("backup@host: Permission denied (publickey,password).", "engine.unreachable"),
+        ("Host key verification failed.", "engine.unreachable"),
+        ("ssh: Could not resolve hostname nowhere: Name or service not known", "engine.unreachable"),
+    ],
+)
+def test_what_ssh_and_the_far_side_say_is_understood(line: str, key: str) -> None:
+    through_the_engine = ended(81, warning(f"Remote: {line}"), error("Connection closed", "ConnectionClosedWithHint"))
+    directly = ended(255, PlainLine(line))
+
+    assert (through_the_engine.error_key, directly.error_key) == (key, key)
+    assert through_the_engine.warning_count == 0
+
+
+@pytest.mark.parametrize("code", [126, 127])
+def test_a_program_that_was_never_run_is_not_installed(code: int) -> None:
+    assert ended(code).error_key == "engine.not_installed"
+    assert ended(code, warning("/x: open: [Errno 5] Input/output error")).status == "completed_with_warnings"
+
+
+def test_an_error_of_no_known_kind_is_told_in_the_engines_own_words() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "x", line 1, in main\nValueError: bad\x1b value\n\n'
+        "Platform: Linux\nPID: 1 CWD: /\nsys.argv: ['borg']\n"
+    )
+
+    assert ended(2, error("Local Exception", "Exception"), error(traceback)).message == (
+        "The engine failed: ValueError: bad\\x1b value"
+    )
+    assert ended(4, error("Command Error: two\nlines", "CommandError")).message == (
+        "The engine failed: Command Error: two lines"
+    )
+
+
+def test_a_long_error_gives_a_short_sentence() -> None:
+    message = ended(2, error("x" * 100_000, "Error")).message
+
+    assert message is not None
+    assert len(message) < 600
+
+
+def test_the_end_of_a_long_traceback_is_still_known() -> None:
+    traceback = "Traceback (most recent call last):\n" + '  File "x", line 1\n' * 5_000 + "KeyError: 'gone'\n"
+
+    assert ended(2, error(traceback)).message == "The engine failed: KeyError: 'gone'"
+
+
+def test_a_verdict_behind_thousands_of_problems_is_not_lost() -> None:
+    problems = [error(f"problem {number}") for number in range(5_000)]
+
+    outcome = ended(1, *problems, error("Archive consistency check complete, problems found."))
+
+    assert (outcome.status, outcome.error_key) == ("failed", "engine.damaged")
+
+
+def test_a_run_that_ends_well_in_spite_of_errors_is_not_simply_completed() -> None:
+    outcome = ended(0, error("Data integrity error: bad segment"))
+
+    assert (outcome.status, outcome.error_key) == ("completed_with_warnings", None)
+    assert outcome.warnings == (outcomes.Warning(None, "Data integrity error: bad segment", None),)
+
+
+def test_warnings_are_kept_up_to_a_number_and_counted_beyond_it() -> None:
+    outcome = ended(1, *(warning(f"/f{number}: open: [Errno 13] no") for number in range(MOST_WARNINGS + 500)))
+
+    assert len(outcome.warnings) == MOST_WARNINGS
+    assert outcome.warning_count == MOST_WARNINGS + 500
+
+
+def test_the_memory_of_a_long_run_is_bounded() -> None:
+    def feed(accumulator: Accumulator, first: int, last: int) -> None:
+        for number in range(first, last):
+            accumulator.add(warning(f"/f{number}: stat: [Errno 2] No such file or directory: {'x' * 2000}"))
+            accumulator.add(error(f"error {number} {'y' * 2000}"))
+            accumulator.add(PlainLine(f"plain {number} {'z' * 2000}"))
+
+    accumulator = Accumulator()
+    feed(accumulator, 0, 10_000)
+    tracemalloc.start()
+    feed(accumulator, 10_000, 20_000)
+    growth, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert growth < 200_000
+    assert accumulator.warning_count == accumulator.error_count == 20_000
+
+
+def test_the_last_progress_is_kept() -> None:
+    progress, percent = ArchiveProgress(nfiles=5), ProgressPercent(current=1, total=2)
+    accumulator = Accumulator().add_all([ArchiveProgress(nfiles=4), progress, percent, ArchiveProgress(finished=True)])
+
+    assert (accumulator.last_progress, accumulator.last_percent) == (progress, percent)
+
+
+def test_progress_of_the_cache_is_no_warning() -> None:
+    assert ended(1, LogMessage("WARNING", "borg.output.progress", None, "Saving cache")).warning_count == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ("/a: b/c: open: [Errno 13] Permission denied: 'c'", "/a: b/c"),
+        ("/gone: [Errno 2] No such file or directory: 'gone'", "/gone"),
+        ("/a\nb: stat: [Errno 2] No such file or directory", "/a\nb"),
+        ("/x: file changed while we backed it up", "/x"),
+        ("Include pattern 'x' never matched.", None),
+    ],
+)
+def test_a_warning_names_its_path(message: str, path: str | None) -> None:
+    (found,) = ended(1, warning(message)).warnings
+
+    assert found.path == path
+    assert "\n" not in found.message
+
+
+@pytest.mark.parametrize("source", ["/data", "/data/", "//data", "/data/.", "/x/../data"])
+def test_a_missing_source_is_known_however_it_was_written(source: str) -> None:
+    accumulator = Accumulator().add_all([warning("/data: stat: [Errno 2] No such file or directory: '/data'")])
+
+    assert accumulator.all_sources_missing([source])
+    assert not accumulator.all_sources_missing([source, "/other"])
+    assert not accumulator.all_sources_missing([])
+
+
+def test_a_source_that_may_not_be_read_is_not_missing() -> None:
+    accumulator = Accumulator().add_all([warning("/data: dir_open: [Errno 13] Permission denied: 'data'")])
+
+    assert accumulator.missing_sources(["/data"]) == ()
