@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 
+from holdfast.api.turns import ReadTurn, WriteTurn
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -20,14 +21,13 @@ def the_settings(request: Request) -> Settings:
     return settings
 
 
-def _reading(database: Annotated[Database, Depends(the_database)]) -> Iterator[Session]:
+def _reading(database: Annotated[Database, Depends(the_database)], _turn: ReadTurn) -> Iterator[Session]:
     with database.reading() as session:
         yield session
 
 
-def _writing(database: Annotated[Database, Depends(the_database)]) -> Iterator[Session]:
-    # Not locked before the route runs: holding the lock while waiting for a thread, with all threads waiting for the
-    # lock, a hundred requests at once would stand still until they time out.
+def _writing(database: Annotated[Database, Depends(the_database)], _turn: WriteTurn) -> Iterator[Session]:
+    # Not locked before the route runs: nobody else should wait while this request waits for a thread.
     with database.writing(lock_at_once=False) as session:
         yield session
 
