@@ -8,6 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from backup_engine.events import (
+    ArchiveProgress,
+    Event,
+    FileStatus,
+    LogMessage,
+    PlainLine,
+    ProgressPercent,
+    UnknownMessage,
+)
 from backup_engine.redact import REPLACEMENT, Redactor
 
 SECRETS = [
@@ -82,6 +91,28 @@ def test_values_too_short_to_be_secrets_change_nothing(secrets: list[str]) -> No
 
 def test_text_without_a_secret_stays_as_it_is() -> None:
     assert Redactor(["hidden words"]).redact("nothing to hide") == "nothing to hide"
+
+
+@pytest.mark.parametrize(
+    ("event", "redacted"),
+    [
+        (LogMessage("ERROR", "borg", "Error", "bad message"), LogMessage("ERROR", "borg", "Error", "bad ***")),
+        (PlainLine("a message"), PlainLine("a ***")),
+        (FileStatus("A", "/message/x"), FileStatus("A", "/***/x")),
+        (ProgressPercent(info=("x", "message"), current=1), ProgressPercent(info=("x", "***"), current=1)),
+        (ArchiveProgress(path="/message", nfiles=3), ArchiveProgress(path="/***", nfiles=3)),
+        (UnknownMessage("message"), UnknownMessage("***")),
+        (ArchiveProgress(nfiles=3), ArchiveProgress(nfiles=3)),
+    ],
+)
+def test_a_secret_that_is_a_word_of_the_engine_is_replaced_only_in_free_text(event: Event, redacted: Event) -> None:
+    assert Redactor(["message"]).redact_event(event) == redacted
+
+
+def test_the_stable_words_of_an_event_are_kept() -> None:
+    event = LogMessage("ERROR", "borg.archiver", "LockTimeout", "x")
+
+    assert Redactor(["LockTimeout", "borg.archiver", "ERROR"]).redact_event(event) is event
 
 
 @given(some.lists(some.text(max_size=40), max_size=4), some.text(max_size=80), some.text(max_size=80))

@@ -4,12 +4,18 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import overload
+from dataclasses import replace
+from typing import Any, overload
 from urllib.parse import quote, quote_plus
+
+from backup_engine.events import Event
 
 REPLACEMENT = "***"
 SHORTEST_SECRET = 4
 """Shorter values are left alone: they occur everywhere by chance, and replacing them would tell where they are."""
+
+FREE_TEXT = ("message", "path", "text", "info", "type")
+"""Fields of events in which a secret may turn up."""
 
 
 class Redactor:
@@ -33,6 +39,23 @@ class Redactor:
         if isinstance(line, bytes):
             return self._bytes.sub(REPLACEMENT.encode(), line) if self._bytes else line
         return self._text.sub(REPLACEMENT, line) if self._text else line
+
+    def redact_event(self, event: Event) -> Event:
+        """Given a parsed event, return it with every secret in its free text replaced.
+
+        Better than to redact the raw line: a secret that is also a word of the engine's JSON, such as ``message``,
+        would make the line unreadable. Message ids, levels and names of loggers are the engine's words and stay.
+        """
+        if self._text is None:
+            return event
+        before: dict[str, Any] = {name: getattr(event, name) for name in FREE_TEXT if hasattr(event, name)}
+        after = {name: self._redacted_field(value) for name, value in before.items()}
+        return event if before == after else replace(event, **after)
+
+    def _redacted_field(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._redacted_field(item) for item in value)
+        return self.redact(value) if isinstance(value, str) else value
 
 
 def _forms(value: str) -> Iterator[str]:
