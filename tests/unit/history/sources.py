@@ -3,7 +3,7 @@
 import io
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from hashlib import sha256
 
 import msgpack
@@ -85,9 +85,9 @@ class FakeChunks:
     def chunk_ids(self, archive: str) -> list[bytes]:
         return self.archives[archive]
 
-    def chunks(self, ids: Sequence[bytes]) -> Iterator[bytes]:
+    def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
         self.fetched += ids
-        return (self.stored[name] for name in ids)
+        yield from (self.stored[name] for name in ids)
 
 
 def cut(stream: bytes, mean: int) -> list[bytes]:

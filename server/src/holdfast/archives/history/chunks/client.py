@@ -1,14 +1,16 @@
 """Our side of the helper: start it, ask for chunks, never trust a byte of what comes back."""
 
 import json
+import os
 import queue
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import IO, Any, Self
 
 from holdfast.archives.history.chunks.program import interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
@@ -40,13 +42,16 @@ class EngineChunks:
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
         lock_wait: int = 60,
+        niceness: int = 10,
     ) -> None:
         self._program = program
         self._repository = repository
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
         self._lock_wait = lock_wait
+        self._niceness = niceness
         self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
         self._complaints = b""
         self.version = ""
         self.latest_nanoseconds = 0
@@ -80,11 +85,19 @@ class EngineChunks:
             raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
         return ids
 
-    def chunks(self, ids: Sequence[bytes]) -> Iterator[bytes]:
+    def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
         """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
-        if ids:
-            self._ask({"op": "get", "ids": [one.hex() for one in ids]})
-            yield from _Ahead(self, len(ids))
+        if not ids:
+            return
+        self._ask({"op": "get", "ids": [one.hex() for one in ids]})
+        ahead = _Ahead(self, len(ids))
+        self._reader = threading.Thread(target=ahead.read, daemon=True)
+        self._reader.start()
+        try:
+            for _ in ids:
+                yield ahead.take()
+        finally:
+            ahead.abandon()
 
     def read_chunk(self) -> bytes:
         return self._frame(b"C", _CHUNK_BYTES_MOST)
@@ -105,7 +118,7 @@ class EngineChunks:
         threading.Thread(target=self._keep_complaints, daemon=True).start()
 
     def _greet(self) -> None:
-        self._ask({"repository": self._repository, "lock_wait": self._lock_wait})
+        self._ask({"repository": self._repository, "lock_wait": self._lock_wait, "niceness": self._niceness})
         hello = self._json()
         if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
             raise ChunkRouteFailed("the helper speaks another protocol")
@@ -115,28 +128,31 @@ class EngineChunks:
         self.version, self.latest_nanoseconds = version, latest
 
     def _stop(self) -> None:
+        """End the helper: it leaves by itself when its input ends, and gives the lock back in any case but the last."""
         process, self._process = self._process, None
         if process is None:
             return
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    pass
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        if self._reader is not None and self._reader.is_alive():
+            process.terminate()
+            self._reader.join()
+        process.stdout.close()
+        for insist in (process.terminate, process.kill):
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                insist()
+        process.wait()
 
     def _keep_complaints(self) -> None:
         process = self._process
         if process is None or process.stderr is None:
             return
         with process.stderr as stream:
-            while text := stream.read1(_ERROR_BYTES_KEPT):
+            while text := os.read(stream.fileno(), _ERROR_BYTES_KEPT):
                 self._complaints = (self._complaints + text)[-_ERROR_BYTES_KEPT:]
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -145,6 +161,9 @@ class EngineChunks:
         return self._process
 
     def _ask(self, request: dict[str, Any]) -> None:
+        if self._reader is not None:
+            self._reader.join()  # the rest of an answer that nobody wanted any more
+            self._reader = None
         pipe = self._running().stdin
         assert pipe is not None
         try:
@@ -171,7 +190,7 @@ class EngineChunks:
             raise _named(data)
         return data
 
-    def _exactly(self, pipe: BinaryIO, size: int) -> bytes:
+    def _exactly(self, pipe: IO[bytes], size: int) -> bytes:
         data = pipe.read(size)
         if len(data) != size:
             raise self._failed("the helper ended early")
@@ -195,38 +214,17 @@ def _named(data: bytes) -> ChunkRouteFailed:
 
 
 class _Ahead:
-    """Reads a known number of chunks in a thread, a bounded number of bytes ahead of whoever iterates."""
+    """Reads a known number of chunks in a thread, a bounded number of bytes ahead of whoever takes them."""
 
     def __init__(self, source: EngineChunks, count: int) -> None:
         self._source = source
         self._count = count
         self._ready: queue.SimpleQueue[bytes | ChunkRouteFailed] = queue.SimpleQueue()
         self._room = threading.Condition()
-        self._ahead = 0
+        self._waiting_bytes = 0
         self._abandoned = False
 
-    def __iter__(self) -> Iterator[bytes]:
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
-        try:
-            for _ in range(self._count):
-                data = self._ready.get()
-                if isinstance(data, ChunkRouteFailed):
-                    raise data
-                self._took(len(data))
-                yield data
-        finally:
-            with self._room:  # let the reader run to its end, so that the next answer is read from its start
-                self._abandoned = True
-                self._room.notify()
-            reader.join()
-
-    def _took(self, size: int) -> None:
-        with self._room:
-            self._ahead -= size
-            self._room.notify()
-
-    def _read(self) -> None:
+    def read(self) -> None:
         for _ in range(self._count):
             try:
                 data = self._source.read_chunk()
@@ -234,7 +232,22 @@ class _Ahead:
                 self._ready.put(error)
                 return
             with self._room:
-                self._room.wait_for(lambda: self._abandoned or self._ahead < _AHEAD_BYTES)
-                self._ahead += len(data)
+                self._room.wait_for(lambda: self._abandoned or self._waiting_bytes < _AHEAD_BYTES)
+                self._waiting_bytes += len(data)
             if not self._abandoned:
                 self._ready.put(data)
+
+    def take(self) -> bytes:
+        data = self._ready.get()
+        if isinstance(data, ChunkRouteFailed):
+            raise data
+        with self._room:
+            self._waiting_bytes -= len(data)
+            self._room.notify()
+        return data
+
+    def abandon(self) -> None:
+        """Nobody takes any more: read what is still to come and forget it."""
+        with self._room:
+            self._abandoned = True
+            self._room.notify()

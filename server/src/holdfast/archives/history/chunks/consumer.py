@@ -8,7 +8,8 @@ then give the same items. If it does not, what we remember is not true and every
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -21,7 +22,7 @@ from holdfast.archives.history.errors import GarbledItems
 ITEM_BYTES_MOST = 256 * 1024 * 1024
 _EMIT_BYTES = 8 * 1024 * 1024
 
-Fetch = Callable[[Sequence[bytes]], Iterator[bytes]]
+Fetch = Callable[[Sequence[bytes]], Generator[bytes]]
 Emit = Callable[[list[bytes]], None]
 
 
@@ -138,11 +139,11 @@ class _Scanner:
         runs = shared_runs(self._ids, self._known)
         gaps = list(self._gaps(runs))
         wanted = [self._ids[number] for gap in gaps for number in gap.chunks]
-        data = self._fetch(wanted)
-        for gap, run in zip_longest(gaps, runs):
-            self._parse(gap, data)
-            if run is not None:
-                self._take_over(run)
+        with closing(self._fetch(wanted)) as data:
+            for gap, run in zip_longest(gaps, runs):
+                self._parse(gap, data)
+                if run is not None:
+                    self._take_over(run)
         self._hand_over()
         return Scan(self._pieces, ChunkTable(list(self._ids), self._first, self._last, self._count), len(wanted))
 

@@ -1,6 +1,6 @@
 """Index an archive by the chunk route."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -24,7 +24,7 @@ class ChunkSource(Protocol):
     @property
     def latest_nanoseconds(self) -> int: ...
     def chunk_ids(self, archive: str) -> list[bytes]: ...
-    def chunks(self, ids: Sequence[bytes]) -> Iterator[bytes]: ...
+    def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]: ...
 
 
 def ingest_chunks(
