@@ -18,7 +18,7 @@ ADMIN_PASSWORD = "correct horse battery"
 PROGRAM = Path(sys.executable).parent / "holdfast"
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 30.0, pause: float = 0.05, what: str = "") -> T:
+def wait_until(condition: Callable[[], T | None], seconds: float = 30.0, pause: float = 0.05, what: str = "") -> T:
     """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from backup_engine.events import ArchiveProgress, Event
-from backup_engine.interface import Engine
 from backup_engine.outcome import SENTENCES, Accumulator
 from backup_engine.parse import (
     ArchiveInfo,
@@ -26,11 +25,9 @@ from backup_engine.requests import (
     InfoRequest,
     InvalidRequest,
     ListArchivesRequest,
-    RepositoryLocation,
 )
 from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams
-from holdfast.errors import NotFound
 from holdfast.kit import clock
 from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
@@ -38,11 +35,16 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.models import Repository
+from holdfast.repositories.work import (
+    LOCK_BACKOFF_SECONDS,
+    EvidenceUnknown,
+    RepositoryWork,
+    failed,
+    readable,
+    warnings_of,
+)
 
 STEP = "create"
-EVIDENCE_TRIES = 5
-LOCK_BACKOFF_SECONDS = 2.0
 
 
 def kind(opener: Opener) -> Kind:
@@ -69,15 +71,6 @@ def present(operation: Operation) -> dict[str, Any]:
     return {"archive": result.get("archive"), "stats": result.get("stats")}
 
 
-class EvidenceUnknown(Exception):
-    """The repository could not be asked whether it has the archive."""
-
-    def __init__(self, error_key: str, message: str) -> None:
-        super().__init__(message)
-        self.error_key = error_key
-        self.message = message
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     archive: ArchiveInfo
@@ -89,13 +82,14 @@ class _Backup:
     """One attempt. Every method may be called again for the same attempt after a restart."""
 
     def __init__(self, opener: Opener, context: Context) -> None:
+        assert isinstance(context.params, BackupParams)
+        self._work = RepositoryWork.open(opener, context)
         self._context = context
         self._operation = context.operation
-        assert isinstance(context.params, BackupParams)
         self._params = context.params
-        self._repository = self._read_repository()
-        self._engine: Engine = opener.engine(self._repository)
-        self._location: RepositoryLocation = opener.location(self._repository)
+        self._repository = self._work.repository
+        self._engine = self._work.engine
+        self._location = self._work.location
         self._sources = tuple(self._params.source_paths or self._repository.source_paths)
 
     def run(self) -> Outcome | TryAgain:
@@ -103,7 +97,7 @@ class _Backup:
             if self._operation.attempt > 1 and (found := self._evidence()):
                 return self._completed_by_evidence(found, Accumulator())
             if self._sources and all(not os.path.lexists(source) for source in self._sources):
-                return _failed("engine.source_missing")
+                return failed("engine.source_missing")
         try:
             command = self._engine.create(self._location, self._request())
         except InvalidRequest as error:
@@ -122,13 +116,6 @@ class _Backup:
         return TryAgain("operations.interrupted", interrupted.sentence())
 
     # --- the command ----------------------------------------------------------------------------------------------
-
-    def _read_repository(self) -> Repository:
-        with self._context.database.reading() as session:
-            repository = store.get(session, self._operation.repository_id or 0)
-        if repository is None:
-            raise NotFound("repository.not_found", "The repository is not registered any more.")
-        return repository
 
     def _request(self) -> CreateRequest:
         repository = self._repository
@@ -154,20 +141,8 @@ class _Backup:
         outcome = step.outcome
         if outcome.status == "cancelled":
             return self._cancelled(step)
-        if outcome.error_key == "engine.locked":
-            return TryAgain(
-                "engine.locked",
-                outcome.message or SENTENCES["engine.locked"],
-                delay_seconds=LOCK_BACKOFF_SECONDS * self._operation.attempt,
-            )
-        if outcome.status == "failed":
-            return Outcome(
-                Status.FAILED,
-                outcome.error_key,
-                outcome.message,
-                result={"return_code": step.exit.code},
-                warnings=_warnings(step.accumulator),
-            )
+        if bad := self._work.ended_without_success(step):
+            return bad
         try:
             created = parse_create_result(step.stdout.read_bytes())
         except (GarbledOutput, OSError):
@@ -193,7 +168,7 @@ class _Backup:
         """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
         command = self._engine.delete_archive(self._location, DeleteArchiveRequest(archive))
         self._context.step("delete-empty", command, despite_cancel=True)
-        return _failed("engine.source_missing")
+        return failed("engine.source_missing")
 
     def _completed(self, step: StepResult, created: CreateResult) -> Outcome:
         stats = {
@@ -251,7 +226,7 @@ class _Backup:
         return Outcome(
             Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED,
             result=result,
-            warnings=_warnings(accumulator),
+            warnings=warnings_of(accumulator),
             archive_name=archive["name"],
             record=partial(_note_evidence, repository_id=self._repository.id, values=evidence),
         )
@@ -260,7 +235,7 @@ class _Backup:
 
     def _evidence(self) -> _Found | None:
         """Look for the archive of this operation in the repository. Raise EvidenceUnknown if that cannot be told."""
-        listing = self._find_out("evidence", self._engine.list_archives(self._location, ListArchivesRequest()))
+        listing = self._work.find_out("evidence", self._engine.list_archives(self._location, ListArchivesRequest()))
         try:
             archives = parse_archives(listing.stdout.read_bytes())
         except (GarbledOutput, OSError) as error:
@@ -273,7 +248,7 @@ class _Backup:
     def _details(self, archive: ArchiveInfo) -> _Found:
         command = self._engine.info(self._location, InfoRequest(archive.name))
         try:
-            info = parse_info(self._find_out("evidence-info", command).stdout.read_bytes())
+            info = parse_info(self._work.find_out("evidence-info", command).stdout.read_bytes())
         except (GarbledOutput, OSError, EvidenceUnknown):
             return _Found(archive, {}, None)
         stats: dict[str, Any] = {}
@@ -285,20 +260,6 @@ class _Backup:
                 "nfiles": details.stats.nfiles,
             }
         return _Found(archive, stats, info.repository_totals)
-
-    def _find_out(self, name: str, command: Any) -> StepResult:
-        """Run a reading step until one is not itself cut off."""
-        for number in range(1, EVIDENCE_TRIES + 1):
-            try:
-                step = self._context.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
-            except Interrupted:
-                continue
-            if step.outcome.status in ("completed", "completed_with_warnings"):
-                return step
-            raise EvidenceUnknown(
-                step.outcome.error_key or "engine.failed", step.outcome.message or SENTENCES["engine.failed"]
-            )
-        raise EvidenceUnknown("operations.interrupted", "The engine was killed each time it was asked.")
 
 
 class _Progress:
@@ -319,7 +280,7 @@ class _Progress:
             "original_size": size,
             "compressed_size": event.compressed_size,
             "deduplicated_size": event.deduplicated_size,
-            "current_file": _readable(event.path or ""),
+            "current_file": readable(event.path or ""),
             "backup_speed": speed,
             "total_expected_size": self._expected,
         }
@@ -347,20 +308,5 @@ def summary(archive: str, stats: dict[str, Any]) -> str:
     return f"Archive {archive}: {', '.join(filter(None, told)) or 'complete'}."
 
 
-def _readable(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _failed(key: str) -> Outcome:
-    return Outcome(Status.FAILED, key, SENTENCES[key])
-
-
 def _note_evidence(session: Session, *, repository_id: int, values: dict[str, Any]) -> None:
     store.note_evidence(session, repository_id, **values)
-
-
-def _warnings(accumulator: Accumulator) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {"path": _readable(warning.path) if warning.path else None, "message": _readable(warning.message)}
-        for warning in accumulator.warnings
-    )

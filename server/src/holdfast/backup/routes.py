@@ -14,7 +14,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
-from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer, StartAnswer
+from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer
 from holdfast.kit.fields import RowId
 from holdfast.operations import store
 from holdfast.operations.cancel import cancel
@@ -23,7 +23,8 @@ from holdfast.operations.log_answers import LineLimit, Offset, log_download, log
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
-from holdfast.operations.schemas import CancelAnswer, LogAnswer
+from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.repositories import jobs
 from holdfast.storage.session import Database
 
 routes = router("/api/backup", "backup")
@@ -41,12 +42,12 @@ STARTS = documented(404, 409)
 @routes.post("/start", summary="Start a backup", responses=STARTS, response_model=StartAnswer)
 def start_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
     """Queued behind other work of the repository; never refused because it is busy."""
-    return once(session, lambda: _started(starting.start(session, caller, kind, wanted)))
+    return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 
 @routes.post("/run", summary="Start a backup (alias of start)", responses=STARTS, response_model=StartAnswer)
 def run_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
-    return once(session, lambda: _started(starting.start(session, caller, kind, wanted)))
+    return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 
 @routes.get("/status/{job_id}", summary="Status of a backup", responses=documented(404))
@@ -86,7 +87,9 @@ def backup_jobs(
 def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
     def again() -> RetryAnswer:
         failed = require(session, caller, job_id, Role.OPERATOR, "backup")
-        return RetryAnswer(**_started(starting.retry(session, caller, kind, failed)).model_dump(), retry_of=failed.id)
+        return RetryAnswer(
+            **jobs.started(starting.retry(session, caller, kind, failed), "backup").model_dump(), retry_of=failed.id
+        )
 
     return once(session, again)
 
@@ -125,8 +128,3 @@ def cancel_backup(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> Ca
 def _operation(database: Database, caller: Caller, job_id: int) -> Operation:
     with database.reading() as session:
         return require(session, caller, job_id, Role.OPERATOR, "backup")
-
-
-def _started(operation: Operation) -> StartAnswer:
-    message = f"The backup of {operation.repository_name} is queued."
-    return StartAnswer(job_id=operation.id, status=operation.status, message=message)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.operations.schemas import StartAnswer
 
 
 class BackupParams(BaseModel):
@@ -26,12 +27,6 @@ class BackupStart(BaseModel):
     )
     archive_name: Annotated[str, PlainText(1, 200)] | None = None
     comment: Annotated[str, PlainText(0, 2000)] | None = None
-
-
-class StartAnswer(BaseModel):
-    job_id: int = Field(description="Operation id.")
-    status: str
-    message: str
 
 
 class RetryAnswer(StartAnswer):

@@ -1,22 +1,18 @@
 """Asking for a backup."""
 
-from typing import Any
-
 from sqlalchemy.orm import Session
 
-from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams, BackupStart
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.kit import clock
-from holdfast.operations import store as operations
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status, Trigger
 from holdfast.operations.store import Origin
-from holdfast.repositories import errors, store
+from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
 
 
@@ -52,19 +48,7 @@ def enqueue(
     session: Session, caller: Caller, kind: Kind, repository: Repository, params: BackupParams, origin: Origin
 ) -> Operation:
     _check(repository, params)
-    operation = operations.enqueue(
-        session, kind, params.model_dump(exclude_none=True), origin, subject=store.subject(repository)
-    )
-    details: dict[str, Any] = {"repository_id": repository.id, "repository": repository.name}
-    audit.record(
-        session,
-        actor=caller,
-        action="backup.started",
-        object_type="operation",
-        object_id=operation.id,
-        details=details,
-    )
-    return operation
+    return jobs.start(session, caller, kind, repository, params, origin=origin)
 
 
 def _check(repository: Repository, params: BackupParams) -> None:

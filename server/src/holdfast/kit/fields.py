@@ -63,15 +63,3 @@ Timestamp = Annotated[
 ]
 # Beyond these an id overflows its column; within them an id that nobody has is simply not found.
 RowId = Annotated[int, Ge(-LARGEST_IDENTIFIER), Le(LARGEST_IDENTIFIER)]
-
-
-def _with_offset(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-# In answers: always with its offset written as +00:00, which every parser of ISO 8601 reads.
-Timestamp = Annotated[
-    datetime,
-    PlainSerializer(_with_offset, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]

@@ -108,6 +108,12 @@ class Reconciled(BaseModel):
     enqueued: int
 
 
+class StartAnswer(BaseModel):
+    job_id: int = Field(description="Operation id.")
+    status: str
+    message: str
+
+
 class CancelAnswer(BaseModel):
     id: int
     status: str

@@ -1,0 +1,104 @@
+"""Which archives a repository has, as far as the store knows. Rows go only when a complete listing lacks them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Float, ForeignKey, Index, Integer, String, Text, UniqueConstraint, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from holdfast.access import rights
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.errors import NotFound
+from holdfast.repositories.models import Repository
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, UtcDateTime
+
+
+class Archive(Base):
+    """One archive. The engine's id names it; a renamed or recreated archive is another one."""
+
+    __tablename__ = "archives"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
+    engine_id: Mapped[str] = mapped_column(String(64))
+    name: Mapped[str] = mapped_column(Text)
+    series: Mapped[str] = mapped_column(Text)
+    start: Mapped[datetime] = mapped_column(UtcDateTime)
+    end: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    duration_seconds: Mapped[float | None] = mapped_column(Float)
+    nfiles: Mapped[int | None] = mapped_column(BigInteger)
+    original_size: Mapped[int | None] = mapped_column(BigInteger)
+    compressed_size: Mapped[int | None] = mapped_column(BigInteger)
+    deduplicated_size: Mapped[int | None] = mapped_column(BigInteger)
+    hostname: Mapped[str | None] = mapped_column(Text)
+    username: Mapped[str | None] = mapped_column(Text)
+    comment: Mapped[str | None] = mapped_column(Text)
+    backup_operation_id: Mapped[int | None] = mapped_column(Identifier)
+    history_state: Mapped[str] = mapped_column(String(10), default="pending")
+    history_indexed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    history_rows: Mapped[int | None] = mapped_column(BigInteger)
+    history_truncated: Mapped[bool] = mapped_column(Boolean, default=False)
+    history_error: Mapped[str | None] = mapped_column(Text)
+    history_attempts: Mapped[int] = mapped_column(Integer, default=0)
+    first_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    last_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        UniqueConstraint("repository_id", "engine_id"),
+        Index("ix_archives_repository_start", "repository_id", "start", "id"),
+        Index("ix_archives_repository_series", "repository_id", "series", "start"),
+        Index("ix_archives_repository_name", "repository_id", "name"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+def unknown(archive: Any) -> NotFound:
+    return NotFound("archives.not_found", "There is no such archive.", archive=archive)
+
+
+def get(session: Session, archive_id: int) -> Archive | None:
+    return session.get(Archive, archive_id) if 0 < archive_id < 2**63 else None
+
+
+def of_repository(session: Session, repository_id: int, archive_id: int) -> Archive:
+    """The archive, if it is one of this repository. Raise NotFound."""
+    archive = get(session, archive_id)
+    if archive is None or archive.repository_id != repository_id:
+        raise unknown(archive_id)
+    return archive
+
+
+def require(session: Session, caller: Caller, archive_id: int, role: Role) -> tuple[Archive, Repository]:
+    """The archive and its repository, if the caller may see them and has the role. Raise NotFound or Forbidden."""
+    archive = get(session, archive_id)
+    repository = session.get(Repository, archive.repository_id) if archive else None
+    if archive is None or repository is None:
+        raise unknown(archive_id)
+    if rights.repository_role(session, caller, repository.id) is None:
+        raise unknown(archive_id)
+    rights.require_repository(session, caller, repository.id, role)
+    return archive, repository
+
+
+def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
+    """The newest archive of this name."""
+    statement = (
+        select(Archive)
+        .where(Archive.repository_id == repository_id, Archive.name == name)
+        .order_by(Archive.start.desc(), Archive.id.desc())
+        .limit(1)
+    )
+    return session.scalars(statement).first()
+
+
+def all_of(session: Session, repository_id: int) -> list[Archive]:
+    statement = select(Archive).where(Archive.repository_id == repository_id).order_by(Archive.start, Archive.id)
+    return list(session.scalars(statement))
+
+
+def remove(session: Session, archives: Iterable[Archive]) -> None:
+    for archive in archives:
+        session.delete(archive)

@@ -1,0 +1,53 @@
+"""Starting work on a repository, the same way for every kind."""
+
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.schemas import StartAnswer
+from holdfast.operations.status import Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import store
+from holdfast.repositories.models import Repository
+
+
+def start(
+    session: Session,
+    caller: Caller,
+    kind: Kind,
+    repository: Repository,
+    params: BaseModel,
+    *,
+    origin: Origin | None = None,
+    archive_name: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> Operation:
+    """Queue an operation on a repository, and record who asked for it."""
+    operation = operations.enqueue(
+        session,
+        kind,
+        params.model_dump(mode="json", exclude_none=True),
+        origin or Origin(Trigger.MANUAL, caller.user_id, caller.username),
+        subject=store.subject(repository),
+        archive_name=archive_name,
+    )
+    audit.record(
+        session,
+        actor=caller,
+        action=f"{kind.name}.started",
+        object_type="operation",
+        object_id=operation.id,
+        details={"repository_id": repository.id, "repository": repository.name, **(details or {})},
+    )
+    return operation
+
+
+def started(operation: Operation, what: str) -> StartAnswer:
+    message = f"The {what} of {operation.repository_name} is queued."
+    return StartAnswer(job_id=operation.id, status=operation.status, message=message)
