@@ -652,8 +652,8 @@ def neutral(program: EngineProgram) -> Iterator[tuple[re.Pattern[bytes], bytes]]
     installation = Path(program.path).resolve().parent.parent
     if installation != Path("/usr"):
         yield re.compile(re.escape(os.fsencode(installation))), b"/opt/borg"
-    yield re.compile(re.escape(os.fsencode(socket.gethostname()))), b"fixture-host"
-    yield re.compile(re.escape(os.fsencode(socket.getfqdn()))), b"fixture-host"
+    yield re.compile(rb"\b" + re.escape(os.fsencode(socket.gethostname())) + rb"\b"), b"fixture-host"
+    yield re.compile(rb"\b" + re.escape(os.fsencode(socket.getfqdn())) + rb"\b"), b"fixture-host"
     yield re.compile(rb"Platform: Linux .*?(\\n|\n)"), rb"Platform: Linux fixture-host x86_64\1"
 
 
