@@ -104,9 +104,7 @@ class Service:
         return TestClient(self.app, client=(address, 50000), raise_server_exceptions=True)
 
     def add_user(self, username: str, role: Role = Role.VIEWER, password: str = PASSWORD, **fields: Any) -> int:
-        new = NewUser(
-            username, hash_password(password), role, **{"must_change_password": False, **fields}
-        )
+        new = NewUser(username, hash_password(password), role, **{"must_change_password": False, **fields})
         with self.database.writing() as session:
             return users.create(session, None, new).id
 
@@ -127,7 +125,8 @@ class Service:
     def add_repository(self) -> int:
         table = Base.metadata.tables["repositories"]
         with self.database.writing() as session:
-            return session.execute(insert(table).values(_any_row(table)).returning(table.c.id)).scalar_one()
+            row_id: int = session.execute(insert(table).values(_any_row(table)).returning(table.c.id)).scalar_one()
+            return row_id
 
     def entries(self, action: str) -> list[AuditEntry]:
         with self.database.reading() as session:

@@ -5,7 +5,7 @@ import time_machine
 from sqlalchemy import update
 
 from holdfast.access import passwords
-from holdfast.access.models import LoginSession
+from holdfast.access.models import LoginSession, User
 from holdfast.access.roles import Role
 from holdfast.kit import clock
 from tests.contract.access.application import ELSEWHERE, HOME, PASSWORD, Service, header, key_of
@@ -69,8 +69,6 @@ def test_an_unknown_user_and_a_wrong_password_look_the_same_and_cost_the_same(
     service.add_user("anna")
     service.add_user("gone")
     with service.database.writing() as session:
-        from holdfast.access.models import User
-
         session.execute(update(User).filter_by(username="gone").values(disabled=True))
     service.try_login("nobody")  # the hash of nobody is made once
     verified: list[str] = []
@@ -194,9 +192,7 @@ def test_a_stolen_token_is_no_way_to_guess_the_password(service: Service) -> Non
     service.add_user("anna")
     login = service.log_in("anna")
     body = {"current_password": "wrong password", "new_password": "another horse"}
-    codes = [
-        service.client.post("/api/auth/change-password", json=body, headers=login).status_code for _ in range(7)
-    ]
+    codes = [service.client.post("/api/auth/change-password", json=body, headers=login).status_code for _ in range(7)]
     assert codes == [403] * 5 + [429] * 2
 
 
@@ -248,7 +244,12 @@ def test_every_login_is_in_the_audit_trail_without_the_password(service: Service
     service.try_login("my secret passphrase", "wrong password")
     service.log_in("anna")
     refused, unknown, accepted = service.entries("auth.login")
-    assert (refused.outcome, refused.actor, refused.actor_user_id, refused.address) == ("refused", "anna", user_id, HOME)
+    assert (refused.outcome, refused.actor, refused.actor_user_id, refused.address) == (
+        "refused",
+        "anna",
+        user_id,
+        HOME,
+    )
     assert (unknown.outcome, unknown.actor) == ("refused", None)
     assert (accepted.outcome, accepted.actor, accepted.address) == ("ok", "anna", HOME)
     written = str([(entry.actor, entry.object_id, entry.details) for entry in (refused, unknown, accepted)])

@@ -11,7 +11,9 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from sqlalchemy import select, update
 
-from holdfast.access.models import LoginChallenge, LoginSession, User
+from holdfast.access import login as login_module
+from holdfast.access.caller import identify, still_valid
+from holdfast.access.models import AccountToken, LoginChallenge, LoginSession, User
 from holdfast.access.roles import Role
 from holdfast.access.vault import Vault
 from holdfast.kit import clock
@@ -86,7 +88,8 @@ def test_changed_claims_break_the_signature(service: Service, token: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "change", [{"sid": None}, {"sid": 7}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"use": "other"}, {"use": None}]
+    "change",
+    [{"sid": None}, {"sid": 7}, {"exp": None}, {"exp": "soon"}, {"exp": True}, {"use": "other"}, {"use": None}],
 )
 def test_a_signed_token_with_odd_claims_is_refused(service: Service, token: str, change: dict[str, Any]) -> None:
     head, claims, _ = parts(token)
@@ -102,7 +105,7 @@ def test_a_token_that_names_no_key_of_ours_is_refused(service: Service, token: s
 
 @pytest.mark.parametrize("odd", ["x", "..", "a.b.c", "bk_user_", "bk_user_" + "A" * 43, "A" * 100_000, "%00", "ÿ.þ.ý"])
 def test_odd_credentials_are_refused_and_not_an_error(service: Service, odd: str) -> None:
-    headers = {"X-Backup-Authorization": f"Bearer {odd}".encode("latin-1")}
+    headers = {b"X-Backup-Authorization": f"Bearer {odd}".encode("latin-1")}
     assert service.client.get("/probe/signed-in", headers=headers).status_code == 401
 
 
@@ -123,8 +126,6 @@ def test_nothing_that_is_stored_lets_anybody_in(service: Service, token: str) ->
     login = header(token)
     service.account_token(login)
     with service.database.reading() as session:
-        from holdfast.access.models import AccountToken
-
         stored = session.execute(select(AccountToken.token_hash, AccountToken.prefix)).one()
         session_id = session.execute(select(LoginSession.public_id)).scalar_one()
     for value in (*stored, session_id, f"bk_user_{stored.token_hash}"):
@@ -177,8 +178,6 @@ def test_a_login_that_was_judged_before_a_password_change_does_not_survive_it(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The password is right when it is checked, and changed before the session is written."""
-    from holdfast.access import login
-
     user_id = service.add_user("anna")
 
     def changed_meanwhile(password: str, password_hash: str | None) -> bool:
@@ -187,7 +186,7 @@ def test_a_login_that_was_judged_before_a_password_change_does_not_survive_it(
             session.execute(update(User).filter_by(id=user_id).values(password_hash="another"))
         return True
 
-    monkeypatch.setattr(login, "is_password", changed_meanwhile)
+    monkeypatch.setattr(login_module, "is_password", changed_meanwhile)
     assert service.try_login("anna").status_code == 401
     with service.database.reading() as session:
         assert session.execute(select(LoginSession)).first() is None
@@ -211,8 +210,6 @@ def test_old_sessions_and_challenges_are_removed_in_time(service: Service) -> No
 
 
 def test_a_caller_of_an_event_stream_is_known_to_be_gone(service: Service) -> None:
-    from holdfast.access.caller import identify, still_valid
-
     service.add_user("anna")
     token = service.try_login("anna").json()["access_token"]
     found = identify(service.database, service.settings, service.access.vault, token, None, may_be_expired=False)

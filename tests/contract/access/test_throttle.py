@@ -2,7 +2,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import time_machine
+from sqlalchemy import func, select
 
+from holdfast.access.models import LoginFailure
 from holdfast.kit import clock
 from tests.contract.access.application import ELSEWHERE, PASSWORD, Service, key_of
 
@@ -93,10 +95,6 @@ def test_many_right_logins_at_once_all_succeed(service: Service) -> None:
 
 
 def test_counts_are_removed_when_they_no_longer_matter(service: Service) -> None:
-    from sqlalchemy import func, select
-
-    from holdfast.access.models import LoginFailure
-
     def stored() -> int:
         with service.database.reading() as session:
             return session.execute(select(func.count()).select_from(LoginFailure)).scalar_one()

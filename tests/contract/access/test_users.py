@@ -2,7 +2,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, func, select
 
+from holdfast.access.models import AccountToken, LoginSession, RepositoryRight, User
 from holdfast.access.roles import Role
 from tests.contract.access.application import PASSWORD, Service, header, key_of
 
@@ -55,7 +57,7 @@ def test_of_two_simultaneous_creations_of_one_name_one_succeeds(service: Service
         {"username": "-dash"},
         {"username": "a" * 65},
         {"username": "a\0b"},
-        {"username": "аnna"},
+        {"username": "\N{CYRILLIC SMALL LETTER A}nna"},
         {"username": None},
         {"password": "seven77"},
         {"password": "x" * 1025},
@@ -131,7 +133,8 @@ def test_role_disabling_and_password_end_sessions_at_once(
 
 
 @pytest.mark.parametrize(
-    "change", [{"email": "new@example.org"}, {"role": "viewer"}, {"disabled": False}, {"all_repositories_role": "viewer"}, {}]
+    "change",
+    [{"email": "new@example.org"}, {"role": "viewer"}, {"disabled": False}, {"all_repositories_role": "viewer"}, {}],
 )
 def test_other_changes_leave_sessions_alone(service: Service, admin: dict[str, str], change: dict[str, Any]) -> None:
     user_id = service.add_user("anna")
@@ -169,7 +172,9 @@ def test_an_admin_who_sets_their_own_password_need_not_change_it(service: Servic
     assert service.try_login("root", "another horse").json()["must_change_password"] is False
 
 
-@pytest.mark.parametrize("change", [{"role": "operator"}, {"disabled": True}, None], ids=["demote", "disable", "remove"])
+@pytest.mark.parametrize(
+    "change", [{"role": "operator"}, {"disabled": True}, None], ids=["demote", "disable", "remove"]
+)
 def test_the_last_admin_stays(service: Service, admin: dict[str, str], change: dict[str, Any] | None) -> None:
     disabled = service.add_user("former", Role.ADMIN)
     service.client.put(f"/api/users/{disabled}", json={"disabled": True}, headers=admin)
@@ -199,10 +204,6 @@ def test_of_two_admins_who_demote_each_other_one_stays(service: Service) -> None
         assert 200 in codes
         assert set(codes) <= {200, 409, 401, 403}
         with service.database.writing() as session:
-            from sqlalchemy import delete, func, select
-
-            from holdfast.access.models import User
-
             admins = session.execute(select(func.count()).select_from(User).where(User.role == Role.ADMIN)).scalar_one()
             assert admins == 1
             session.execute(delete(User))
@@ -217,8 +218,6 @@ def test_removing_a_user_removes_their_sessions_tokens_and_rights(service: Servi
     assert service.client.get(f"/api/users/{user_id}", headers=admin).status_code == 404
     assert service.try_login("anna").status_code == 401
     with service.database.reading() as session:
-        from holdfast.access.models import AccountToken, LoginSession, RepositoryRight
-
         for table in (AccountToken, LoginSession, RepositoryRight):
             assert session.query(table).filter_by(user_id=user_id).count() == 0
     assert service.add_user("anna") != user_id
