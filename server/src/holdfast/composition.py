@@ -15,6 +15,7 @@ from holdfast.access.vault import Vault
 from holdfast.api.app import build_app
 from holdfast.backup import create_archive
 from holdfast.backup.routes import routes as backup_routes
+from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
 from holdfast.operations import background
 from holdfast.operations.derived import DerivedDataSource
@@ -94,6 +95,7 @@ class Service:
         self.inline = InlineCalls(settings, database, self.runner.identity.id, self._stopping)
         self.register = Register(database, self.inline, self.opener)
         self.derived: DerivedDataSource = NoDerivedData()
+        self.access: access.Access | None = None
 
     def start(self) -> None:
         self.listener.start()
@@ -107,13 +109,17 @@ class Service:
         self.events.stop()
         self.runner.stop()
         self.listener.stop()
+        if self.access is not None:
+            self.access.close()
         self.database.dispose()
 
     def _tidy_forever(self) -> None:
         while not self._stopping.wait(TIDY_SECONDS):
             try:
                 background.tidy(self.database, self.settings)
-            except OSError as error:
+                if self.access is not None:
+                    self.access.tidy()
+            except (OSError, Unavailable) as error:
                 log.warning("could not tidy", reason=str(error))
 
     def app(self) -> FastAPI:
@@ -135,7 +141,7 @@ class Service:
             system.health,
         ]
         app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
-        access.install(app, self.settings, self.database, self.vault)
+        self.access = access.install(app, self.settings, self.database, self.vault)
         app.state.registry = self.registry
         app.state.presenter = self.presenter
         app.state.derived_data = self.derived

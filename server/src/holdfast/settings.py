@@ -17,6 +17,9 @@ class Settings(BaseSettings):
     )
     database_url: str | None = Field(None, description="SQLAlchemy URL; SQLite in the data folder when not set.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
+    trusted_proxies: str | None = Field(
+        None, description="Addresses of reverse proxies whose X-Forwarded-For is believed, separated by commas."
+    )
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     role: Literal["all", "api", "runner"] = Field("all", description="What this process does.")
     admin_password: SecretStr | None = Field(None, description="Password of the first admin on an empty store.")

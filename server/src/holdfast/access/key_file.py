@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from holdfast.errors import HoldfastError
 from holdfast.kit import clock
 
 log = structlog.get_logger("holdfast.access.vault")
@@ -21,8 +22,11 @@ KEY_BYTES = 32
 HEADER = "# Keys for the secrets in the store; the first is the active one. Whoever has this file and the store has them all.\n"
 
 
-class BadKey(Exception):
+class BadKey(HoldfastError):
     """The key setting or the key file cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("secrets.bad_key", message)
 
 
 @dataclass(frozen=True)

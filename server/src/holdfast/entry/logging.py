@@ -10,8 +10,11 @@ from holdfast.settings import Settings
 
 def configure(settings: Settings) -> None:
     to_console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+    # Plain tracebacks: the default ones show local variables, and passwords are among them.
     renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer() if to_console else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if to_console
+        else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[

@@ -43,12 +43,13 @@ def serve(settings: Settings) -> int:
     try:
         migrate(database)
         first = ensure_first_admin(database, settings)
+        service = Service(settings, database)
     except (StoreTooNew, HoldfastError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
     if first is not None:
         print(first.announcement(to_terminal=sys.stdout.isatty()), flush=True)
-    return run(Service(settings, database), settings)
+    return run(service, settings)
 
 
 def run(service: Service, settings: Settings) -> int:
@@ -67,6 +68,9 @@ def run(service: Service, settings: Settings) -> int:
             access_log=False,
             log_config=None,
             server_header=False,
+            # The server's own default believes anybody on this machine about whom they speak for.
+            proxy_headers=settings.trusted_proxies is not None,
+            forwarded_allow_ips=settings.trusted_proxies or "",
             backlog=8192,
         )
     )
