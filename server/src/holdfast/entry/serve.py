@@ -23,6 +23,7 @@ EXIT_BUSY = 75
 EXIT_UNUSABLE = 78
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
+BACKLOG = 8192
 
 log = structlog.get_logger("holdfast")
 
@@ -71,7 +72,7 @@ def run(service: Service, settings: Settings) -> int:
             # The server's own default believes anybody on this machine about whom they speak for.
             proxy_headers=settings.trusted_proxies is not None,
             forwarded_allow_ips=settings.trusted_proxies or "",
-            backlog=8192,
+            backlog=BACKLOG,
         )
     )
     # The server raises the signal again once it has stopped: that must not end the process before the exit code is set.
@@ -98,6 +99,7 @@ def listen(settings: Settings) -> socket.socket | None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
+        listening.listen(BACKLOG)  # now, so that whoever reads the address below may connect at once
     except OSError as error:
         print(f"holdfast: cannot listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr)
         listening.close()
