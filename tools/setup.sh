@@ -124,6 +124,10 @@ boot_uv() {
 
 uv() { UV_PYTHON_PREFERENCE=system "$root/.boot/venv/bin/uv" --quiet --no-config "$@"; }
 
+uv_pip() { # the locks pin every file by its hash, so what is in uv's cache is as good as what the index would send
+    uv --offline pip "$@" 2>/dev/null || uv pip "$@"
+}
+
 choose_python() { # the interpreter for .venv and the engines: the system's if it is recent enough, else one that uv finds
     for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
         if have "$candidate" && is_recent_python "$candidate"; then command -v "$candidate"; return; fi
@@ -148,14 +152,14 @@ install_packages() {
     if ! cmp -s "$lock" ".boot/installed-$lock"; then
         say "installing the Python packages of $lock into .venv"
         rm -f .boot/installed-*
-        uv pip sync --python .venv/bin/python --require-hashes "$lock"
+        uv_pip sync --python .venv/bin/python --require-hashes "$lock"
         cp "$lock" .boot/installed.new
         mv .boot/installed.new ".boot/installed-$lock"
     fi
     members=$(member_folders | tr '\n' ' ')
     say "installing into .venv, editable: $members"
     # shellcheck disable=SC2046,SC2086 # folder names hold no spaces
-    uv pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
+    uv_pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
 }
 
 build_engine() { # series: its pinned release, into a folder of its own
@@ -165,7 +169,7 @@ build_engine() { # series: its pinned release, into a folder of its own
     need_packages build
     say "building BorgBackup $release into $folder (one to three minutes unless cached)"
     uv venv --clear --python .venv/bin/python "$folder"
-    uv pip install --python "$folder/bin/python" --require-hashes --build-constraints tools/locks/build.lock \
+    uv_pip install --python "$folder/bin/python" --require-hashes --build-constraints tools/locks/build.lock \
         --requirement "tools/locks/borg-$1.lock"
     [ "$(engine_version "$folder/bin/borg")" = "$release" ] || fail "the engine built into $folder does not run"
 }
@@ -197,6 +201,8 @@ case $mode in
     demo) need_packages demo ;;
 esac
 
-printf '%s\n' "$state" >.boot/stamp.new
-mv .boot/stamp.new ".boot/stamp-$mode"
+for done in run "$mode"; do
+    printf '%s\n' "$state" >.boot/stamp.new
+    mv .boot/stamp.new ".boot/stamp-$done"
+done
 say "ready"
