@@ -4,7 +4,19 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Float, ForeignKey, Index, Integer, String, Text, UniqueConstraint, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+    func,
+    select,
+)
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from holdfast.access import rights
@@ -97,6 +109,10 @@ def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
 def all_of(session: Session, repository_id: int) -> list[Archive]:
     statement = select(Archive).where(Archive.repository_id == repository_id).order_by(Archive.start, Archive.id)
     return list(session.scalars(statement))
+
+
+def count(session: Session, repository_id: int) -> int:
+    return session.scalar(select(func.count()).where(Archive.repository_id == repository_id)) or 0
 
 
 def remove(session: Session, archives: Iterable[Archive]) -> None:

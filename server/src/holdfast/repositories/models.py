@@ -54,6 +54,11 @@ class Repository(Base):
     last_compact: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_index: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_restore_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_synced: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_stats: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_history: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    history_generation: Mapped[str | None] = mapped_column(String(64))
+    """Which index file the archives' history states speak of."""
     archive_count: Mapped[int | None] = mapped_column(Integer)
     total_size: Mapped[int | None] = mapped_column(BigInteger)
     unique_size: Mapped[int | None] = mapped_column(BigInteger)

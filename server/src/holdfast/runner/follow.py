@@ -210,7 +210,7 @@ class _Reader:
         for lines in self._new_lines(to_the_end):
             rendered: list[str] = []
             for raw in lines:
-                event = parse_line(self._redactor.redact(raw))
+                event = self._redactor.redact_event(parse_line(raw))
                 self.accumulator.add(event)
                 if self._on_event is not None:
                     self._on_event(event)

@@ -129,6 +129,6 @@ class Hold:
         redactor = Redactor(command.secret_values)
         if spool.err.exists():
             for line in spool.err.read_bytes().split(b"\n"):
-                accumulator.add(parse_line(redactor.redact(line)))
+                accumulator.add(redactor.redact_event(parse_line(line)))
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)

@@ -1,0 +1,137 @@
+"""How far the index of each repository has come, and the tick that keeps it fresh."""
+
+from datetime import timedelta
+
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import Session
+
+from holdfast.archives.indexes import Indexes
+from holdfast.archives.stages import KEPT_FRESH, Stages
+from holdfast.kit import clock
+from holdfast.operations.models import Operation
+from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
+from holdfast.operations.status import Status, Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.settings import Settings
+
+STALE_AFTER_INTERVALS = 3
+MOST_TROUBLED = 500
+
+
+class IndexState:
+    """Implements the kernel's view of derived data."""
+
+    def __init__(self, settings: Settings, stages: Stages, indexes: Indexes) -> None:
+        self._interval = timedelta(minutes=settings.reconcile_minutes)
+        self._stages = stages
+        self._indexes = indexes
+
+    def rows(self, session: Session, visible: frozenset[int] | None) -> tuple[list[DerivedData], HistoryCounts]:
+        counts = _counts(session)
+        totals = HistoryCounts()
+        rows = []
+        for repository in store.visible(session, visible):
+            history = counts.get(repository.id, HistoryCounts())
+            if index := self._indexes.reading(repository.uuid):
+                history.bytes = index.stats().bytes
+            rows.append(
+                DerivedData(
+                    repository_id=repository.id,
+                    repository_name=repository.name,
+                    index_mode=repository.index_mode,
+                    sync_state=self.sync_state(session, repository),
+                    last_synced_at=repository.last_synced,
+                    last_stats_at=repository.last_stats,
+                    last_history_at=repository.last_history,
+                    archives=repository.archive_count or 0,
+                    history=history,
+                )
+            )
+            for name in HistoryCounts.model_fields:
+                setattr(totals, name, getattr(totals, name) + getattr(history, name))
+        return rows, totals
+
+    def sync_state(self, session: Session, repository: Repository) -> str:
+        """`syncing` while a list is being read; `stale` when the last one is older than three intervals."""
+        running = select(Operation.id).where(
+            Operation.repository_id == repository.id,
+            Operation.kind == "archives",
+            Operation.status.in_((Status.RUNNING, Status.PENDING)),
+        )
+        if session.scalars(running.limit(1)).first() is not None:
+            return "syncing"
+        if repository.last_synced is None:
+            return "never"
+        age = clock.now() - repository.last_synced
+        return "stale" if age > STALE_AFTER_INTERVALS * self._interval else "fresh"
+
+    def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
+        statement = (
+            select(Archive)
+            .where(
+                Archive.repository_id == repository_id,
+                (Archive.history_state == "failed") | Archive.history_truncated,
+            )
+            .order_by(Archive.start.desc(), Archive.id.desc())
+            .limit(MOST_TROUBLED)
+        )
+        found = session.scalars(statement).all()
+        return TroubledArchives(
+            repository_id=repository_id,
+            failed_archives=[_told(archive) for archive in found if archive.history_state == "failed"],
+            truncated_archives=[_told(archive) for archive in found if archive.history_truncated],
+        )
+
+    def reconcile(self, session: Session) -> tuple[int, int]:
+        """Queue what each repository's mode keeps fresh, where it is older than an interval or has gaps."""
+        repositories = store.visible(session, None)
+        enqueued = 0
+        for repository in repositories:
+            if self._needs_work(session, repository):
+                enqueued += len(self._stages.keep_fresh(session, repository, Origin(Trigger.RECONCILE)))
+        return len(repositories), enqueued
+
+    def _needs_work(self, session: Session, repository: Repository) -> bool:
+        if not KEPT_FRESH[repository.index_mode] or repository.setup_state != "ready":
+            return False
+        if repository.last_synced is None or clock.now() - repository.last_synced >= self._interval:
+            return True
+        if repository.index_mode != "full":
+            return False
+        pending = select(Archive.id).where(Archive.repository_id == repository.id, Archive.history_state == "pending")
+        return session.scalars(pending.limit(1)).first() is not None
+
+
+def _told(archive: Archive) -> dict[str, object]:
+    return {
+        "id": archive.id,
+        "name": archive.name,
+        "series": archive.series,
+        "start": archive.start.isoformat(),
+        "error": archive.history_error,
+        "attempts": archive.history_attempts,
+    }
+
+
+def _counts(session: Session) -> dict[int, HistoryCounts]:
+    def counted(state: str) -> object:
+        return func.sum(case((Archive.history_state == state, 1), else_=0))
+
+    statement = select(
+        Archive.repository_id,
+        counted("indexed"),
+        counted("pending"),
+        counted("failed"),
+        counted("skipped"),
+        func.sum(case((Archive.history_truncated, 1), else_=0)),
+        func.sum(func.coalesce(Archive.history_rows, 0)),
+    ).group_by(Archive.repository_id)
+    return {
+        row[0]: HistoryCounts(
+            indexed=row[1], pending=row[2], failed=row[3], skipped=row[4], truncated=row[5], rows=int(row[6])
+        )
+        for row in session.execute(statement)
+    }

@@ -1,0 +1,106 @@
+"""Reading archives into an index: by metadata chunks where that is proven, else by the engine's listing."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backup_engine.command import Command
+from backup_engine.requests import ListArchivesRequest
+from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.route import Route, RouteChooser
+from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
+from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.ingest import IngestResult
+from holdfast.archives.history.listing import Listing, listing_arguments
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.work import RepositoryWork
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads one archive after the other of one repository; the helper of the chunk route is opened once for all."""
+
+    work: RepositoryWork
+    index: HistoryIndex
+    excludes: Excludes
+    chunks: EngineChunks | None
+    reason: str
+
+    def read(self, archive: Archive, base: str | None) -> IngestResult:
+        """Index one archive. Raise ListingFailed, or what the index raises; nothing of it is visible then."""
+        if self.chunks is not None:
+            try:
+                return self.index.ingest_chunks(
+                    archive.engine_id, self.chunks, series=archive.series, base=base, excludes=self.excludes
+                )
+            except ArchiveGone:
+                raise
+            except ChunkRouteFailed as failure:
+                self.chunks, self.reason = None, f"the chunk route failed: {failure}"
+        return self._read_listing(archive, base)
+
+    def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
+        command = _listing_command(self.work, archive.name)
+        step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
+        if step.outcome.status == "cancelled":
+            raise ListingFailed("it was cancelled")
+        if step.outcome.status not in ("completed", "completed_with_warnings"):
+            raise ListingFailed(step.outcome.message or "the engine failed")
+        code = step.exit.code
+        with step.stdout.open("rb") as output:
+            listing = Listing(output, lambda: 0 if code is not None else 1)
+            result = self.index.ingest_listing(archive.engine_id, listing, base=base, excludes=self.excludes)
+        step.stdout.unlink(missing_ok=True)
+        return result
+
+
+@contextlib.contextmanager
+def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> Iterator[Reader]:
+    """Open a repository for reading its archives."""
+    excludes = Excludes(work.repository.history_index_excludes)
+    decision = chooser.choose(Path(work.engine.program.path), work.engine.program.version)
+    if decision.route is not Route.CHUNKS:
+        yield Reader(work, index, excludes, None, decision.reason)
+        return
+    command = work.engine.list_archives(work.location, ListArchivesRequest())
+    with contextlib.ExitStack() as stack:
+        environment, descriptors = stack.enter_context(_inherited_secrets(command))
+        try:
+            chunks = stack.enter_context(
+                EngineChunks(
+                    Path(work.engine.program.path), work.location.path, environment=environment, pass_fds=descriptors
+                )
+            )
+        except ChunkRouteFailed as failure:
+            yield Reader(work, index, excludes, None, f"the chunk route failed: {failure}")
+            return
+        yield Reader(work, index, excludes, chunks, decision.reason)
+
+
+@contextlib.contextmanager
+def _inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """The command's environment, with a pipe for each secret that is read from a descriptor."""
+    environment = dict(command.environment)
+    descriptors: list[int] = []
+    try:
+        for name, secret in command.secrets.items():
+            if secret.delivery == "environment":
+                environment[name] = secret.value
+                continue
+            reading, writing = os.pipe()
+            descriptors.append(reading)
+            os.write(writing, secret.value.encode("utf-8", "surrogateescape"))
+            os.close(writing)
+            environment[name] = str(reading)
+        yield environment, descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _listing_command(work: RepositoryWork, archive: str) -> Command:
+    command = work.engine.list_archives(work.location, ListArchivesRequest())
+    return replace(command, argv=(work.engine.program.path, *listing_arguments(work.location.path, archive)))

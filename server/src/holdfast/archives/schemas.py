@@ -1,0 +1,235 @@
+"""The archive index as clients see it."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.kit.fields import Timestamp
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.schemas import IndexMode
+
+
+class ArchiveAnswer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    repository_id: int
+    engine_id: str
+    name: str
+    series: str
+    start: Timestamp
+    end: Timestamp | None
+    duration_seconds: float | None
+    nfiles: int | None
+    original_size: int | None
+    compressed_size: int | None
+    deduplicated_size: int | None
+    hostname: str | None
+    username: str | None
+    comment: str | None
+    backup_operation_id: int | None
+    history_state: Literal["pending", "indexed", "skipped", "failed"]
+    history_indexed_at: Timestamp | None
+    history_rows: int | None
+    history_truncated: bool
+    first_seen_at: Timestamp
+    last_seen_at: Timestamp
+
+
+def archive_answer(archive: Archive) -> ArchiveAnswer:
+    return ArchiveAnswer.model_validate(archive)
+
+
+class ArchiveStats(BaseModel):
+    id: int
+    nfiles: int | None
+    original_size: int | None
+    deduplicated_size: int | None
+    duration_seconds: float | None
+
+
+class ArchiveDetail(ArchiveAnswer):
+    history_error: str | None
+    predecessor_id: int | None
+    successor_id: int | None
+    predecessor_stats: ArchiveStats | None
+
+
+class ArchiveList(BaseModel):
+    archives: list[ArchiveAnswer]
+    series: list[str]
+    sync_state: Literal["fresh", "syncing", "stale", "never"]
+    last_synced_at: Timestamp | None
+    history_available: bool
+    next_cursor: str | None
+
+
+class LiveArchive(BaseModel):
+    name: str
+    id: str
+    start: Timestamp
+    end: Timestamp | None
+    comment: str | None
+    hostname: str | None
+    username: str | None
+    series: str
+    archive_id: int | None = Field(description="Id in the archive index, where it is known there.")
+
+
+class LiveList(BaseModel):
+    archives: list[LiveArchive]
+    source: Literal["engine"] = "engine"
+
+
+class RebuildFrom(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    from_: Annotated[Literal["stats", "archives", "history"], Field(alias="from")]
+
+
+class StagesQueued(BaseModel):
+    run_id: str
+    operations: list[int]
+    index_mode: IndexMode
+    repeats: bool
+
+
+class Day(BaseModel):
+    date: str
+    count: int
+    original_size: int | None
+    deduplicated_size: int | None
+    duration_seconds: float | None
+    archive_ids: list[int]
+    anomalies: list[str]
+
+
+class DaySeries(BaseModel):
+    days: list[Day]
+    missed_days: list[str]
+
+
+class NamedDaySeries(DaySeries):
+    series: str
+
+
+class Heatmap(BaseModel):
+    since: str
+    until: str
+    repository: DaySeries
+    series: list[NamedDaySeries]
+    cadence_known: bool
+    flags_available: dict[str, bool]
+
+
+class StatusCell(BaseModel):
+    cell: Literal["backup", "check", "prune", "compact", "restore_check", "index", "mirror"]
+    status: str
+    completed_at: Timestamp | None
+    age_seconds: int | None
+    threshold_days: int | None
+    overdue: bool | None
+    running: bool
+    source: str | None
+
+
+class StatusAnswer(BaseModel):
+    cells: list[StatusCell]
+    overdue_available: bool
+
+
+class PathAnswer(BaseModel):
+    """`path` is readable; `path_b64` is exact, and given where the readable form is not."""
+
+    path: str
+    path_b64: str | None
+
+
+class ChangeRow(PathAnswer):
+    change: Literal["added", "removed", "modified"]
+    size_before: int | None
+    size_after: int | None
+    mtime_before: Timestamp | None
+    mtime_after: Timestamp | None
+    mode_changed: bool
+    owner_changed: bool
+
+
+class Changes(BaseModel):
+    archive_id: int
+    compare_to_id: int | None
+    history_state: str
+    changes: list[ChangeRow]
+    totals: dict[str, int]
+    next_cursor: str | None
+    incomplete: bool
+    unindexed_archive_ids: list[int]
+
+
+class HistoryEntry(BaseModel):
+    archive_id: int
+    archive_name: str
+    series: str
+    start: Timestamp
+    change: Literal["added", "modified", "removed"]
+    size: int | None
+    mtime: Timestamp | None
+    mode: str | None
+
+
+class PresentRange(BaseModel):
+    series: str
+    from_archive_id: int
+    to_archive_id: int | None
+    unindexed_archive_ids: list[int] = []
+
+
+class Coverage(BaseModel):
+    indexed: int
+    total: int
+    unindexed_archive_ids: list[int]
+
+
+class PathHistoryAnswer(PathAnswer):
+    entries: list[HistoryEntry]
+    present: list[PresentRange]
+    present_in_latest: bool
+    coverage: Coverage
+
+
+class SearchHit(PathAnswer):
+    size: int
+    mtime: Timestamp
+    first_seen: int
+    last_seen: int
+    archive_count: int
+    series: list[str]
+    present_in_latest: bool
+
+
+class SearchAnswer(BaseModel):
+    query: str
+    results: list[SearchHit]
+    truncated: bool
+    next_cursor: str | None
+
+
+class BrowseEntry(PathAnswer):
+    name: str
+    name_b64: str | None
+    type: str
+    size: int | None
+    mtime: Timestamp | None
+    mode: str | None
+    user: str | None
+    group: str | None
+    link_target: str | None
+
+
+class BrowseAnswer(BaseModel):
+    archive_id: int
+    path: str
+    path_b64: str | None
+    entries: list[BrowseEntry]
+    next_cursor: str | None
+    source: Literal["index", "engine"]

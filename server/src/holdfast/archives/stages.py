@@ -1,0 +1,97 @@
+"""Which index work follows what, and how it is queued."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status, Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import store
+from holdfast.repositories.models import Repository
+
+Stage = Literal["archives", "stats", "history"]
+
+KEPT_FRESH: dict[str, frozenset[Stage]] = {
+    "full": frozenset({"archives", "stats", "history"}),
+    "archives": frozenset({"archives", "stats"}),
+    "off": frozenset(),
+}
+REBUILD: dict[str, tuple[Stage, ...]] = {
+    "stats": ("stats",),
+    "archives": ("archives", "stats", "history"),
+    "history": ("history",),
+}
+RESYNC: tuple[Stage, ...] = ("archives", "stats", "history")
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Queues chains of index operations: each waits for the one before it."""
+
+    kinds: dict[str, Kind]
+
+    def enqueue(
+        self, session: Session, repository: Repository, stages: Sequence[Stage], origin: Origin
+    ) -> list[Operation]:
+        """Queue stages as one run. File history is never built for a mode that excludes it."""
+        queued: list[Operation] = []
+        for stage in stages:
+            if stage == "history" and repository.index_mode != "full":
+                continue
+            link = Origin(
+                origin.trigger,
+                origin.user_id,
+                origin.user_name,
+                run_id=queued[0].run_id if queued else origin.run_id,
+                parent_id=origin.parent_id,
+                depends_on_id=queued[-1].id if queued else origin.depends_on_id,
+            )
+            queued.append(operations.enqueue(session, self.kinds[stage], {}, link, subject=store.subject(repository)))
+        return queued
+
+    def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
+        """Queue what the mode keeps fresh, unless the same work waits already."""
+        wanted = [stage for stage in RESYNC if stage in KEPT_FRESH[repository.index_mode]]
+        if not wanted or self._waits(session, repository.id, "archives"):
+            return []
+        return self.enqueue(session, repository, wanted, origin)
+
+    def _waits(self, session: Session, repository_id: int, stage: Stage) -> bool:
+        statement = select(Operation.id).where(
+            Operation.repository_id == repository_id,
+            Operation.kind == stage,
+            Operation.status == Status.PENDING,
+            Operation.started_at.is_(None),
+        )
+        return session.scalars(statement.limit(1)).first() is not None
+
+    # --- listeners --------------------------------------------------------------------------------------------------
+
+    def after_archives_changed(self, session: Session, changed: Operation) -> None:
+        repository = store.get(session, changed.repository_id or 0)
+        if repository is not None:
+            origin = Origin(
+                Trigger.FOLLOWUP, changed.triggered_by_id, changed.triggered_by, changed.run_id, parent_id=changed.id
+            )
+            self.keep_fresh(session, repository, origin)
+
+    def after_import(self, session: Session, repository: Repository) -> None:
+        stages = [stage for stage in RESYNC if stage in KEPT_FRESH[repository.index_mode]]
+        self.enqueue(session, repository, stages, Origin(Trigger.IMPORT))
+
+    def after_mode_change(self, session: Session, repository: Repository, old: str, new: str) -> None:
+        """One catch-up run for what the new mode keeps fresh and the old one did not."""
+        if KEPT_FRESH[new] - KEPT_FRESH[old]:
+            stages = [stage for stage in RESYNC if stage in KEPT_FRESH[new]]
+            self.enqueue(session, repository, stages, Origin(Trigger.RECONCILE))
+
+
+def repeats(mode: str, stages: Sequence[Stage]) -> bool:
+    """False when any of the stages will not be kept fresh afterwards."""
+    return set(stages) <= KEPT_FRESH[mode]
