@@ -31,16 +31,23 @@ class Outcome:
     result: Mapping[str, Any] | None = None
     warnings: tuple[Mapping[str, Any], ...] = ()
     archive_name: str | None = None
+    had_effects: bool = False
+    """The kind's effects came about although it did not succeed: who listens must hear of it."""
     record: Callable[[Session], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The attempt came to nothing through no fault of the request: queue it again, if attempts are left."""
+    """The attempt came to nothing through no fault of the request: queue it again, if attempts are left.
+
+    `result` is what the attempt has done all the same; the next attempt finds it as the operation's result.
+    """
 
     error_key: str
     error_message: str
     delay_seconds: float = 0.0
+    result: Mapping[str, Any] | None = None
+    had_effects: bool = False
     record: Callable[[Session], None] | None = None
 
 

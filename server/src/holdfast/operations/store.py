@@ -1,7 +1,7 @@
 """All statements on operations. Nothing else in the service writes a status."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -244,10 +244,20 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str) -> 
         return False
 
 
-def requeue_for_next_attempt(session: Session, operation: Operation, *, log_lines: int, delay_seconds: float) -> bool:
-    """Put a running operation back in the queue for its next attempt."""
+def requeue_for_next_attempt(
+    session: Session,
+    operation: Operation,
+    *,
+    log_lines: int,
+    delay_seconds: float,
+    result: Mapping[str, Any] | None = None,
+) -> bool:
+    """Put a running operation back in the queue for its next attempt, with what this one has done, if anything."""
     later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
-    return _requeue(session, operation, attempt=operation.attempt + 1, log_base_line=log_lines, available_at=later)
+    kept = {"result": dict(result)} if result is not None else {}
+    return _requeue(
+        session, operation, attempt=operation.attempt + 1, log_base_line=log_lines, available_at=later, **kept
+    )
 
 
 def requeue_as_never_started(session: Session, operation: Operation) -> bool:
@@ -283,6 +293,7 @@ def finish(
     warnings: list[dict[str, Any]] | None = None,
     archive_name: str | None = None,
     progress: dict[str, Any] | None = None,
+    had_effects: bool = False,
 ) -> bool:
     """End a running operation. False when it is no longer this runner's to end."""
     ended = move(
@@ -303,7 +314,7 @@ def finish(
     if not ended:
         return False
     settle_dependants(session, operation.id, status)
-    if status in SUCCEEDED:
+    if status in SUCCEEDED or had_effects:
         tell_listeners(session, registry, operation.id)
     return True
 

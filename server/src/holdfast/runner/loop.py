@@ -198,9 +198,9 @@ class Runner:
     def _end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
         """Record how it ended, for as long as it takes the store to accept it."""
         if isinstance(ending, TryAgain) and attempt is not None and attempt.is_cancelled():
-            ending = Outcome(Status.CANCELLED)
+            ending = given_up(ending, Status.CANCELLED)
         if isinstance(ending, TryAgain) and operation.attempt >= MAX_ATTEMPTS:
-            ending = Outcome(Status.FAILED, ending.error_key, ending.error_message, record=ending.record)
+            ending = given_up(ending, Status.FAILED)
         if attempt is not None and ending_sentence(ending):
             attempt.log(ending_sentence(ending))
         while True:
@@ -220,7 +220,11 @@ class Runner:
                 ending.record(session)
             if isinstance(ending, TryAgain):
                 lines = attempt.log_lines if attempt else operation.log_base_line
-                store.requeue_for_next_attempt(session, operation, log_lines=lines, delay_seconds=ending.delay_seconds)
+                store.requeue_for_next_attempt(
+                    session, operation, log_lines=lines, delay_seconds=ending.delay_seconds, result=ending.result
+                )
+                if ending.had_effects:
+                    store.tell_listeners(session, self._registry, operation.id)
                 return
             progress = self.board.latest(operation.id)
             store.finish(
@@ -234,6 +238,7 @@ class Runner:
                 warnings=[dict(warning) for warning in ending.warnings],
                 archive_name=ending.archive_name,
                 progress=progress,
+                had_effects=ending.had_effects,
             )
 
     # --- recovering ---------------------------------------------------------------------------------------------
@@ -325,6 +330,12 @@ class Runner:
         except Unavailable as error:
             log.warning("the store is unreachable", reason=str(error.__cause__))
             self._stopping.wait(1.0)
+
+
+def given_up(ending: TryAgain, status: Status) -> Outcome:
+    """What becomes of an attempt that is not followed by another one."""
+    why = (None, None) if status is Status.CANCELLED else (ending.error_key, ending.error_message)
+    return Outcome(status, *why, result=ending.result, had_effects=ending.had_effects, record=ending.record)
 
 
 def ending_sentence(ending: Outcome | TryAgain) -> str:
