@@ -36,9 +36,9 @@ field() { "$HOLDFAST/python" -c 'import json, sys; print(json.load(sys.stdin)[sy
 
 wait_for_service() {
     for _ in $(seq 600); do
-        URL=$(sed -n 's/^Holdfast is listening on //p' "$DEMO/service.out")
+        URL=$(sed -n 's/^Holdfast is listening on //p' service.out)
         if [ -n "$URL" ] && curl --output /dev/null "$URL/health/ready" 2>/dev/null; then return; fi
-        kill -0 "$service" 2>/dev/null || { cat "$DEMO/service.out" >&2; exit 1; }
+        kill -0 "$service" 2>/dev/null || { cat service.out service.err >&2; exit 1; }
         sleep 0.1
     done
     echo "the service did not get ready" >&2
@@ -87,7 +87,7 @@ cat >repository.json <<JSON
 {"name": "Demo", "path": "$DEMO/repository", "passphrase": "correct horse battery staple", "source_paths": ["$DEMO/data"]}
 JSON
 run 'cat repository.json'
-run 'curl -H @auth -H @json "$URL/api/repositories/" -d @repository.json | tee created.json | pretty | head -n 12'
+run 'curl -H @auth -H @json "$URL/api/repositories/" -d @repository.json | tee created.json | pretty | sed -n 1,12p'
 
 title "Back it up"
 run 'curl -H @auth -H @json "$URL/api/backup/start" -d "{\"repository\": \"$DEMO/repository\"}" | tee job.json | pretty'
