@@ -1,6 +1,9 @@
-"""Which archives a repository has, as far as the store knows. Rows go only when a complete listing lacks them."""
+"""Which archives a repository has, as far as the store knows.
 
-from collections.abc import Iterable
+Rows go only when a complete listing lacks them, or an operation of ours has removed their archives.
+"""
+
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +17,10 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    delete,
     func,
     select,
+    update,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -23,9 +28,13 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import NotFound
+from holdfast.kit import clock
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, UtcDateTime
+
+
+STATEMENT_VALUES = 500
 
 
 class Archive(Base):
@@ -115,6 +124,37 @@ def count(session: Session, repository_id: int) -> int:
     return session.scalar(select(func.count()).where(Archive.repository_id == repository_id)) or 0
 
 
+def add_made(session: Session, repository_id: int, *, engine_id: str, **values: Any) -> None:
+    """Record an archive that an operation has just made. One that a listing has recorded already gets its sizes."""
+    now = clock.now()
+    statement = select(Archive).where(Archive.repository_id == repository_id, Archive.engine_id == engine_id)
+    archive = session.scalars(statement).first()
+    if archive is None:
+        session.add(
+            Archive(repository_id=repository_id, engine_id=engine_id, first_seen_at=now, last_seen_at=now, **values)
+        )
+    else:
+        for name, value in values.items():
+            setattr(archive, name, value)
+    session.flush()
+    known = session.get(Repository, repository_id)
+    if known is not None and known.archive_count is not None:
+        known.archive_count = count(session, repository_id)
+
+
 def remove(session: Session, archives: Iterable[Archive]) -> None:
     for archive in archives:
         session.delete(archive)
+
+
+def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
+    """Remove the rows of archives that the engine has removed, and count again what is left, where it was counted."""
+    for block in batched(sorted(set(engine_ids)), STATEMENT_VALUES):
+        session.execute(delete(Archive).where(Archive.repository_id == repository_id, Archive.engine_id.in_(block)))
+    counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
+    session.execute(counted.values(archive_count=count(session, repository_id)))
+
+
+def batched(values: list[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -334,8 +334,15 @@ class Runner:
 
 def given_up(ending: TryAgain, status: Status) -> Outcome:
     """What becomes of an attempt that is not followed by another one."""
-    why = (None, None) if status is Status.CANCELLED else (ending.error_key, ending.error_message)
-    return Outcome(status, *why, result=ending.result, had_effects=ending.had_effects, record=ending.record)
+    failed = status is Status.FAILED
+    return Outcome(
+        status,
+        ending.error_key if failed else None,
+        ending.error_message if failed else None,
+        result=ending.result,
+        had_effects=ending.had_effects,
+        record=ending.record,
+    )
 
 
 def ending_sentence(ending: Outcome | TryAgain) -> str:
