@@ -48,10 +48,10 @@ class ExitRecord:
 
 
 @cache
-def io_priority_prefix() -> tuple[str, ...]:
-    """The command prefix that gives the engine a low I/O priority, empty where the system has none."""
+def io_priority_command() -> tuple[str, ...]:
+    """The command that gives a process a low I/O priority (its pid comes last); empty where the system has none."""
     program = shutil.which("ionice")
-    return (program, "-c", "2", "-n", "7") if program else ()
+    return (program, "-c", "2", "-n", "7", "-p") if program else ()
 
 
 class Spool:
@@ -70,9 +70,13 @@ class Spool:
         secrets = {
             name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()
         }
-        if any(len(secret["value"].encode("utf-8", "surrogateescape")) > MAX_SECRET_BYTES for secret in secrets.values()):
+        if any(
+            len(secret["value"].encode("utf-8", "surrogateescape")) > MAX_SECRET_BYTES for secret in secrets.values()
+        ):
             raise SecretTooLong("a secret may have at most 60,000 bytes")
-        self.folder.mkdir(mode=0o700, parents=True)
+        if self.exists():
+            raise FileExistsError(f"a run was launched over {self.folder} already")
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim of before may have put a lock there
         self._write("command.json", _command_record(command))
         reading, writing = os.pipe()
         try:
@@ -87,7 +91,7 @@ class Spool:
             )
         finally:
             os.close(reading)
-        with contextlib.suppress(BrokenPipeError), open(writing, "wb") as pipe:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
             pipe.write(json.dumps(secrets).encode() + b"\n")
         return Child(process)
 
@@ -124,7 +128,7 @@ class Spool:
             return False
         pid = int(engine["pid"])
         if engine["start_time"] is not None and shim.process_start_time(pid) != engine["start_time"]:
-            return False
+            return self._signal_survivors(number)
         try:
             os.killpg(pid, number)
         except ProcessLookupError:
@@ -132,7 +136,17 @@ class Spool:
         return True
 
     def remove(self) -> None:
+        """Remove the folder. A shim that comes late finds either the mark that it is abandoned or no command."""
+        (self.folder / "command.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _signal_survivors(self, number: signal.Signals) -> bool:
+        """Signal what the engine left behind when it ended: all that still holds the lock, except the shim."""
+        started = self._read("started.json") or {}
+        signalled = False
+        for pid in _processes_with_open(self.folder / "lock") - {started.get("shim_pid"), os.getpid()}:
+            signalled = _signal_if_open(pid, self.folder / "lock", number) or signalled
+        return signalled
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
         part = self.folder / f"{name}.part"
@@ -169,12 +183,52 @@ class Spool:
 
 def _command_record(command: Command) -> dict[str, Any]:
     return {
-        "argv": [*io_priority_prefix(), *command.argv],
+        "argv": list(command.argv),
         "environment": dict(command.environment),
         "secret_names": sorted(command.secrets),
         "working_directory": command.working_directory,
         "nice": ENGINE_NICENESS,
+        "io_priority": io_priority_command(),
     }
+
+
+def _processes_with_open(file: Path) -> set[int]:
+    """The processes that have this file open, as far as this one may look."""
+    pids = {int(entry.name) for entry in Path("/proc").glob("[0-9]*")}
+    return {pid for pid in pids if _has_open(pid, file)}
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    try:
+        wanted = file.stat()
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    return any(_is_same_file(descriptor, wanted) for descriptor in descriptors)
+
+
+def _is_same_file(link: Path, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(link.stat(), wanted)
+    except OSError:
+        return False
+
+
+def _signal_if_open(pid: int, file: Path, number: signal.Signals) -> bool:
+    """Signal a process that has the file open. Its descriptor is taken first, so that a reused pid is never hit."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return False
+    try:
+        if not _has_open(pid, file):
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 class Child:
