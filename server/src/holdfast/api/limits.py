@@ -1,5 +1,7 @@
 """Bounds on what a request may carry."""
 
+import contextlib
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.errors import error_answer
@@ -41,14 +43,15 @@ class BodyLimit:
 
         async def noted(message: Message) -> None:
             nonlocal answered
+            if received > self.maximum and not answered:
+                return  # what the framework says of a body that broke off; the reason is ours to tell
             answered = True
             await send(message)
 
-        try:
+        with contextlib.suppress(BodyTooLarge):
             await self.app(scope, counted, noted)
-        except BodyTooLarge:
-            if not answered:
-                await self._refuse(scope, receive, send)
+        if received > self.maximum and not answered:
+            await self._refuse(scope, receive, send)
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = TooLarge("api.body_too_large", f"A body may have at most {self.maximum} bytes.", maximum=self.maximum)
