@@ -1,0 +1,47 @@
+import httpx2
+import pytest
+
+from tests.contract.fields import error_of
+from tests.support.postgres import start_postgres_server
+from tests.support.running import Running
+from tests.support.service import ServiceProcess, wait_until
+
+
+def test_the_process_says_that_it_lives_to_anybody(running: Running) -> None:
+    answer = running.anonymous().get("/health/live")
+
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ok"
+
+
+def test_the_service_says_that_it_can_work_to_anybody(running: Running) -> None:
+    answer = running.anonymous().get("/health/ready")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ok", "store": "reachable"}
+
+
+@pytest.mark.timeout(180)
+def test_without_its_store_the_service_lives_is_not_ready_and_says_when_to_ask_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("no-store")
+    server = start_postgres_server()
+    service = ServiceProcess(folder / "data", database_url=server.create_database())
+    try:
+        service.launch()
+        service.wait_until_ready(120)
+        client = service.client().login()
+        server.stop()
+
+        wait_until(lambda: client.get("/health/ready").status_code == 503, 60, what="not ready")
+        refused = client.get("/api/repositories/")
+        assert error_of(refused) == (503, "store.unavailable")
+        assert int(refused.headers["Retry-After"]) > 0
+        assert client.get("/health/ready").json() == {"status": "unavailable", "store": "unreachable"}
+        assert client.get("/health/live").status_code == 200
+    finally:
+        server.stop()
+        assert service.stop(60) == 0
+    with pytest.raises(httpx2.TransportError):
+        httpx2.get(f"{service.url}/health/live", timeout=5)

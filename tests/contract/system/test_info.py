@@ -1,0 +1,19 @@
+from tests.contract.fields import error_of
+from tests.support.running import Running
+from tests.support.service import Client
+
+
+def test_the_service_tells_its_version_plan_features_engines_and_store(running: Running, admin: Client) -> None:
+    info = admin.get("/api/system/info").json()
+
+    assert set(info) >= {"version", "plan", "features", "engines", "store"}
+    assert info["version"].count(".") == 2
+    assert info["plan"] == "pro", "the owner of the machine decides; pro unless told otherwise"
+    assert info["features"]["archive_history"] == "pro"
+    assert info["store"] == ("postgresql" if running.process.database_url else "sqlite")
+    assert [(engine["major"], engine["version"][:3]) for engine in info["engines"]] == [(1, running.engine)]
+
+
+def test_the_service_tells_about_itself_only_to_who_is_signed_in(running: Running) -> None:
+    assert error_of(running.anonymous().get("/api/system/info")) == (401, "auth.credential_missing")
+    assert running.stranger.get("/api/system/info").status_code == 200

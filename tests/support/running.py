@@ -1,0 +1,215 @@
+"""A running service with all that a test of the contract wants to have at hand."""
+
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tests.support.engines import ENGINES
+from tests.support.gate import FLAG, Gate
+from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.service import Client, ServiceProcess, wait_until
+
+PASSPHRASE = "a passphrase of the tests"
+PASSWORD = "a password of the tests"
+SECONDS_TO_START = 120.0
+
+
+@dataclass
+class Running:
+    """One service on one store with one engine. Tests share it, so each makes its own repositories and users."""
+
+    folder: Path
+    process: ServiceProcess
+    engine: str
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @cached_property
+    def admin(self) -> Client:
+        return self.process.client().login()
+
+    def anonymous(self) -> Client:
+        return self.process.client()
+
+    # --- folders --------------------------------------------------------------------------------------------------
+
+    def new_name(self, word: str) -> str:
+        return f"{word}-{next(self._numbers)}"
+
+    def new_folder(self, word: str = "folder") -> Path:
+        folder = self.folder / self.new_name(word)
+        folder.mkdir()
+        return folder
+
+    def new_source(self, files: int = 3) -> Path:
+        folder = self.new_folder("source")
+        for number in range(files):
+            (folder / f"file-{number}").write_text(f"the content of file {number} in {folder.name}\n")
+        return folder
+
+    def gate(self) -> Gate:
+        return Gate(self.folder / self.new_name("gate"))
+
+    # --- repositories and backups ---------------------------------------------------------------------------------
+
+    def new_repository(self, **more: Any) -> dict[str, Any]:
+        """Create a repository over HTTP, unencrypted unless told otherwise: that is the quickest to open."""
+        path = more.pop("path", None) or self.folder / self.new_name("repository")
+        sources = more.pop("source_paths", None)
+        if sources is None:
+            sources = [self.new_source()]
+        encryption = more.pop("encryption", "none")
+        passphrase = more.pop("passphrase", None if encryption == "none" else PASSPHRASE)
+        return self.admin.create_repository(
+            path, sources, encryption=encryption, passphrase=passphrase, custom_flags=[FLAG], **more
+        )
+
+    @cached_property
+    def known(self) -> "Finished":
+        """A repository with a finished backup that tests may read, and must not change."""
+        repository = self.new_repository(encryption="repokey-blake2")
+        job_id = self.admin.start_backup(repository)
+        assert self.admin.wait_for_end(job_id)["status"] == "completed"
+        return Finished(repository, job_id)
+
+    @contextmanager
+    def held_backup(self, repository: dict[str, Any], **more: Any) -> Iterator[tuple[int, Gate]]:
+        """Start a backup and bring it to where the engine waits at a gate; let it pass at the end, however that comes."""
+        gate = self.gate()
+        sources = [*repository["source_paths"], str(gate.path)]
+        job_id = self.admin.start_backup(repository, source_paths=sources, **more)
+        try:
+            gate.wait_until_reached()
+            yield job_id, gate
+        finally:
+            if self.admin.operation(job_id)["status"] in ("pending", "running"):
+                gate.open()
+            gate.forget()
+            self.admin.wait_for_end(job_id)
+
+    # --- users ----------------------------------------------------------------------------------------------------
+
+    def new_user(self, role: str = "viewer", **more: Any) -> dict[str, Any]:
+        body = {
+            "username": self.new_name(role),
+            "password": PASSWORD,
+            "role": role,
+            "must_change_password": False,
+            **more,
+        }
+        answer = self.admin.post("/api/users", json=body)
+        assert answer.status_code == 201, answer.text
+        created: dict[str, Any] = answer.json()
+        return created
+
+    def client_of(self, user: dict[str, Any]) -> Client:
+        return self.process.client().login(user["username"], PASSWORD)
+
+    def client_with_right(self, repository: dict[str, Any], role: str) -> Client:
+        """A client of a new user with this role, as their global one and on this repository."""
+        user = self.new_user(role)
+        path = f"/api/users/{user['id']}/repositories/{repository['id']}"
+        answer = self.admin.put(path, json={"role": role})
+        assert answer.status_code == 200, answer.text
+        return self.client_of(user)
+
+    @cached_property
+    def stranger(self) -> Client:
+        """A client of a user who has a role but no right on any repository."""
+        return self.client_of(self.new_user("operator"))
+
+    def account_token(self, of: Client | None = None) -> str:
+        answer = (of or self.admin).post("/api/settings/tokens", json={"name": self.new_name("token")})
+        assert answer.status_code == 201, answer.text
+        token: str = answer.json()["token"]
+        return token
+
+    # --- the engine -----------------------------------------------------------------------------------------------
+
+    def engine_calls(self) -> list[str]:
+        """The command lines with which the engine has been started so far."""
+        return _calls_file(self.folder).read_text().splitlines()
+
+
+@dataclass(frozen=True)
+class Finished:
+    repository: dict[str, Any]
+    job_id: int
+
+
+class Services:
+    """Starts a service for each store and engine that is asked for, and keeps it for the tests that follow."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._all: list[Running] = []
+        self._shared: dict[tuple[str, str], Running] = {}
+        self._databases: list[tuple[PostgresServer, str]] = []
+
+    def get(self, store: str = "sqlite", engine: str = "1.4") -> Running:
+        if (store, engine) not in self._shared:
+            self._shared[store, engine] = self.new(store, engine)
+        return self._shared[store, engine]
+
+    def new(self, store: str = "sqlite", engine: str = "1.4", **environment: str) -> Running:
+        """Start a service that nobody else uses. It ends with the others."""
+        folder = self._folder / f"service-{len(self._all) + 1}"
+        folder.mkdir()
+        settings = {"HOLDFAST_BORG1": str(recording_engine(folder, ENGINES[engine])), **environment}
+        process = ServiceProcess(folder / "data", settings, database_url=self._database(store))
+        running = Running(folder, process, engine)
+        self._all.append(running)
+        process.launch()
+        process.wait_until_ready(SECONDS_TO_START)
+        return running
+
+    def stop(self) -> None:
+        for running in self._all:
+            running.process.stop(60)
+        for server, url in self._databases:
+            server.drop_database(url)
+
+    def _database(self, store: str) -> str | None:
+        if store == "sqlite":
+            return None
+        server = postgres_server()
+        url = server.create_database()
+        self._databases.append((server, url))
+        return url
+
+
+def recording_engine(folder: Path, program: Path) -> Path:
+    """Write a program that notes each call of the engine and then becomes the engine."""
+    calls = _calls_file(folder)
+    calls.touch()
+    script = folder / "borg"
+    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{calls}'\nexec '{program}' \"$@\"\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return script
+
+
+def _calls_file(folder: Path) -> Path:
+    return folder / "engine-calls"
+
+
+def processes_with(text: str) -> list[int]:
+    """The processes whose command line holds the text, this one excepted."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if os.fsencode(text) in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_no_process_with(text: str) -> None:
+    wait_until(lambda: not processes_with(text), 60, what=f"no process has {text} in its command line")
