@@ -7,25 +7,24 @@ from importlib.metadata import version
 
 import structlog
 from fastapi import FastAPI
-from sqlalchemy.orm import Session
 
 from holdfast.access import feature as access
 from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
 from holdfast.api.app import build_app
+from holdfast.archives import feature as archive_index
+from holdfast.archives import routes as archive_routes
+from holdfast.archives.live import LiveAnswers
 from holdfast.backup import create_archive
 from holdfast.backup.routes import routes as backup_routes
 from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
 from holdfast.operations import background
-from holdfast.operations.derived import DerivedDataSource
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EventHub
 from holdfast.operations.kinds import Registry
 from holdfast.operations.present import Presenter
 from holdfast.operations.routes import routes as operation_routes
-from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
-from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import Register
@@ -33,6 +32,7 @@ from holdfast.repositories.routes import routes as repository_routes
 from holdfast.runner.inline import InlineCalls
 from holdfast.runner.listen import Listener
 from holdfast.runner.loop import Runner
+from holdfast.runner.reconcile import reconcile_if_due
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from holdfast.system import routes as system
@@ -40,6 +40,7 @@ from holdfast.system import routes as system
 log = structlog.get_logger("holdfast")
 
 TIDY_SECONDS = 3600.0
+RECONCILE_LOOK_SECONDS = 30.0
 
 
 def register_secrets() -> None:
@@ -47,34 +48,6 @@ def register_secrets() -> None:
     stored_secrets.register(
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
-
-
-class NoDerivedData:
-    """Until an archive index exists, nothing is derived, and that is what is said."""
-
-    def rows(self, session: Session, visible: frozenset[int] | None) -> tuple[list[DerivedData], HistoryCounts]:
-        rows = [
-            DerivedData(
-                repository_id=repository.id,
-                repository_name=repository.name,
-                index_mode=repository.index_mode,
-                sync_state="never",
-                last_synced_at=None,
-                last_stats_at=None,
-                last_history_at=None,
-                archives=0,
-                history=HistoryCounts(),
-            )
-            for repository in repositories.visible(session, visible)
-        ]
-        return rows, HistoryCounts()
-
-    def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
-        del session
-        return TroubledArchives(repository_id=repository_id, failed_archives=[], truncated_archives=[])
-
-    def reconcile(self, session: Session) -> tuple[int, int]:
-        return len(repositories.visible(session, None)), 0
 
 
 class Service:
@@ -86,15 +59,24 @@ class Service:
         self.vault = Vault(settings)
         self.engines = Engines(settings)
         self.opener = Opener(settings, self.engines, self.vault)
-        self.registry = Registry.of([create_archive.kind(self.opener)])
+        self.archive_index = archive_index.build(settings, self.opener)
+        self.registry = Registry.of(
+            [create_archive.kind(self.opener), *self.archive_index.kinds], self.archive_index.listeners
+        )
         self.runner = Runner(settings, database, self.registry, settings.role)
         self.listener = Listener(database)
         self.presenter = Presenter(self.registry, settings.logs_dir.absolute())
         self.events = EventHub(database, self.presenter)
         self._stopping = threading.Event()
         self.inline = InlineCalls(settings, database, self.runner.identity.id, self._stopping)
-        self.register = Register(database, self.inline, self.opener)
-        self.derived: DerivedDataSource = NoDerivedData()
+        self.register = Register(
+            database,
+            self.inline,
+            self.opener,
+            on_import=(self.archive_index.stages.after_import,),
+            on_index_mode=(self.archive_index.stages.after_mode_change,),
+            on_forget=(self.archive_index.forget,),
+        )
         self.access: access.Access | None = None
 
     def start(self) -> None:
@@ -102,6 +84,8 @@ class Service:
         self.runner.start(executes=self.settings.role in ("all", "runner"))
         if self.settings.role in ("all", "api"):
             self.events.start()
+        if self.settings.role in ("all", "runner"):
+            threading.Thread(target=self._reconcile_forever, name="reconcile", daemon=True).start()
         threading.Thread(target=self._tidy_forever, name="tidy", daemon=True).start()
 
     def stop(self) -> None:
@@ -109,9 +93,17 @@ class Service:
         self.events.stop()
         self.runner.stop()
         self.listener.stop()
+        self.archive_index.indexes.close()
         if self.access is not None:
             self.access.close()
         self.database.dispose()
+
+    def _reconcile_forever(self) -> None:
+        while not self._stopping.wait(RECONCILE_LOOK_SECONDS):
+            try:
+                reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
+            except Unavailable as error:
+                log.warning("could not reconcile", reason=str(error))
 
     def _tidy_forever(self) -> None:
         while not self._stopping.wait(TIDY_SECONDS):
@@ -135,6 +127,9 @@ class Service:
             *access.ROUTERS,
             repository_routes,
             backup_routes,
+            archive_routes.routes,
+            archive_routes.second_version,
+            archive_routes.deprecated,
             operation_routes,
             event_routes,
             system.system,
@@ -144,7 +139,9 @@ class Service:
         self.access = access.install(app, self.settings, self.database, self.vault)
         app.state.registry = self.registry
         app.state.presenter = self.presenter
-        app.state.derived_data = self.derived
+        app.state.derived_data = self.archive_index.state
+        app.state.archive_index = self.archive_index
+        app.state.live_answers = LiveAnswers(self.database, self.inline, self.opener)
         app.state.register = self.register
         app.state.engines = self.engines
         app.state.events = self.events

@@ -1,6 +1,7 @@
 """How far the index of each repository has come, and the tick that keeps it fresh."""
 
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
@@ -117,7 +118,7 @@ def _told(archive: Archive) -> dict[str, object]:
 
 
 def _counts(session: Session) -> dict[int, HistoryCounts]:
-    def counted(state: str) -> object:
+    def counted(state: str) -> Any:
         return func.sum(case((Archive.history_state == state, 1), else_=0))
 
     statement = select(

@@ -74,8 +74,9 @@ def _run(opener: Opener, indexes: Indexes, chooser: RouteChooser, context: Conte
     index = indexes.writing(work.repository.uuid)
     try:
         return _Stage(work, index, chooser).run()
-    except IndexBusy as busy:
-        return TryAgain("archives.index_busy", str(busy), delay_seconds=2)
+    except IndexBusy:
+        # Whoever writes it now looks again for pending archives before it ends.
+        return Outcome(Status.COMPLETED, result={"indexed": 0, "reason": "another run is building this index"})
     except IndexStorageFull:
         sentence = "The disk of the file history is full; free space in the data folder. What was indexed is unchanged."
         return Outcome(Status.FAILED, "archives.index_disk_full", sentence)
@@ -96,25 +97,12 @@ class _Stage:
         with self._context.database.writing() as session:
             trust_only(session, self._work.repository, self._index)
             known = {archive.engine_id for archive in archive_records.all_of(session, self._work.repository.id)}
-            pending = list(pending_archives(session, self._work.repository.id))
         self._tally.removed = self._index.remove(
             archive.engine_id for archive in self._index.archives() if archive.engine_id not in known
         )
-        reason = ""
-        if pending:
-            with reader(self._work, self._index, self._chooser) as reading:
-                reason = reading.reason
-                for number, archive in enumerate(pending):
-                    if self._context.is_cancelled():
-                        return Outcome(Status.CANCELLED, result=self._tally.result(self._routes, reading.reason))
-                    self._context.report(
-                        current=number,
-                        total=len(pending),
-                        progress_percent=round(100 * number / len(pending), 1),
-                        message=f"Indexing {archive.name}",
-                    )
-                    self._index_one(reading, archive)
-                reason = reading.reason
+        reason = self._index_all()
+        if self._context.is_cancelled():
+            return Outcome(Status.CANCELLED, result=self._tally.result(self._routes, reason))
         if self._tally.removed:
             self._index.sweep()
         with self._context.database.writing() as session:
@@ -122,6 +110,29 @@ class _Stage:
         self._context.log(f"{self._tally.indexed} archives indexed, {self._tally.failed} failed.")
         status = Status.COMPLETED_WITH_WARNINGS if self._tally.failed else Status.COMPLETED
         return Outcome(status, result=self._tally.result(self._routes, reason))
+
+    def _index_all(self) -> str:
+        """Index until nothing is pending, also what was added meanwhile; return why archives were read as they were."""
+        if not self._pending(set()):
+            return ""
+        with reader(self._work, self._index, self._chooser) as reading:
+            tried: set[int] = set()
+            while (pending := self._pending(tried)) and not self._context.is_cancelled():
+                archive = pending[0]
+                tried.add(archive.id)
+                done, total = len(tried) - 1, len(tried) - 1 + len(pending)
+                self._context.report(
+                    current=done,
+                    total=total,
+                    progress_percent=round(100 * done / total, 1),
+                    message=f"Indexing {archive.name}",
+                )
+                self._index_one(reading, archive)
+            return reading.reason
+
+    def _pending(self, tried: set[int]) -> list[Archive]:
+        with self._context.database.reading() as session:
+            return [one for one in pending_archives(session, self._work.repository.id) if one.id not in tried]
 
     def _index_one(self, reading: Reader, archive: Archive) -> None:
         try:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backup_engine.command import Command
-from backup_engine.requests import ListArchivesRequest
+from backup_engine.interface import Engine
+from backup_engine.requests import ListArchivesRequest, RepositoryLocation
 from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
@@ -43,7 +44,7 @@ class Reader:
         return self._read_listing(archive, base)
 
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
-        command = _listing_command(self.work, archive.name)
+        command = listing_command(self.work.engine, self.work.location, archive.name)
         step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
         if step.outcome.status == "cancelled":
             raise ListingFailed("it was cancelled")
@@ -101,6 +102,7 @@ def _inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[
             os.close(descriptor)
 
 
-def _listing_command(work: RepositoryWork, archive: str) -> Command:
-    command = work.engine.list_archives(work.location, ListArchivesRequest())
-    return replace(command, argv=(work.engine.program.path, *listing_arguments(work.location.path, archive)))
+def listing_command(engine: Engine, location: RepositoryLocation, archive: str) -> Command:
+    """The engine's listing of an archive, in the form that `Listing` reads."""
+    command = engine.list_archives(location, ListArchivesRequest())
+    return replace(command, argv=(engine.program.path, *listing_arguments(location.path, archive)))

@@ -72,6 +72,8 @@ def bring_in_line(session: Session, repository_id: int, listed: Sequence[Archive
     for archive in listed:
         if stored := known.get(archive.id):
             stored.last_seen_at = now
+            stored.hostname, stored.username = archive.hostname, archive.username
+            stored.comment = archive.comment or None
     session.flush()
     total = archive_records.count(session, repository_id)
     store.note_evidence(session, repository_id, archive_count=total, last_index=now, last_synced=now)

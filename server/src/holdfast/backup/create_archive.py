@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -33,8 +34,10 @@ from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
-from holdfast.repositories import store
+from holdfast.repositories import archive_records, store
 from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.series import series_of
 from holdfast.repositories.work import (
     LOCK_BACKOFF_SECONDS,
     EvidenceUnknown,
@@ -228,7 +231,13 @@ class _Backup:
             result=result,
             warnings=warnings_of(accumulator),
             archive_name=archive["name"],
-            record=partial(_note_evidence, repository_id=self._repository.id, values=evidence),
+            record=partial(
+                _note_evidence,
+                operation=self._operation,
+                repository=self._repository,
+                archive={**archive, "stats": stats},
+                values=evidence,
+            ),
         )
 
     # --- the evidence ---------------------------------------------------------------------------------------------
@@ -308,5 +317,20 @@ def summary(archive: str, stats: dict[str, Any]) -> str:
     return f"Archive {archive}: {', '.join(filter(None, told)) or 'complete'}."
 
 
-def _note_evidence(session: Session, *, repository_id: int, values: dict[str, Any]) -> None:
-    store.note_evidence(session, repository_id, **values)
+def _note_evidence(
+    session: Session, *, operation: Operation, repository: Repository, archive: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """Record the archive at once: nobody has to wait for the next listing to see it."""
+    archive_records.add_made(
+        session,
+        repository.id,
+        engine_id=archive["id"],
+        name=archive["name"],
+        series=series_of(archive["name"]),
+        start=datetime.fromisoformat(archive["start"]),
+        end=datetime.fromisoformat(archive["end"]) if archive["end"] else None,
+        duration_seconds=archive["duration"],
+        backup_operation_id=operation.id,
+        **archive["stats"],
+    )
+    store.note_evidence(session, repository.id, **values)

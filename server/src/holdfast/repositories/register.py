@@ -51,6 +51,7 @@ class Register:
     opener: Opener
     on_import: tuple[ImportListener, ...] = ()
     on_index_mode: tuple[ModeListener, ...] = ()
+    on_forget: tuple[ImportListener, ...] = ()
 
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
         """Run the engine's init and store the repository. Nothing is stored if the engine refuses."""
@@ -135,6 +136,8 @@ class Register:
                 object_id=repository_id,
                 details=details,
             )
+            for listener in self.on_forget:
+                listener(session, repository)
             session.delete(repository)
 
     def export_key(self, caller: Caller, repository: Repository) -> str:

@@ -196,6 +196,10 @@ def upgrade() -> None:
         sa.Column("last_compact", types.UtcDateTime(), nullable=True),
         sa.Column("last_index", types.UtcDateTime(), nullable=True),
         sa.Column("last_restore_check", types.UtcDateTime(), nullable=True),
+        sa.Column("last_synced", types.UtcDateTime(), nullable=True),
+        sa.Column("last_stats", types.UtcDateTime(), nullable=True),
+        sa.Column("last_history", types.UtcDateTime(), nullable=True),
+        sa.Column("history_generation", sa.String(length=64), nullable=True),
         sa.Column("archive_count", sa.Integer(), nullable=True),
         sa.Column("total_size", sa.BigInteger(), nullable=True),
         sa.Column("unique_size", sa.BigInteger(), nullable=True),
@@ -230,10 +234,10 @@ def upgrade() -> None:
         sa.Column("password_hash", sa.Text(), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("all_repositories_role", sa.String(length=16), nullable=True),
-        sa.Column("must_change_password", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("has_initial_password", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("disabled", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("totp_enabled", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("must_change_password", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("has_initial_password", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("disabled", sa.Boolean(), server_default=sa.text("0"), nullable=False),
+        sa.Column("totp_enabled", sa.Boolean(), server_default=sa.text("0"), nullable=False),
         sa.Column("totp_secret", sa.Text(), nullable=True),
         sa.Column("totp_last_step", types.Identifier, nullable=True),
         sa.Column("created_at", types.UtcDateTime(), nullable=False),
@@ -266,6 +270,44 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("account_tokens", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_account_tokens_user_id"), ["user_id"], unique=False)
+
+    op.create_table(
+        "archives",
+        sa.Column("id", types.Identifier, autoincrement=True, nullable=False),
+        sa.Column("repository_id", types.Identifier, nullable=False),
+        sa.Column("engine_id", sa.String(length=64), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("series", sa.Text(), nullable=False),
+        sa.Column("start", types.UtcDateTime(), nullable=False),
+        sa.Column("end", types.UtcDateTime(), nullable=True),
+        sa.Column("duration_seconds", sa.Float(), nullable=True),
+        sa.Column("nfiles", sa.BigInteger(), nullable=True),
+        sa.Column("original_size", sa.BigInteger(), nullable=True),
+        sa.Column("compressed_size", sa.BigInteger(), nullable=True),
+        sa.Column("deduplicated_size", sa.BigInteger(), nullable=True),
+        sa.Column("hostname", sa.Text(), nullable=True),
+        sa.Column("username", sa.Text(), nullable=True),
+        sa.Column("comment", sa.Text(), nullable=True),
+        sa.Column("backup_operation_id", types.Identifier, nullable=True),
+        sa.Column("history_state", sa.String(length=10), nullable=False),
+        sa.Column("history_indexed_at", types.UtcDateTime(), nullable=True),
+        sa.Column("history_rows", sa.BigInteger(), nullable=True),
+        sa.Column("history_truncated", sa.Boolean(), nullable=False),
+        sa.Column("history_error", sa.Text(), nullable=True),
+        sa.Column("history_attempts", sa.Integer(), nullable=False),
+        sa.Column("first_seen_at", types.UtcDateTime(), nullable=False),
+        sa.Column("last_seen_at", types.UtcDateTime(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["repository_id"], ["repositories.id"], name=op.f("fk_archives_repository_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_archives")),
+        sa.UniqueConstraint("repository_id", "engine_id", name=op.f("uq_archives_repository_id_engine_id")),
+        sqlite_autoincrement=True,
+    )
+    with op.batch_alter_table("archives", schema=None) as batch_op:
+        batch_op.create_index("ix_archives_repository_name", ["repository_id", "name"], unique=False)
+        batch_op.create_index("ix_archives_repository_series", ["repository_id", "series", "start"], unique=False)
+        batch_op.create_index("ix_archives_repository_start", ["repository_id", "start", "id"], unique=False)
 
     op.create_table(
         "idempotency_records",
@@ -357,6 +399,12 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_idempotency_records_created_at"))
 
     op.drop_table("idempotency_records")
+    with op.batch_alter_table("archives", schema=None) as batch_op:
+        batch_op.drop_index("ix_archives_repository_start")
+        batch_op.drop_index("ix_archives_repository_series")
+        batch_op.drop_index("ix_archives_repository_name")
+
+    op.drop_table("archives")
     with op.batch_alter_table("account_tokens", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_account_tokens_user_id"))
 

@@ -1,0 +1,169 @@
+"""The history of one path over all archives, and the search for paths."""
+
+import stat
+from collections.abc import Sequence
+from itertools import groupby
+
+from sqlalchemy.orm import Session
+
+from holdfast.archives import paths
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.errors import InvalidCursor
+from holdfast.archives.history.presence import PathHistory, unchanged
+from holdfast.archives.indexes import Indexes
+from holdfast.archives.schemas import (
+    Coverage,
+    HistoryEntry,
+    PathHistoryAnswer,
+    PresentRange,
+    SearchAnswer,
+    SearchHit,
+)
+from holdfast.kit.cursor import bad_cursor
+from holdfast.repositories import archive_records
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+
+
+def path_history(session: Session, indexes: Indexes, repository: Repository, path: bytes) -> PathHistoryAnswer:
+    """Every archive that touched a path, series by series."""
+    archives = archive_records.all_of(session, repository.id)
+    index = indexes.reading(repository.uuid)
+    found = {one.archive: one.entry for one in index.path_history(path).presence} if index else {}
+    unindexed = [archive.id for archive in archives if archive.history_state != "indexed"]
+    entries: list[HistoryEntry] = []
+    present: list[PresentRange] = []
+    for _, series in _by_series(archives):
+        entries += _events(series, found)
+        present += _ranges(series, found)
+    return PathHistoryAnswer(
+        **paths.told(path),
+        entries=sorted(entries, key=lambda entry: (entry.start, entry.archive_id)),
+        present=present,
+        present_in_latest=any(one.to_archive_id is None for one in present),
+        coverage=Coverage(indexed=len(archives) - len(unindexed), total=len(archives), unindexed_archive_ids=unindexed),
+    )
+
+
+def _by_series(archives: Sequence[Archive]) -> list[tuple[str, list[Archive]]]:
+    ordered = sorted(archives, key=lambda archive: (archive.series, archive.start, archive.id))
+    return [(series, list(group)) for series, group in groupby(ordered, key=lambda archive: archive.series)]
+
+
+def _events(series: list[Archive], found: dict[str, Entry]) -> list[HistoryEntry]:
+    """One entry for each archive in which the path differs from the indexed archive before it."""
+    events: list[HistoryEntry] = []
+    before: Entry | None = None
+    for archive in series:
+        if archive.history_state != "indexed":
+            continue
+        now = found.get(archive.engine_id)
+        if now is not None and before is None:
+            events.append(_event(archive, "added", now))
+        elif now is not None and before is not None and not unchanged(before, now):
+            events.append(_event(archive, "modified", now))
+        elif now is None and before is not None:
+            events.append(_event(archive, "removed", None))
+        before = now
+    return events
+
+
+def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:
+    return HistoryEntry(
+        archive_id=archive.id,
+        archive_name=archive.name,
+        series=archive.series,
+        start=archive.start,
+        change=change,
+        size=entry.size if entry else None,
+        mtime=paths.moment(entry.mtime) if entry else None,
+        mode=stat.filemode(entry.mode) if entry and not entry.is_implicit else None,
+    )
+
+
+def _ranges(series: list[Archive], found: dict[str, Entry]) -> list[PresentRange]:
+    """Runs of indexed archives that have the path; null is the end of one that reaches the newest."""
+    ranges: list[PresentRange] = []
+    current: PresentRange | None = None
+    last_holder = 0
+    gaps: list[int] = []
+    for archive in series:
+        if archive.history_state != "indexed":
+            gaps.append(archive.id)
+            continue
+        if archive.engine_id in found:
+            if current is None:
+                current = PresentRange(series=archive.series, from_archive_id=archive.id, to_archive_id=None)
+            else:
+                current.unindexed_archive_ids += gaps
+            last_holder = archive.id
+        elif current is not None:
+            current.to_archive_id = last_holder
+            ranges.append(current)
+            current = None
+        gaps = []
+    if current is not None:
+        ranges.append(current)
+    return ranges
+
+
+def search(
+    session: Session,
+    indexes: Indexes,
+    repository: Repository,
+    query: str,
+    *,
+    limit: int,
+    cursor: str | None,
+    series: str | None,
+    deleted_only: bool,
+) -> SearchAnswer:
+    """Paths by a part of their name, over all indexed archives."""
+    archives = [
+        archive for archive in archive_records.all_of(session, repository.id) if archive.history_state == "indexed"
+    ]
+    if series is not None:
+        archives = [archive for archive in archives if archive.series == series]
+    index = indexes.reading(repository.uuid)
+    if index is None or not archives:
+        return SearchAnswer(query=query, results=[], truncated=False, next_cursor=None)
+    newest = {group[-1].engine_id for _, group in _by_series(archives)}
+    try:
+        page = index.search(
+            query,
+            limit=limit,
+            cursor=cursor,
+            within=[archive.engine_id for archive in archives] if series is not None else None,
+            missing_from=newest if deleted_only else (),
+        )
+    except InvalidCursor as error:
+        raise bad_cursor() from error
+    by_engine_id = {archive.engine_id: archive for archive in archives}
+    hits = [_hit(hit, by_engine_id, newest) for hit in page.hits]
+    return SearchAnswer(
+        query=query,
+        results=[hit for hit in hits if hit is not None],
+        truncated=page.truncated,
+        next_cursor=page.next_cursor,
+    )
+
+
+def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> SearchHit | None:
+    holders = sorted(
+        ((archives[one.archive], one.entry) for one in hit.presence if one.archive in archives),
+        key=lambda pair: (pair[0].start, pair[0].id),
+    )
+    if not holders:
+        return None
+    first, last = holders[0][0], holders[-1][0]
+    entry = holders[-1][1]
+    return SearchHit(
+        **paths.told(hit.path),
+        size=entry.size,
+        mtime=paths.moment(entry.mtime) or paths.EPOCH,
+        first_seen=first.id,
+        last_seen=last.id,
+        archive_count=len(holders),
+        series=sorted({archive.series for archive, _ in holders}),
+        present_in_latest=any(archive.engine_id in newest for archive, _ in holders),
+    )

@@ -1,0 +1,34 @@
+"""Paths in answers and requests: readable, and exact where the readable form is not."""
+
+from datetime import UTC, datetime, timedelta
+
+from holdfast.errors import Unprocessable
+from holdfast.kit import text
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def told(path: bytes) -> dict[str, str | None]:
+    return {"path": text.readable(path), "path_b64": text.exact(path)}
+
+
+def asked(path: str | None, path_b64: str | None) -> bytes:
+    """The path that a request names, as archives have it: without a slash at either end. Raise Unprocessable."""
+    if path_b64 is not None:
+        try:
+            wanted = text.from_exact(path_b64)
+        except ValueError as error:
+            raise Unprocessable("archives.bad_path", "path_b64 is not valid base64.") from error
+    else:
+        wanted = (path or "").encode("utf-8", "surrogateescape")
+    if b"\0" in wanted or len(wanted) > 65536:
+        raise Unprocessable("archives.bad_path", "The path cannot be one of a file.")
+    return wanted.strip(b"/")
+
+
+def moment(microseconds: int) -> datetime | None:
+    """A file time as far as the calendar reaches."""
+    try:
+        return EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None

@@ -1,0 +1,373 @@
+"""HTTP for the archive index."""
+
+import stat
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query, Request, Response
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, rights
+from holdfast.access.caller import LoginOnly, SignedIn
+from holdfast.access.plans import NeedsArchiveHistory, has_feature, require_feature
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.archives import changes_view, heatmap, history_stage, path_view, paths, status_view
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
+from holdfast.archives.live import LiveAnswers
+from holdfast.archives.schemas import (
+    ArchiveDetail,
+    ArchiveList,
+    ArchiveStats,
+    BrowseAnswer,
+    BrowseEntry,
+    Changes,
+    Heatmap,
+    LiveList,
+    PathHistoryAnswer,
+    RebuildFrom,
+    SearchAnswer,
+    StagesQueued,
+    StatusAnswer,
+    archive_answer,
+)
+from holdfast.archives.series_view import neighbours
+from holdfast.archives.stages import REBUILD, RESYNC, Stage, repeats
+from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit import cursor as cursors
+from holdfast.kit import text
+from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations.routes import Cursor
+from holdfast.operations.status import Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import archive_records, errors, store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+
+routes = router("/api/repositories/{repository_id}", "archives")
+second_version = router("/api/v2/repositories/{repository_id}", "archives")
+deprecated = router("/api/archives", "archives")
+
+PathQuery = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query(description="Readable path.")]
+ExactPath = Annotated[Annotated[str, PlainText(0, 90000)] | None, Query(description="Base64 of the path's bytes.")]
+Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
+ChangeWord = Literal["added", "removed", "modified"]
+
+
+def the_index(request: Request) -> ArchiveIndex:
+    index: ArchiveIndex = request.app.state.archive_index
+    return index
+
+
+def the_live_answers(request: Request) -> LiveAnswers:
+    live: LiveAnswers = request.app.state.live_answers
+    return live
+
+
+TheIndex = Annotated[ArchiveIndex, Depends(the_index)]
+TheLiveAnswers = Annotated[LiveAnswers, Depends(the_live_answers)]
+
+
+@routes.get("/archives", summary="Archives from the index, newest first", responses=documented(404))
+def list_archives(
+    caller: SignedIn,
+    repository_id: RowId,
+    session: Reading,
+    index: TheIndex,
+    settings: TheSettings,
+    series: Annotated[str, PlainText(0, 4096)] | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    cursor: Cursor = None,
+) -> ArchiveList:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    statement = select(Archive).where(Archive.repository_id == repository_id)
+    if series is not None:
+        statement = statement.where(Archive.series == series)
+    if since is not None:
+        statement = statement.where(Archive.start >= since)
+    if until is not None:
+        statement = statement.where(Archive.start <= until)
+    if cursor is not None:
+        archive = archive_records.get(session, int(cursors.decode(cursor, int)[0]))
+        if archive is None or archive.repository_id != repository_id:
+            raise cursors.bad_cursor()
+        statement = statement.where(
+            (Archive.start < archive.start) | ((Archive.start == archive.start) & (Archive.id < archive.id))
+        )
+    ordered = statement.order_by(Archive.start.desc(), Archive.id.desc()).limit(limit + 1)
+    found = session.scalars(ordered).all()
+    all_series = session.scalars(
+        select(Archive.series).where(Archive.repository_id == repository_id).distinct().order_by(Archive.series)
+    ).all()
+    return ArchiveList(
+        archives=[archive_answer(archive) for archive in found[:limit]],
+        series=list(all_series),
+        sync_state=index.state.sync_state(session, repository),
+        last_synced_at=repository.last_synced,
+        history_available=has_feature(settings, "archive_history") and repository.index_mode == "full",
+        next_cursor=cursors.encode(found[limit - 1].id) if len(found) > limit else None,
+    )
+
+
+@routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
+@second_version.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
+def live_archives(caller: SignedIn, repository_id: RowId, database: TheDatabase, live: TheLiveAnswers) -> LiveList:
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+    return live.archives(repository)
+
+
+@deprecated.get("/list", summary="Archives, asked of the engine now", deprecated=True, responses=documented(404, 423))
+def old_list(
+    caller: SignedIn,
+    response: Response,
+    database: TheDatabase,
+    live: TheLiveAnswers,
+    repository: Annotated[str, PlainText(1, 4096)] | None = None,
+    repository_id: RowId | None = None,
+) -> LiveList:
+    """Use `/api/repositories/{id}/archives`; the headers say so too."""
+    with database.reading() as session:
+        found = _by_id_or_path(session, repository_id, repository)
+        if found is None or rights.repository_role(session, caller, found.id) is None:
+            raise errors.not_registered(repository or "")
+    response.headers["Deprecation"] = "true"
+    response.headers["Link"] = f'</api/repositories/{found.id}/archives>; rel="successor-version"'
+    return live.archives(found)
+
+
+@routes.get("/archives/heatmap", summary="Archives per day", responses=documented(404))
+def read_heatmap(
+    caller: SignedIn,
+    repository_id: RowId,
+    session: Reading,
+    settings: TheSettings,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    tz: Annotated[str, PlainText(1, 64)] = "UTC",
+) -> Heatmap:
+    """Counts and sizes per day, for the repository and each series. A day is never called missed without evidence."""
+    store.require(session, caller, repository_id, Role.VIEWER)
+    outliers = has_feature(settings, "heatmap_outliers")
+    return heatmap.heatmap(session, repository_id, since, until, tz, outliers=outliers)
+
+
+@routes.get("/archives/{archive_id}", summary="One archive", responses=documented(404))
+def read_archive(caller: SignedIn, repository_id: RowId, archive_id: RowId, session: Reading) -> ArchiveDetail:
+    archive = _archive(session, caller, repository_id, archive_id)
+    before, after = neighbours(session, archive)
+    return ArchiveDetail(
+        **archive_answer(archive).model_dump(),
+        history_error=archive.history_error,
+        predecessor_id=before.id if before else None,
+        successor_id=after.id if after else None,
+        predecessor_stats=_stats(before) if before else None,
+    )
+
+
+@routes.get("/status", summary="How well the repository is cared for", responses=documented(404))
+def read_status(caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings) -> StatusAnswer:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    return status_view.status(session, repository, overdue=has_feature(settings, "overdue_flags"))
+
+
+@routes.post("/rebuild", summary="Derive data anew", responses=documented(404))
+def rebuild(
+    caller: LoginOnly,
+    repository_id: RowId,
+    wanted: RebuildFrom,
+    session: Writing,
+    settings: TheSettings,
+    index: TheIndex,
+) -> StagesQueued:
+    """Runs once in any index mode; file history is never built for a mode that excludes it."""
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    if wanted.from_ == "history":
+        require_feature(settings, "archive_history")
+        if repository.index_mode == "full":
+            history_stage.forget_index(session, repository_id)
+    return _queue(session, caller, index, repository, REBUILD[wanted.from_], f"archives.rebuild_{wanted.from_}")
+
+
+@routes.post("/resync", summary="Bring the stored archive list in line", responses=documented(404))
+def resync(caller: LoginOnly, repository_id: RowId, session: Writing, index: TheIndex) -> StagesQueued:
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    return _queue(session, caller, index, repository, RESYNC, "archives.resync")
+
+
+@routes.get("/archives/{archive_id}/changes", summary="What changed in an archive", responses=documented(404))
+def read_changes(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    archive_id: RowId,
+    session: Reading,
+    index: TheIndex,
+    change: Annotated[Many, Depends(many("change"))],
+    compare_to: RowId | None = None,
+    path_prefix: Prefix = None,
+    path_b64: ExactPath = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 200,
+    cursor: Cursor = None,
+) -> Changes:
+    """Against the predecessor of the series, or any archive of the repository."""
+    archive = _archive(session, caller, repository_id, archive_id)
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    if set(change) - {"added", "removed", "modified"}:
+        raise Unprocessable("archives.bad_change", "change is added, removed or modified.")
+    other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
+    return changes_view.changes(
+        session,
+        index.indexes,
+        repository,
+        archive,
+        other,
+        prefix=paths.asked(path_prefix, path_b64),
+        kinds=change,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+@routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
+def read_history(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    session: Reading,
+    index: TheIndex,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+) -> PathHistoryAnswer:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    wanted = paths.asked(path, path_b64)
+    if not wanted:
+        raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    return path_view.path_history(session, index.indexes, repository, wanted)
+
+
+@routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
+def search(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    session: Reading,
+    index: TheIndex,
+    q: Annotated[str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")],
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Cursor = None,
+    series: Annotated[str, PlainText(0, 4096)] | None = None,
+    deleted_only: bool = False,
+) -> SearchAnswer:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    if not q.strip():
+        raise Unprocessable("archives.empty_query", "Give something to search for.")
+    return path_view.search(
+        session, index.indexes, repository, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
+    )
+
+
+@routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 423))
+def browse(
+    caller: SignedIn,
+    repository_id: RowId,
+    archive_id: RowId,
+    database: TheDatabase,
+    index: TheIndex,
+    live: TheLiveAnswers,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 500,
+    cursor: Cursor = None,
+) -> BrowseAnswer:
+    """From the index; from the engine where the archive is not indexed, which `source` says."""
+    with database.reading() as session:
+        archive = _archive(session, caller, repository_id, archive_id)
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+    directory = paths.asked(path, path_b64)
+    source: Literal["index", "engine"] = "index"
+    opened = index.indexes.reading(repository.uuid)
+    try:
+        if opened is None:
+            raise ArchiveNotIndexed(archive.engine_id)
+        page = opened.browse(archive.engine_id, directory, limit=limit, cursor=cursor)
+    except InvalidCursor as error:
+        raise cursors.bad_cursor() from error
+    except ArchiveNotIndexed:
+        source = "engine"
+        page = live.browse(repository, archive, directory, limit, cursor)
+    if not page.exists:
+        raise NotFound("archives.path_not_found", "The archive has no such folder.")
+    return BrowseAnswer(
+        archive_id=archive.id,
+        **paths.told(directory),
+        entries=[_entry(entry) for entry in page.entries],
+        next_cursor=page.next_cursor,
+        source=source,
+    )
+
+
+def _entry(entry: Entry) -> BrowseEntry:
+    name = entry.path.rsplit(b"/", 1)[-1]
+    implicit = entry.is_implicit
+    return BrowseEntry(
+        **paths.told(entry.path),
+        name=text.readable(name),
+        name_b64=text.exact(name),
+        type=entry.type,
+        size=None if entry.is_directory else entry.size,
+        mtime=None if implicit else paths.moment(entry.mtime),
+        mode=None if implicit else stat.filemode(entry.mode),
+        user=entry.user,
+        group=entry.group,
+        link_target=text.readable(entry.link) if entry.link else None,
+    )
+
+
+def _queue(
+    session: Session,
+    caller: LoginOnly,
+    index: ArchiveIndex,
+    repository: Repository,
+    stages: tuple[Stage, ...],
+    action: str,
+) -> StagesQueued:
+    origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
+    queued = index.stages.enqueue(session, repository, stages, origin)
+    audit.record(session, actor=caller, action=action, object_type="repository", object_id=repository.id)
+    return StagesQueued(
+        run_id=queued[0].run_id if queued else "",
+        operations=[operation.id for operation in queued],
+        index_mode=repository.index_mode,
+        repeats=repeats(repository.index_mode, stages),
+    )
+
+
+def _archive(session: Session, caller: SignedIn, repository_id: int, archive_id: int) -> Archive:
+    store.require(session, caller, repository_id, Role.VIEWER)
+    return archive_records.of_repository(session, repository_id, archive_id)
+
+
+def _by_id_or_path(session: Session, repository_id: int | None, path: str | None) -> Repository | None:
+    if repository_id is not None:
+        return store.get(session, repository_id)
+    if path is not None:
+        return store.by_path(session, path)
+    raise Unprocessable("archives.which_repository", "Give repository or repository_id.")
+
+
+def _stats(archive: Archive) -> ArchiveStats:
+    return ArchiveStats(
+        id=archive.id,
+        nfiles=archive.nfiles,
+        original_size=archive.original_size,
+        deduplicated_size=archive.deduplicated_size,
+        duration_seconds=archive.duration_seconds,
+    )

@@ -1,0 +1,44 @@
+"""The archives of a repository in the order of their series."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.repositories.archive_records import Archive
+
+
+def of_series(session: Session, repository_id: int, series: str) -> list[Archive]:
+    """All archives of a series, oldest first."""
+    statement = (
+        select(Archive)
+        .where(Archive.repository_id == repository_id, Archive.series == series)
+        .order_by(Archive.start, Archive.id)
+    )
+    return list(session.scalars(statement))
+
+
+def neighbours(session: Session, archive: Archive) -> tuple[Archive | None, Archive | None]:
+    """The archives before and after this one in its series."""
+    mine = Archive.repository_id == archive.repository_id, Archive.series == archive.series
+    place = (archive.start, archive.id)
+    before = select(Archive).where(
+        *mine, (Archive.start < place[0]) | ((Archive.start == place[0]) & (Archive.id < place[1]))
+    )
+    after = select(Archive).where(
+        *mine, (Archive.start > place[0]) | ((Archive.start == place[0]) & (Archive.id > place[1]))
+    )
+    return (
+        session.scalars(before.order_by(Archive.start.desc(), Archive.id.desc()).limit(1)).first(),
+        session.scalars(after.order_by(Archive.start, Archive.id).limit(1)).first(),
+    )
+
+
+def between(archives: Sequence[Archive], first: Archive, second: Archive) -> list[Archive]:
+    """Those of an ordered series that lie strictly between two of its archives."""
+    low, high = sorted((_place(first), _place(second)))
+    return [archive for archive in archives if low < _place(archive) < high]
+
+
+def _place(archive: Archive) -> tuple[object, int]:
+    return archive.start, archive.id
