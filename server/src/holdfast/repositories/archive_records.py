@@ -33,7 +33,6 @@ from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, UtcDateTime
 
-
 STATEMENT_VALUES = 500
 
 
@@ -149,7 +148,10 @@ def remove(session: Session, archives: Iterable[Archive]) -> None:
 
 def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
     """Remove the rows of archives that the engine has removed, and count again what is left, where it was counted."""
-    for block in batched(sorted(set(engine_ids)), STATEMENT_VALUES):
+    removed = sorted(set(engine_ids))
+    if not removed:
+        return
+    for block in batched(removed, STATEMENT_VALUES):
         session.execute(delete(Archive).where(Archive.repository_id == repository_id, Archive.engine_id.in_(block)))
     counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
     session.execute(counted.values(archive_count=count(session, repository_id)))

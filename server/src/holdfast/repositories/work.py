@@ -8,7 +8,7 @@ from backup_engine.command import Command
 from backup_engine.interface import Engine
 from backup_engine.outcome import SENTENCES, Accumulator
 from backup_engine.requests import RepositoryLocation
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, Unavailable
 from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Outcome, TryAgain
 from holdfast.operations.status import Status
@@ -21,13 +21,12 @@ LOCK_BACKOFF_SECONDS = 2.0
 SUCCEEDED = ("completed", "completed_with_warnings")
 
 
-class EvidenceUnknown(Exception):
-    """The repository could not be asked."""
+class EvidenceUnknown(Unavailable):
+    """The repository could not be asked. Where nobody minds, the operation is tried again."""
 
-    def __init__(self, error_key: str, message: str) -> None:
-        super().__init__(message)
-        self.error_key = error_key
-        self.message = message
+    @property
+    def error_key(self) -> str:
+        return self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,25 @@
+"""Which policy a prune follows: what was asked for, and for the rest what the repository says."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from backup_engine.requests import RetentionPolicy
+from holdfast.errors import Unprocessable
+from holdfast.repositories.schemas import Retention
+
+
+def merged(asked: Mapping[str, Any], repository: Mapping[str, Any]) -> dict[str, Any]:
+    """A value that was asked for wins, also one of 0, which switches a rule of the repository off."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    return {**{name: value for name, value in repository.items() if name in Retention.model_fields}, **given}
+
+
+def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
+    """Raise Unprocessable for a policy without a single rule: it would remove everything."""
+    policy = RetentionPolicy(**values)
+    if policy.keeps_nothing:
+        raise Unprocessable(
+            "prune.empty_policy",
+            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
+        )
+    return policy

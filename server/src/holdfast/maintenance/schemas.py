@@ -1,0 +1,141 @@
+"""Maintenance jobs as clients see them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.repositories.schemas import Retention
+
+DAY_SECONDS = 24 * 3600
+
+
+class Body(BaseModel):
+    """What starts work that removes or proves something. A misspelled field must not be passed over in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class CheckBody(Body):
+    max_duration: Annotated[int, Field(ge=1, le=30 * DAY_SECONDS)] | None = Field(
+        None, description="Seconds: check the repository's segments for so long, and go on from there the next time."
+    )
+    verify_data: StrictBool = Field(False, description="Read and verify the content of every file too.")
+    repair: StrictBool = Field(False, description="Mend what is damaged; content may be lost. Administrators only.")
+
+
+class PruneBody(Retention):
+    """What is missing comes from the repository's retention."""
+
+    dry_run: StrictBool = False
+
+    def policy(self) -> dict[str, Any]:
+        return self.model_dump(include=set(Retention.model_fields), exclude_none=True)
+
+
+class CompactBody(Body):
+    threshold: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        None, description="Percent of a segment that must be unused before it is rewritten."
+    )
+
+
+class NoBody(Body):
+    pass
+
+
+class DeleteParams(BaseModel):
+    """What a deletion was asked to delete. With `engine_id`, only the archive that has it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    archive: str
+    engine_id: str | None = None
+
+
+class ArchiveTime(BaseModel):
+    archive: str
+    time: Timestamp
+
+
+class KeptArchive(ArchiveTime):
+    rule: str = Field(description="What keeps it: `daily`, `weekly[oldest]`, `within` …")
+
+
+class Refusal(BaseModel):
+    key: str
+    message: str
+
+
+class PruneResult(BaseModel):
+    keep: list[KeptArchive]
+    prune: list[ArchiveTime]
+    kept_count: int
+    pruned_count: int
+    stdout: str
+    stderr: str
+    refusal: Refusal | None = Field(None, description="Why a prune with this policy would be refused as it is now.")
+
+
+class PruneDryRun(BaseModel):
+    dry_run: bool = True
+    prune_result: PruneResult
+
+
+class MaintenanceJob(BaseModel):
+    id: int
+    kind: str
+    repository: str | None = Field(description="Path of the repository.")
+    repository_id: int | None
+    repository_name: str | None
+    status: str
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    created_at: Timestamp
+    progress: float
+    progress_message: str | None
+    error_message: str | None
+    error_key: str | None
+    logs: str | None = Field(description="The last lines of the log; null in lists.")
+    has_logs: bool
+    archive_name: str | None
+    trigger: str
+    triggered_by: str | None
+    run_id: str
+    attempt: int
+    queue_position: int | None
+    queued_reason: str | None
+    queued_behind_id: int | None
+    cancel_requested: bool
+    params: dict[str, Any]
+    result: dict[str, Any] | None
+    warnings: list[dict[str, Any]]
+
+
+class MaintenanceJobs(BaseModel):
+    jobs: list[MaintenanceJob]
+
+
+class ExactPath(Body):
+    path_b64: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
+        description="The path's bytes in base64, for one that is not valid UTF-8."
+    )
+
+
+class Canary(Body):
+    path: Annotated[str, PlainText(1, 4096)] = Field(description="Path inside the archive.")
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")] | None = Field(
+        None, description="What its content must hash to; without it, the file of this machine is compared."
+    )
+
+
+class RestoreCheckBody(Body):
+    """At most one of `paths`, `full_archive`, `sample` and `canary`; a sample of 100 files when none is given."""
+
+    archive_id: RowId | None = None
+    archive: Annotated[str, PlainText(1, 255)] | None = Field(None, description="Its name; the newest without one.")
+    paths: (
+        Annotated[list[Annotated[str, PlainText(1, 4096)] | ExactPath], Field(min_length=1, max_length=1000)] | None
+    ) = None
+    full_archive: StrictBool = False
+    sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="Files chosen at random.")
+    canary: Canary | None = Field(None, description="A file whose content is known.")
