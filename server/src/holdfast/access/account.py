@@ -99,7 +99,7 @@ class Account:
         return user
 
     def _use_code(self, session: Session, user: User, code: str) -> None:
-        step = totp.accepted_step(self.login.vault, user, code, clock.now())
+        step = totp.matching_step(self.login.vault, user, code, clock.now())
         if step is None or not totp.use_step(session, user.id, step):
             raise Forbidden("auth.bad_code", "The code is wrong or was used already.")
         session.refresh(user)

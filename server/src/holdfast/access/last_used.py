@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 import structlog
-from sqlalchemy import bindparam, update
+from sqlalchemy import Update, bindparam, update
 
 from holdfast.access.models import AccountToken, LoginSession
 from holdfast.errors import Unavailable
@@ -15,9 +15,10 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.access")
 
 Credential = Literal["session", "token"]
+Noted = tuple[tuple[Credential, int], datetime]
 INTERVAL = timedelta(minutes=1)
 
-TOUCH = {
+TOUCH: dict[Credential, Update] = {
     "session": update(LoginSession.__table__)  # type: ignore[arg-type]
     .where(LoginSession.__table__.c.id == bindparam("row_id"))
     .values(last_used_at=bindparam("used_at")),
@@ -73,12 +74,15 @@ class LastUsed:
                 self._pending.pop(key, None)
 
     def _write(self, noted: dict[tuple[Credential, int], datetime]) -> None:
-        with self._database.writing() as session:
-            for credential, statement in TOUCH.items():
-                rows = [
-                    {"row_id": row_id, "used_at": used_at}
-                    for (kind, row_id), used_at in noted.items()
-                    if kind == credential
-                ]
-                if rows:
-                    session.connection().execute(statement, rows)
+        for batch in self._batches(list(noted.items())):
+            with self._database.writing() as session:
+                for (credential, row_id), used_at in batch:
+                    session.connection().execute(TOUCH[credential], {"row_id": row_id, "used_at": used_at})
+
+    def _batches(self, noted: list[Noted]) -> list[list[Noted]]:
+        """All at once where there is one writer; else one by one.
+
+        Whoever ends all sessions of a user locks the same rows in another order; who holds one lock at a time meets no
+        deadlock.
+        """
+        return [noted] if self._database.is_sqlite else [[one] for one in noted]

@@ -94,7 +94,7 @@ class Login:
                 locked = locked_user(session, user.id)
                 if locked is None or locked.disabled or not locked.totp_enabled:
                     raise _bad_challenge(user)
-                step = totp.accepted_step(self.vault, locked, code, now)
+                step = totp.matching_step(self.vault, locked, code, now)
                 if step is None or not totp.use_step(session, locked.id, step):
                     raise LoginRefused("auth.bad_code", "The code is wrong or was used already.", user)
                 if not _use_challenge(session, challenge_token):

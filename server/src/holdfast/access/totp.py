@@ -28,8 +28,8 @@ def context(user_id: int) -> str:
     return f"users:{user_id}:totp"
 
 
-def accepted_step(vault: Vault, user: User, code: str, now: datetime) -> int | None:
-    """The time step whose code this is, or None. A step that was used before, or an older one, does not count."""
+def matching_step(vault: Vault, user: User, code: str, now: datetime) -> int | None:
+    """The time step whose code this is, or None. Whether it was used before is for ``use_step`` to say."""
     if user.totp_secret is None:
         return None
     codes = pyotp.TOTP(vault.decrypt(user.totp_secret, context(user.id)))
@@ -38,13 +38,11 @@ def accepted_step(vault: Vault, user: User, code: str, now: datetime) -> int | N
     for step in range(present - DRIFT_STEPS, present + DRIFT_STEPS + 1):
         if hmac.compare_digest(codes.generate_otp(step).encode(), code.encode()):
             found = step
-    if found is None or (user.totp_last_step is not None and found <= user.totp_last_step):
-        return None
     return found
 
 
 def use_step(session: Session, user_id: int, step: int) -> bool:
-    """Mark a code as used; false if it, or a later one, was used meanwhile."""
+    """Mark a code as used; false if it, or a later one, was used before."""
     unused = or_(User.totp_last_step.is_(None), User.totp_last_step < step)
     used = session.execute(
         update(User).where(User.id == user_id, unused).values(totp_last_step=step).returning(User.id),
