@@ -58,7 +58,10 @@ class InfoRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteArchiveRequest:
+    """Delete an archive, and ``others`` with it in one transaction: of several, all go or none."""
+
     archive: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,12 @@ class ExtractRequest:
     stdout: bool = False
     destination: str | None = None
     patterns: tuple[str, ...] = ()
+    excluded_paths: tuple[str, ...] = ()
+    """Exact paths of single items that are left out, but not what is below them."""
+    sparse: bool = False
+    """Blocks of zeros become holes."""
+    without_flags: bool = False
+    """Leave out file flags such as ``immutable``, which would keep a restored file from being moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +152,15 @@ class ExportTarRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListFilesRequest:
-    """Every file of an archive, or those under ``paths``, one record each on standard output."""
+    """Every file of an archive, or those under ``paths``, one record each on standard output.
+
+    ``exact`` asks for the short records that ``listing`` reads, in which every byte of a name survives.
+    """
 
     archive: str
     excludes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

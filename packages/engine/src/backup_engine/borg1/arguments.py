@@ -89,10 +89,19 @@ def source_path(path: str) -> str:
 
 def archived_path(path: str) -> str:
     """Given an exact path inside an archive, return the pattern that selects it and what is below it."""
+    return "pp:" + _inside_an_archive(path)
+
+
+def single_item(path: str) -> str:
+    """Given an exact path inside an archive, return the pattern that selects it alone."""
+    return "pf:" + _inside_an_archive(path)
+
+
+def _inside_an_archive(path: str) -> str:
     parts = path.strip("/").split("/")
     if "\0" in path or not path.strip("/") or any(part in {"", ".", ".."} for part in parts):
         raise InvalidRequest(f"{path!r} is not a path inside an archive.")
-    return "pp:" + "/".join(parts)
+    return "/".join(parts)
 
 
 def pattern(text: str) -> str:

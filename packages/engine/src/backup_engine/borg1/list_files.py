@@ -6,12 +6,14 @@ from backup_engine.requests import ListFilesRequest, RepositoryLocation
 RECORD_FORMAT = (
     "{mode}{TAB}{uid}{TAB}{gid}{TAB}{user}{TAB}{group}{TAB}{size}{TAB}{isomtime}{TAB}{path}{NUL}{linktarget}{NUL}"
 )
+EXACT_FORMAT = "{bpath!a}{TAB}{type}{mode}{TAB}{size}{NUL}"
+"""``!a`` writes the path as an ASCII literal; every other form turns bytes that are not UTF-8 into ``?``."""
 
 
 def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
-        *("list", f"--format={RECORD_FORMAT}"),
+        *("list", f"--format={EXACT_FORMAT if request.exact else RECORD_FORMAT}"),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
         *("--", arguments.archive(location, request.archive)),
         *(arguments.archived_path(path) for path in request.paths),
