@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from holdfast.access import feature as access
 from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
+from holdfast.activity.routes import routes as activity_routes
 from holdfast.api.app import build_app
 from holdfast.archives import feature as archive_index
 from holdfast.archives import routes as archive_routes
@@ -130,6 +131,7 @@ class Service:
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
+            activity_routes,
             operation_routes,
             event_routes,
             system.system,

@@ -1,0 +1,145 @@
+"""HTTP for the activity history: operations as people look back at them."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Response
+from fastapi.responses import FileResponse
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, rights
+from holdfast.access.caller import Caller, SignedIn, forbidden
+from holdfast.access.roles import Role
+from holdfast.activity.words import kinds_of
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheSettings, Writing
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.errors import Conflict
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.operations import logs, store
+from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
+from holdfast.operations.models import Operation
+from holdfast.operations.present import Presenter
+from holdfast.operations.reach import require, unknown
+from holdfast.operations.routes import ThePresenter
+from holdfast.operations.schemas import LogAnswer, OperationItem
+
+routes = router("/api/activity", "activity")
+
+JobType = Annotated[str, PlainText(1, 40)]
+INDEX = "index"
+
+
+@routes.get("/recent", summary="What happened lately, newest first")
+def recent(
+    caller: SignedIn,
+    session: Reading,
+    presenter: ThePresenter,
+    category: Annotated[Many, Depends(many("category"))],
+    trigger: Annotated[Many, Depends(many("trigger"))],
+    status: Annotated[Many, Depends(many("status"))],
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    job_type: JobType | None = None,
+    repository_id: RowId | None = None,
+    collapse_runs: Annotated[bool, Query(description="Nest a run's follow-ups under their parent.")] = True,
+) -> list[OperationItem]:
+    visible = rights.visible_repositories(session, caller)
+    if repository_id is not None and visible is not None and repository_id not in visible:
+        return []
+    kinds = kinds_of(presenter.registry, job_type) if job_type else ()
+    if job_type and not kinds:
+        return []
+    collapsed = collapse_runs and job_type is None and INDEX not in category
+    narrowed = store.Filter(
+        repositories=visible,
+        of_repositories_only=caller.role is not Role.ADMIN,
+        repository_id=repository_id,
+        categories=category,
+        kinds=kinds,
+        statuses=status,
+        triggers=trigger,
+        parents_only=collapsed,
+    )
+    operations, _ = store.page(session, narrowed, limit, None)
+    shown = [operation for operation in operations if operation.executor != "inline"]
+    return _nested(session, presenter, shown) if collapsed else presenter.items(session, shown)
+
+
+@routes.get("/{job_type}/{operation_id}/logs", summary="Log lines of one item", responses=documented(404))
+def read_logs(
+    caller: SignedIn,
+    job_type: JobType,
+    operation_id: RowId,
+    session: Reading,
+    presenter: ThePresenter,
+    settings: TheSettings,
+    offset: Offset = 0,
+    limit: LineLimit = 500,
+) -> LogAnswer:
+    operation = _item(session, caller, presenter, job_type, operation_id)
+    return log_page(settings.logs_dir, operation, offset, limit)
+
+
+@routes.get(
+    "/{job_type}/{operation_id}/logs/download",
+    summary="The log of a finished item as a file",
+    response_class=FileResponse,
+    responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
+)
+def download_logs(
+    caller: SignedIn,
+    job_type: JobType,
+    operation_id: RowId,
+    session: Reading,
+    presenter: ThePresenter,
+    settings: TheSettings,
+) -> FileResponse:
+    return log_download(settings.logs_dir, _item(session, caller, presenter, job_type, operation_id))
+
+
+@routes.delete(
+    "/{job_type}/{operation_id}", summary="Remove an item and its log", status_code=204, responses=documented(404, 409)
+)
+def delete_item(
+    caller: SignedIn,
+    job_type: JobType,
+    operation_id: RowId,
+    session: Writing,
+    presenter: ThePresenter,
+    settings: TheSettings,
+) -> Response:
+    """Admins only, and not while it waits or runs. Backup data is never touched."""
+    operation = _item(session, caller, presenter, job_type, operation_id)
+    if caller.role is not Role.ADMIN:
+        raise forbidden(Role.ADMIN)
+    if not store.delete_finished(session, operation.id):
+        raise Conflict("operations.still_active", "The operation has not ended yet.", status=operation.status)
+    audit.record(
+        session,
+        actor=caller,
+        action="activity.deleted",
+        object_type="operation",
+        object_id=operation.id,
+        details={"kind": operation.kind, "repository": operation.repository_name},
+    )
+    if operation.log_file is not None:
+        logs.remove(settings.logs_dir / operation.log_file)
+    return Response(status_code=204)
+
+
+def _item(session: Session, caller: Caller, presenter: Presenter, job_type: str, operation_id: int) -> Operation:
+    kinds = kinds_of(presenter.registry, job_type)
+    if not kinds:
+        raise unknown(operation_id)
+    return require(session, caller, operation_id, Role.VIEWER, *kinds)
+
+
+def _nested(session: Session, presenter: Presenter, parents: list[Operation]) -> list[OperationItem]:
+    """Follow-ups under the operation that they follow."""
+    children = store.children(session, [parent.id for parent in parents])
+    items = presenter.items(session, [*parents, *children])
+    by_id = {item.id: item for item in items[: len(parents)]}
+    for item in items[len(parents) :]:
+        if item.parent_id in by_id:
+            by_id[item.parent_id].followups.append(item)
+    return list(by_id.values())
