@@ -181,6 +181,19 @@ class Spool:
             os.close(descriptor)
 
 
+def spools_below(folder: Path) -> list[Spool]:
+    """All spools in a folder and in its subfolders."""
+    # Unlike a glob, a walk does not mind that others remove folders under it.
+    return [Spool(Path(path)) for path, _, files in os.walk(folder) if "command.json" in files]
+
+
+def remove_spools(folder: Path) -> None:
+    """Remove a folder with all the spools in it."""
+    for spool in spools_below(folder):
+        spool.remove()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _command_record(command: Command) -> dict[str, Any]:
     return {
         "argv": list(command.argv),

@@ -1,5 +1,6 @@
 """One attempt of one operation: start its engine runs, follow them, find them again."""
 
+import errno
 import os
 import shlex
 import signal
@@ -16,7 +17,7 @@ from backup_engine.events import Event
 from backup_engine.outcome import SENTENCES, Accumulator, conclude
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.parse import parse_line
-from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState
+from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
 from holdfast.operations.context import Cancelled, Context, Interrupted, StepResult
@@ -28,6 +29,10 @@ from holdfast.storage.session import Database
 POLL_SECONDS = 0.1
 BLOCK = 1 << 20
 MAX_LINE = 1 << 20
+LAUNCHES = 3
+"""How often a step is launched that is cut off before its engine has started."""
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+NOT_EXECUTABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR})
 
 
 class Stopping(Exception):
@@ -96,12 +101,16 @@ class Attempt(Context):
         spool = Spool(self.folder / name)
         if not quiet:
             self.log(f"$ {display(command)}")
-        running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
         reader = _Reader(spool, Redactor(command.secret_values), None if quiet else self._writer, on_event)
-        if running is not None:
-            self._follow(spool, running, reader, _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel))
-        exit_record = self._exit_of(spool)
+        killer = _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel)
+        for _ in range(LAUNCHES):
+            running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
+            if running is not None:
+                self._follow(spool, running, reader, killer)
+            if self._settled(spool) is not SpoolState.NEVER_STARTED:
+                break
         reader.drain(to_the_end=True)
+        exit_record = spool.exit_record()
         if exit_record is None:
             raise Interrupted(name, reader.accumulator)
         cancelled = self.is_cancelled() and not despite_cancel
@@ -123,11 +132,10 @@ class Attempt(Context):
         spool.remove()  # what a launch left that was cut off before its engine started
         return spool.launch(command)
 
-    def _exit_of(self, spool: Spool) -> ExitRecord | None:
-        """How it ended; None when nobody wrote that down."""
-        while spool.settle() is SpoolState.ALIVE:
+    def _settled(self, spool: Spool) -> SpoolState:
+        while (state := spool.settle()) is SpoolState.ALIVE:
             self._pause()
-        return spool.exit_record()
+        return state
 
     def _follow(self, spool: Spool, running: Child | Adopted, reader: "_Reader", killer: "_Killer") -> None:
         while not running.wait(POLL_SECONDS):
@@ -143,6 +151,11 @@ class Attempt(Context):
             raise Stopping
         if self.is_cancelled():
             killer.act()
+
+    def wait_until_nothing_lives(self) -> None:
+        """Wait for the engines of this attempt: nothing may be said to have ended before they have."""
+        while any(spool.is_alive() for spool in spools_below(self.folder)):
+            self._pause()
 
     def _pause(self) -> None:
         if self._stopping.wait(POLL_SECONDS):
@@ -164,8 +177,18 @@ def printable(text: str) -> str:
 def engine_outcome(exit_record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> EngineOutcome:
     """Given how a process ended and what it said, return the engine's outcome."""
     if exit_record.exec_error is not None:
-        return EngineOutcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"], (), 0)
+        return _not_executed(exit_record.exec_error)
     return conclude(exit_record.code, exit_record.signal, accumulator, cancel_requested)
+
+
+def _not_executed(error: str) -> EngineOutcome:
+    """The engine's program was never reached; `error` begins with the number of the system's error."""
+    number, _, words = error.partition(" ")
+    if int(number) in NO_SPACE:
+        return EngineOutcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
+    if int(number) in NOT_EXECUTABLE:
+        return EngineOutcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"])
+    return EngineOutcome("failed", "engine.failed", f"The engine could not be started: {printable(words)}")
 
 
 class _Killer:
@@ -226,13 +249,24 @@ class _Reader:
         try:
             while block := os.pread(descriptor, BLOCK, self._offset):
                 self._offset += len(block)
-                *lines, self._rest = (self._rest + block).split(b"\n")
-                if len(self._rest) > MAX_LINE:
-                    lines.append(self._rest)
-                    self._rest = b""
-                yield lines
+                *lines, rest = (self._rest + block).split(b"\n")
+                pieces, self._rest = _in_pieces(rest)
+                if max(map(len, lines), default=0) >= MAX_LINE:
+                    lines = [piece for line in lines for piece in _whole_in_pieces(line)]
+                yield lines + pieces
         finally:
             os.close(descriptor)
         if to_the_end and self._rest:
             last, self._rest = self._rest, b""
             yield [last]
+
+
+def _in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
+    """Cut an endless line at fixed places, so that it gives the same log lines however it arrives; return the rest."""
+    whole = len(line) // MAX_LINE * MAX_LINE
+    return [line[start : start + MAX_LINE] for start in range(0, whole, MAX_LINE)], line[whole:]
+
+
+def _whole_in_pieces(line: bytes) -> list[bytes]:
+    pieces, rest = _in_pieces(line)
+    return [*pieces, rest]
