@@ -28,8 +28,9 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
+from holdfast.operations import streams
 from holdfast.operations.kinds import Kind, Registry
-from holdfast.operations.lanes import Holder, Verdict, Waiter, judge
+from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, judge
 from holdfast.operations.models import Operation, OutboxEntry, Runner
 from holdfast.operations.status import (
     AGEING_SECONDS_PER_POINT,
@@ -44,7 +45,7 @@ from holdfast.storage.session import wake_after_commit
 
 CLAIM_LOCK = 0x486F6C64
 CANDIDATES = 1000
-CREATED_SLACK = 10_000
+CREATED_SLACK = 1000
 """Ids grow with creation times except among neighbours that were written at the same moment."""
 
 
@@ -207,9 +208,11 @@ def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: s
     only = [lock_key] if lock_key is not None else None
     waiting, judged = verdicts(session, clock.now(), only_lanes=only, everyone=True)
     for waiter in waiting:
-        if waiter.id == operation_id and judged[waiter.id].may_start:
-            start(session, waiter, runner_id, spool_root)
-    return judged.get(operation_id, Verdict())
+        if waiter.id == operation_id:
+            verdict = judged[waiter.id]
+            started = verdict.may_start and start(session, waiter, runner_id, spool_root)
+            return verdict if started or not verdict.may_start else Verdict(QueuedReason.REPOSITORY_BUSY)
+    return Verdict(QueuedReason.REPOSITORY_BUSY)  # not among those that may be judged: cancelled, or far behind
 
 
 def serialise_claims(session: Session) -> None:
@@ -252,7 +255,10 @@ def requeue_for_next_attempt(
     delay_seconds: float,
     result: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Put a running operation back in the queue for its next attempt, with what this one has done, if anything."""
+    """Put a running operation back in the queue for its next attempt, with what this one has done, if anything.
+
+    False when it is no longer this runner's, or somebody has asked for it to stop: then there is no next attempt.
+    """
     later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
     kept = {"result": dict(result)} if result is not None else {}
     return _requeue(
@@ -261,7 +267,7 @@ def requeue_for_next_attempt(
 
 
 def requeue_as_never_started(session: Session, operation: Operation) -> bool:
-    """Put a running operation back as if it had never been claimed."""
+    """Put a running operation back as if it had never been claimed. False when somebody has asked for it to stop."""
     values = {"started_at": None} if operation.attempt == 1 else {}
     return _requeue(session, operation, **values)
 
@@ -274,6 +280,7 @@ def _requeue(session: Session, operation: Operation, **values: Any) -> bool:
         Status.PENDING,
         Operation.runner_id == operation.runner_id,
         Operation.attempt == operation.attempt,
+        Operation.cancel_requested_at.is_(None),
         runner_id=None,
         spool=None,
         progress=None,
@@ -306,7 +313,7 @@ def finish(
         completed_at=clock.now(),
         error_key=error_key,
         error_message=error_message,
-        result=result,
+        result=result if result is not None else operation.result,
         warnings=warnings or None,
         archive_name=archive_name or operation.archive_name,
         progress=progress,
@@ -398,6 +405,8 @@ def delete_finished(session: Session, operation_id: int) -> bool:
         .where(Operation.id == operation_id, Operation.status.not_in((Status.PENDING, Status.RUNNING)))
         .returning(Operation.id)
     ).all()
+    if gone:
+        session.execute(update(Operation).where(Operation.parent_id == operation_id).values(parent_id=None))
     return bool(gone)
 
 
@@ -412,10 +421,11 @@ def heartbeat(session: Session, runner_id: str, now: datetime) -> None:
     session.execute(update(Runner).where(Runner.id == runner_id).values(heartbeat_at=now))
 
 
-def forget_idle_runner(session: Session, runner_id: str) -> None:
-    """Remove a runner that no running operation names any more."""
+def forget_idle_runner(session: Session, runner_id: str) -> bool:
+    """Remove a runner that no running operation names any more. False while one does."""
     busy = exists().where(Operation.runner_id == runner_id, Operation.status == Status.RUNNING)
-    session.execute(delete(Runner).where(Runner.id == runner_id, ~busy))
+    gone = session.execute(delete(Runner).where(Runner.id == runner_id, ~busy).returning(Runner.id)).all()
+    return bool(gone)
 
 
 def anything_waiting(session: Session) -> bool:
@@ -439,13 +449,20 @@ def running_by_runner(session: Session) -> dict[str, int]:
     return {str(row[0]): row[1] for row in session.execute(statement)}
 
 
-def running_of_others(session: Session, runner_id: str) -> list[Operation]:
+def running_in_processes(session: Session) -> list[Operation]:
+    """All that runs in processes of the service, here or elsewhere."""
     statement = select(Operation).where(
         Operation.status == Status.RUNNING,
         Operation.executor.in_(("runner", "inline")),
-        Operation.runner_id != runner_id,
+        Operation.runner_id.is_not(None),
     )
     return list(session.scalars(statement))
+
+
+def active_among(session: Session, operations: Iterable[int]) -> set[int]:
+    """Those of the given operations that wait or run."""
+    statement = select(Operation.id).where(Operation.status.in_((Status.PENDING, Status.RUNNING)))
+    return set(session.scalars(statement)) & set(operations)
 
 
 def take_over(session: Session, operation: Operation, runner_id: str) -> bool:
@@ -506,35 +523,64 @@ class Filter:
 
 def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
     """The newest operations that fit, and the cursor of the next page."""
-    below = int(cursor.decode(after, int)[0]) if after else None
-    base = _narrow(session, narrowed)
-    if below is not None:
-        base = base.where(Operation.id < below)
-    visible = narrowed.repositories
-    if narrowed.repository_id is None and visible is not None:
-        rows = _newest_of_each(session, base, sorted(visible), limit + 1)
+    below = int(cursor.decode(after, int)[0]) if after else streams.BEYOND_ALL_IDS
+    if narrowed.run_id is not None:
+        rows = _of_run_newest_first(session, narrowed, below, limit + 1)
     else:
-        rows = list(session.scalars(base.order_by(Operation.id.desc()).limit(limit + 1)))
+        rows = _newest(session, narrowed, below, limit + 1)
     following = cursor.encode(rows[limit - 1].id) if len(rows) > limit else None
     return rows[:limit], following
 
 
-def _newest_of_each(session: Session, base: Select[Operation], repositories: list[int], limit: int) -> list[Operation]:
-    """The newest of several repositories: each one's newest from its own index, then the newest of those.
+def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
+    axes = _axes(session, narrowed)
+    bounds = streams.Bounds(
+        below=below,
+        floor=_floor(session, narrowed.since),
+        since=narrowed.since,
+        of_repositories_only=narrowed.of_repositories_only and "repository_id" not in axes,
+        parents_only=narrowed.parents_only,
+    )
+    ids = streams.newest_ids(session, axes, bounds, limit)
+    return list(session.scalars(_BY_IDS, {"ids": ids})) if ids else []
 
-    One statement over all would walk the whole table when none of the newest rows is the reader's.
-    """
-    found: list[Operation] = []
-    for repository_id in repositories:
-        mine = base.where(Operation.repository_id == repository_id)
-        found.extend(session.scalars(mine.order_by(Operation.id.desc()).limit(limit)))
-    return sorted(found, key=lambda operation: operation.id, reverse=True)[:limit]
 
-
-def _narrow(session: Session, narrowed: Filter) -> Select[Operation]:
-    statement = select(Operation)
+def _axes(session: Session, narrowed: Filter) -> dict[str, tuple[int, ...] | tuple[str, ...]]:
+    """The columns that the filter narrows, each with the values that it allows and the record may hold."""
+    axes: dict[str, tuple[int, ...] | tuple[str, ...]] = {}
     if narrowed.repository_id is not None:
-        statement = statement.where(Operation.repository_id == narrowed.repository_id)
+        seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
+        axes["repository_id"] = (narrowed.repository_id,) if seen else ()
+    elif narrowed.repositories is not None:
+        axes["repository_id"] = tuple(sorted(narrowed.repositories))
+    if narrowed.kinds or narrowed.categories:
+        axes["kind"] = tuple(
+            kind
+            for kind, category in streams.known_kinds(session).items()
+            if (not narrowed.kinds or kind in narrowed.kinds)
+            and (not narrowed.categories or category in narrowed.categories)
+        )
+    if narrowed.statuses or narrowed.triggers:
+        axes["status"] = _among(narrowed.statuses, Status)
+        axes["trigger"] = _among(narrowed.triggers, Trigger)
+    return axes
+
+
+def _among(wanted: Sequence[str], words: Iterable[Status] | Iterable[Trigger]) -> tuple[str, ...]:
+    return tuple(str(word) for word in words if not wanted or word in wanted)
+
+
+def _floor(session: Session, since: datetime | None) -> int:
+    """The lowest id that can be of this time or later."""
+    if since is None:
+        return 0
+    first = session.scalar(_FIRST_SINCE, {"since": since})
+    return first - CREATED_SLACK if first is not None else streams.BEYOND_ALL_IDS
+
+
+def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
+    """A run has few members: they are looked at one by one."""
+    statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below)
     for filtered, values in (
         (Operation.category, narrowed.categories),
         (Operation.kind, narrowed.kinds),
@@ -543,17 +589,17 @@ def _narrow(session: Session, narrowed: Filter) -> Select[Operation]:
     ):
         if values:
             statement = statement.where(filtered.in_(values))
-    if narrowed.run_id is not None:
-        statement = statement.where(Operation.run_id == narrowed.run_id)
-    if narrowed.of_repositories_only and narrowed.repository_id is None and narrowed.repositories is None:
+    if narrowed.repositories is not None:
+        statement = statement.where(Operation.repository_id.in_(narrowed.repositories))
+    if narrowed.repository_id is not None:
+        statement = statement.where(Operation.repository_id == narrowed.repository_id)
+    if narrowed.of_repositories_only:
         statement = statement.where(Operation.repository_id.is_not(None))
     if narrowed.parents_only:
         statement = statement.where(Operation.parent_id.is_(None))
     if narrowed.since is not None:
-        first = session.scalar(_FIRST_SINCE, {"since": narrowed.since})
-        floor = (first - CREATED_SLACK) if first is not None else 2**62
-        statement = statement.where(Operation.id >= floor, Operation.created_at >= narrowed.since)
-    return statement
+        statement = statement.where(Operation.created_at >= narrowed.since)
+    return list(session.scalars(statement.order_by(Operation.id.desc()).limit(limit)))
 
 
 def children(session: Session, parents: Sequence[int]) -> list[Operation]:
@@ -649,6 +695,9 @@ _CANCEL_REQUESTED = select(Operation.id).where(
     Operation.status == Status.RUNNING,
     Operation.runner_id == bindparam("runner"),
     Operation.cancel_requested_at.is_not(None),
+)
+_BY_IDS = (
+    select(Operation).where(Operation.id.in_(bindparam("ids", expanding=True))).order_by(Operation.id.desc())
 )
 _FIRST_SINCE = (
     select(Operation.id)

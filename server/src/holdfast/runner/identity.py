@@ -1,15 +1,42 @@
 """Who a runner is, and how others prove that it is dead."""
 
 import fcntl
+import hashlib
 import os
 import socket
 import uuid
 from functools import cache
 from pathlib import Path
 
+FOLDER_ID = "folder-id"
+
+
+def host_id(folder: Path) -> str:
+    """The identity of this folder on this machine: only who shares both can see a runner's lock and its spools.
+
+    The machine's own identity is not enough. Machines made from one image often share it, and then the other one's
+    lock file, which is not here, would look like that of a dead runner.
+    """
+    return hashlib.sha256(f"{machine_id()} {folder_id(folder)}".encode()).hexdigest()
+
+
+def folder_id(folder: Path) -> str:
+    """Made once for a folder, by whoever comes first."""
+    file = folder / FOLDER_ID
+    if not file.exists():
+        part = folder / f"{FOLDER_ID}.{uuid.uuid4().hex}"
+        part.write_text(uuid.uuid4().hex)
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+    return file.read_text()
+
 
 @cache
-def host_id() -> str:
+def machine_id() -> str:
     """An identity of this machine that survives restarts."""
     for source in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
@@ -27,6 +54,7 @@ class Identity:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.id = uuid.uuid4().hex
+        self.host_id = host_id(folder)
         self.lock_file = folder / f"{self.id}.lock"
         self._descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
