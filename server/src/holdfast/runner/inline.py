@@ -1,6 +1,6 @@
 """Engine calls that a request waits for: through the repository's lane like all others, but bounded in time."""
 
-import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from backup_engine.command import Command
 from backup_engine.outcome import Accumulator
 from backup_engine.parse import parse_line
-from backup_engine.process import Spool
+from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
 from backup_engine.redact import Redactor
 from holdfast.errors import Locked, Unavailable
 from holdfast.operations import store
@@ -27,6 +27,8 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 STEP_SECONDS = 600
+GRACE_SECONDS = 30
+LOOK_SECONDS = 0.2
 
 
 class NoParams(BaseModel):
@@ -76,9 +78,28 @@ class InlineCalls:
             self._wait_for_lane(operation, self._wait_seconds if wait_seconds is None else wait_seconds)
             yield Hold(Path(self._spool_root) / str(operation.id), self._stopping)
         finally:
-            shutil.rmtree(Path(self._spool_root) / str(operation.id), ignore_errors=True)
+            if not self._let_go(operation.id):
+                thread = threading.Thread(target=self._let_go_in_time, args=(operation.id,), daemon=True)
+                thread.start()
+
+    def _let_go(self, operation_id: int) -> bool:
+        """Free the lane. False while an engine in it lives or the store does not answer: then it is still held."""
+        folder = Path(self._spool_root) / str(operation_id)
+        if any(spool.is_alive() for spool in spools_below(folder)):
+            return False
+        try:
             with self._database.writing() as session:
-                store.remove_finished_inline(session, operation.id)
+                store.remove_finished_inline(session, operation_id)
+        except Unavailable:
+            return False
+        remove_spools(folder)
+        return True
+
+    def _let_go_in_time(self, operation_id: int) -> None:
+        """If this process ends first, a runner finds the operation in the name of a dead one and lets go of it."""
+        while not self._let_go(operation_id):
+            if self._stopping.wait(LOOK_SECONDS):
+                return
 
     def _wait_for_lane(self, operation: Operation, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -117,11 +138,7 @@ class Hold:
         """Run one engine command to its end."""
         self._calls += 1
         spool = Spool(self.folder / "1" / f"call-{self._calls}")
-        child = spool.launch(command)
-        deadline = time.monotonic() + STEP_SECONDS
-        while not child.wait(0.2):
-            if self._stopping.is_set() or time.monotonic() > deadline:
-                raise Unavailable("api.stopping", "The engine call was left unfinished; try again.", retry_after=5)
+        self._wait(spool, spool.launch(command))
         exit_record = spool.exit_record()
         if exit_record is None:
             raise Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
@@ -132,3 +149,13 @@ class Hold:
                 accumulator.add(redactor.redact_event(parse_line(line)))
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)
+
+    def _wait(self, spool: Spool, child: Child) -> None:
+        """Wait until nothing of the call is alive: an engine may outlive its shim. Stop one that takes too long."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while not (child.wait(LOOK_SECONDS) and Adopted(spool).wait(LOOK_SECONDS)):
+            if self._stopping.is_set():
+                raise Unavailable("api.stopping", "The engine call was left unfinished; try again.", retry_after=5)
+            if time.monotonic() > deadline:
+                late = time.monotonic() > deadline + GRACE_SECONDS
+                spool.signal_engine(signal.SIGKILL if late else signal.SIGTERM)
