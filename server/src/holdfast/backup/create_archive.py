@@ -1,5 +1,6 @@
 """The operation kind `backup`: one archive of a repository's sources."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,15 @@ from holdfast.repositories.work import (
 )
 
 STEP = "create"
+BEFORE, AFTER = "evidence-before", "evidence"
+"""The repository is asked before a further attempt and after an unclear end: two questions, never one answer."""
+DELETE_TRIES = 3
+MAY_COME_AFTER_THE_ARCHIVE = frozenset(
+    {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
+)
+"""Failures that may strike when the archive is already complete, such as a full disk under the engine's cache."""
+LEFT_NO_RECORD = "The engine left no record of its end; the repository holds the archive, complete."
+FAILED_LATE = "The engine failed when the archive was complete; the repository holds it."
 
 
 def kind(opener: Opener) -> Kind:
@@ -97,8 +107,13 @@ class _Backup:
 
     def run(self) -> Outcome | TryAgain:
         if not self._context.has_begun(STEP):
-            if self._operation.attempt > 1 and (found := self._evidence()):
-                return self._completed_by_evidence(found, Accumulator())
+            if self._operation.attempt > 1:
+                try:
+                    found = self._evidence(BEFORE)
+                except EvidenceUnknown as unknown:
+                    return _ask_again(unknown)
+                if found is not None:
+                    return self._completed_by_evidence(found, Accumulator())
             if self._sources and all(not os.path.lexists(source) for source in self._sources):
                 return failed("engine.source_missing")
         try:
@@ -111,9 +126,9 @@ class _Backup:
     def interrupted(self, interrupted: Interrupted) -> Outcome | TryAgain:
         """Nobody knows how the engine ended: ask the repository whether the archive is there."""
         try:
-            found = self._evidence()
+            found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
-            return TryAgain(unknown.error_key, unknown.message, delay_seconds=LOCK_BACKOFF_SECONDS)
+            return _ask_again(unknown)
         if found is not None:
             return self._completed_by_evidence(found, interrupted.accumulator)
         return TryAgain("operations.interrupted", interrupted.sentence())
@@ -145,32 +160,55 @@ class _Backup:
         if outcome.status == "cancelled":
             return self._cancelled(step)
         if bad := self._work.ended_without_success(step):
-            return bad
+            return self._failed(step, bad)
         try:
             created = parse_create_result(step.stdout.read_bytes())
         except (GarbledOutput, OSError):
-            found = self._evidence()
-            if found is None:
-                return Outcome(Status.FAILED, "engine.failed", "The engine said that it succeeded but made no archive.")
-            return self._completed_by_evidence(found, step.accumulator)
+            return self._without_result(step)
         if self._sources and step.accumulator.all_sources_missing(self._sources):
             return self._without_sources(created.archive_name)
         return self._completed(step, created)
 
     def _cancelled(self, step: StepResult) -> Outcome:
         """The engine stopped because it was asked to; but it may have made the archive just before."""
+        result = {"return_code": step.exit.code}
         try:
-            found = self._evidence()
-        except EvidenceUnknown:
-            found = None
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return Outcome(Status.CANCELLED, unknown.error_key, _not_known(unknown), result=result)
         if found is not None:
             return self._completed_by_evidence(found, step.accumulator)
-        return Outcome(Status.CANCELLED, result={"return_code": step.exit.code})
+        return Outcome(Status.CANCELLED, result=result)
+
+    def _failed(self, step: StepResult, ending: Outcome | TryAgain) -> Outcome | TryAgain:
+        """The engine failed; but it may have made the archive just before."""
+        if ending.error_key not in MAY_COME_AFTER_THE_ARCHIVE:
+            return ending
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown:
+            return ending
+        if found is None:
+            return ending
+        return self._completed_by_evidence(found, step.accumulator, told=FAILED_LATE, warned=True)
+
+    def _without_result(self, step: StepResult) -> Outcome | TryAgain:
+        """The engine says that it succeeded, but its result cannot be read."""
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return _ask_again(unknown)
+        if found is None:
+            return Outcome(Status.FAILED, "engine.failed", "The engine said that it succeeded but made no archive.")
+        return self._completed_by_evidence(found, step.accumulator)
 
     def _without_sources(self, archive: str) -> Outcome:
         """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
         command = self._engine.delete_archive(self._location, DeleteArchiveRequest(archive))
-        self._context.step("delete-empty", command, despite_cancel=True)
+        for number in range(1, DELETE_TRIES + 1):
+            with contextlib.suppress(Interrupted):
+                self._context.step(f"delete-empty-{number}", command, despite_cancel=True)
+                break
         return failed("engine.source_missing")
 
     def _completed(self, step: StepResult, created: CreateResult) -> Outcome:
@@ -190,7 +228,11 @@ class _Backup:
         warned = step.outcome.status == "completed_with_warnings"
         return self._success(archive, stats, step.accumulator, created.repository_totals, step.exit.code, warned=warned)
 
-    def _completed_by_evidence(self, found: _Found, accumulator: Accumulator) -> Outcome:
+    def _completed_by_evidence(
+        self, found: _Found, accumulator: Accumulator, *, told: str = LEFT_NO_RECORD, warned: bool = False
+    ) -> Outcome:
+        if accumulator.all_sources_missing(self._sources):
+            return self._without_sources(found.archive.name)
         archive = {
             "name": found.archive.name,
             "id": found.archive.id,
@@ -198,8 +240,8 @@ class _Backup:
             "end": found.archive.end.isoformat() if found.archive.end else None,
             "duration": None,
         }
-        self._context.log("The engine left no record of its end; the repository holds the archive, complete.")
-        warned = accumulator.warning_count > 0
+        self._context.log(told)
+        warned = warned or accumulator.warning_count > 0
         return self._success(archive, found.stats, accumulator, found.totals, None, warned=warned)
 
     def _success(
@@ -242,22 +284,22 @@ class _Backup:
 
     # --- the evidence ---------------------------------------------------------------------------------------------
 
-    def _evidence(self) -> _Found | None:
+    def _evidence(self, question: str) -> _Found | None:
         """Look for the archive of this operation in the repository. Raise EvidenceUnknown if that cannot be told."""
-        listing = self._work.find_out("evidence", self._engine.list_archives(self._location, ListArchivesRequest()))
+        listing = self._work.find_out(question, self._engine.list_archives(self._location, ListArchivesRequest()))
         try:
             archives = parse_archives(listing.stdout.read_bytes())
         except (GarbledOutput, OSError) as error:
             raise EvidenceUnknown("engine.failed", SENTENCES["engine.failed"]) from error
         for archive in archives:
             if key_of(self._operation) in archive.comment.split():
-                return self._details(archive)
+                return self._details(question, archive)
         return None
 
-    def _details(self, archive: ArchiveInfo) -> _Found:
+    def _details(self, question: str, archive: ArchiveInfo) -> _Found:
         command = self._engine.info(self._location, InfoRequest(archive.name))
         try:
-            info = parse_info(self._work.find_out("evidence-info", command).stdout.read_bytes())
+            info = parse_info(self._work.find_out(f"{question}-info", command).stdout.read_bytes())
         except (GarbledOutput, OSError, EvidenceUnknown):
             return _Found(archive, {}, None)
         stats: dict[str, Any] = {}
@@ -269,6 +311,14 @@ class _Backup:
                 "nfiles": details.stats.nfiles,
             }
         return _Found(archive, stats, info.repository_totals)
+
+
+def _ask_again(unknown: EvidenceUnknown) -> TryAgain:
+    return TryAgain(unknown.error_key, _not_known(unknown), delay_seconds=LOCK_BACKOFF_SECONDS)
+
+
+def _not_known(unknown: EvidenceUnknown) -> str:
+    return f"The repository could not be asked whether it holds the archive: {unknown.message}"
 
 
 class _Progress:
