@@ -75,9 +75,14 @@ def run(service: Service, settings: Settings) -> int:
             backlog=BACKLOG,
         )
     )
-    # The server raises the signal again once it has stopped: that must not end the process before the exit code is set.
+
+    # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes earlier
+    # must not be lost, and one that comes again must not end the process before the exit code is set.
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, stop)
     server.run(sockets=[listening])
     return 0
 
