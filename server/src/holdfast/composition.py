@@ -20,6 +20,7 @@ from holdfast.backup import create_archive
 from holdfast.backup.routes import routes as backup_routes
 from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
+from holdfast.maintenance import feature as maintenance
 from holdfast.operations import background
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EventHub
@@ -62,7 +63,8 @@ class Service:
         self.opener = Opener(settings, self.engines, self.vault)
         self.archive_index = archive_index.build(settings, self.opener)
         self.registry = Registry.of(
-            [create_archive.kind(self.opener), *self.archive_index.kinds], self.archive_index.listeners
+            [create_archive.kind(self.opener), *maintenance.kinds(self.opener), *self.archive_index.kinds],
+            self.archive_index.listeners,
         )
         self.runner = Runner(settings, database, self.registry, settings.role)
         self.listener = Listener(database)
@@ -128,6 +130,7 @@ class Service:
             *access.ROUTERS,
             repository_routes,
             backup_routes,
+            *maintenance.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
@@ -139,6 +142,7 @@ class Service:
         ]
         app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
         self.access = access.install(app, self.settings, self.database, self.vault)
+        maintenance.install(app, self.inline, self.opener)
         app.state.registry = self.registry
         app.state.presenter = self.presenter
         app.state.derived_data = self.archive_index.state

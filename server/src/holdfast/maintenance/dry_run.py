@@ -1,0 +1,63 @@
+"""A prune that is only told: answered inside the request, through the repository's lane."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_engine.events import Event
+from backup_engine.parse import GarbledOutput, parse_line
+from backup_engine.redact import Redactor
+from backup_engine.render import log_line
+from backup_engine.requests import PruneRequest, RetentionPolicy
+from holdfast.errors import Unprocessable
+from holdfast.maintenance.prune import WOULD_REMOVE_EVERYTHING, PruneLines
+from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
+from holdfast.operations import store as operations
+from holdfast.repositories import errors, store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.work import SUCCEEDED, readable
+from holdfast.runner.inline import InlineCalls
+
+
+@dataclass(frozen=True, slots=True)
+class DryRuns:
+    inline: InlineCalls
+    opener: Opener
+
+    def prune(self, repository: Repository, policy: RetentionPolicy) -> PruneResult:
+        """Ask the engine what it would keep and remove. Raise Locked while the repository is busy."""
+        engine, location = self.opener.engine(repository), self.opener.location(repository)
+        command = engine.prune(location, PruneRequest(policy, dry_run=True))
+        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+            step = hold.run(command)
+            if step.outcome.status not in SUCCEEDED:
+                raise errors.refused_by_engine(step.outcome)
+            redactor = Redactor(command.secret_values)
+            told = [redactor.redact_event(event) for event in events_of(step.stderr)]
+            return _result(told, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
+
+
+def events_of(stderr: Path) -> list[Event]:
+    return [parse_line(line) for line in stderr.read_bytes().split(b"\n")] if stderr.exists() else []
+
+
+def _result(told: list[Event], stdout: str) -> PruneResult:
+    lines = PruneLines()
+    for event in told:
+        lines.hear(event)
+    try:
+        plan = lines.result()
+    except GarbledOutput as error:
+        raise Unprocessable(error.key, str(error)) from error
+    refused = Refusal(key=WOULD_REMOVE_EVERYTHING[0], message=WOULD_REMOVE_EVERYTHING[1])
+    return PruneResult(
+        keep=[
+            KeptArchive(archive=readable(kept.archive), time=kept.time, rule=kept.rule or "kept") for kept in plan.keep
+        ],
+        prune=[ArchiveTime(archive=readable(gone.archive), time=gone.time) for gone in plan.prune],
+        kept_count=len(plan.keep),
+        pruned_count=len(plan.prune),
+        stdout=stdout,
+        stderr="\n".join(line for event in told for line in log_line(event)),
+        refusal=refused if plan.prune and not plan.keep else None,
+    )

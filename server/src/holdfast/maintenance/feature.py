@@ -1,0 +1,21 @@
+"""What maintenance brings to the service."""
+
+from fastapi import FastAPI
+
+from holdfast.maintenance import check, compact, delete_archive, prune
+from holdfast.maintenance.dry_run import DryRuns
+from holdfast.maintenance.routes import archive_routes, repository_routes
+from holdfast.operations.kinds import Kind
+from holdfast.repositories.location import Opener
+from holdfast.runner.inline import InlineCalls
+
+ROUTERS = (repository_routes, archive_routes)
+
+
+def kinds(opener: Opener) -> tuple[Kind, ...]:
+    return tuple(module.kind(opener) for module in (check, prune, compact, delete_archive))
+
+
+def install(app: FastAPI, inline: InlineCalls, opener: Opener) -> None:
+    app.state.opener = opener
+    app.state.dry_runs = DryRuns(inline, opener)

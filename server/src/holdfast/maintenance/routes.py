@@ -1,0 +1,211 @@
+"""HTTP for maintenance jobs. Starting one needs the token of a normal login."""
+
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Path, Query, Request
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.maintenance import start as starting
+from holdfast.maintenance.dry_run import DryRuns
+from holdfast.maintenance.present import job, jobs
+from holdfast.maintenance.schemas import (
+    CheckBody,
+    CompactBody,
+    MaintenanceJob,
+    MaintenanceJobs,
+    PruneBody,
+    PruneDryRun,
+)
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.reach import require
+from holdfast.operations.schemas import StartAnswer
+from holdfast.repositories import jobs as repository_jobs
+from holdfast.repositories import store
+from holdfast.repositories.location import Opener
+from holdfast.settings import Settings
+
+repository_routes = router("/api/repositories", "maintenance")
+archive_routes = router("/api/archives", "maintenance")
+
+
+def the_kinds(request: Request) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = request.app.state.registry.kinds
+    return kinds
+
+
+def the_opener(request: Request) -> Opener:
+    opener: Opener = request.app.state.opener
+    return opener
+
+
+def the_dry_runs(request: Request) -> DryRuns:
+    dry_runs: DryRuns = request.app.state.dry_runs
+    return dry_runs
+
+
+TheKinds = Annotated[dict[str, Kind], Depends(the_kinds)]
+TheOpener = Annotated[Opener, Depends(the_opener)]
+TheDryRuns = Annotated[DryRuns, Depends(the_dry_runs)]
+JobLimit = Annotated[int, Query(ge=1, le=500, description="Jobs at most, newest first.")]
+STARTS = documented(404, 409)
+
+
+@repository_routes.post(
+    "/{repository_id}/check", summary="Check a repository", responses=STARTS, response_model=StartAnswer
+)
+def start_check(
+    caller: LoginOnly,
+    repository_id: RowId,
+    session: Writing,
+    kinds: TheKinds,
+    opener: TheOpener,
+    once: Once,
+    wanted: Annotated[CheckBody | None, Body()] = None,
+) -> Any:
+    """With `repair` (administrators only), damage is mended, and content that is lost is lost for good."""
+
+    def start() -> StartAnswer:
+        body = wanted or CheckBody()
+        operation = starting.start_check(session, caller, opener, kinds["check"], repository_id, body)
+        return repository_jobs.started(operation, "check")
+
+    return once(session, start)
+
+
+@repository_routes.post(
+    "/{repository_id}/prune",
+    summary="Remove archives that the retention policy does not keep",
+    responses=documented(404, 409, 423),
+    response_model=StartAnswer | PruneDryRun,
+)
+def start_prune(
+    caller: LoginOnly,
+    repository_id: RowId,
+    database: TheDatabase,
+    kinds: TheKinds,
+    opener: TheOpener,
+    dry_runs: TheDryRuns,
+    once: Once,
+    wanted: Annotated[PruneBody | None, Body()] = None,
+) -> Any:
+    """A dry run answers at once with what would be kept and removed, and starts nothing."""
+    body = wanted or PruneBody()
+    if body.dry_run:
+        with database.reading() as session:
+            repository = store.require(session, caller, repository_id, Role.OPERATOR)
+        policy = starting.prune_policy(opener, repository, body)
+        return PruneDryRun(prune_result=dry_runs.prune(repository, policy))
+    with database.writing() as session:
+
+        def start() -> StartAnswer:
+            operation = starting.start_prune(session, caller, opener, kinds["prune"], repository_id, body)
+            return repository_jobs.started(operation, "prune")
+
+        return once(session, start)
+
+
+@repository_routes.post(
+    "/{repository_id}/compact",
+    summary="Give the space of removed archives back",
+    responses=STARTS,
+    response_model=StartAnswer,
+)
+def start_compact(
+    caller: LoginOnly,
+    repository_id: RowId,
+    session: Writing,
+    kinds: TheKinds,
+    once: Once,
+    wanted: Annotated[CompactBody | None, Body()] = None,
+) -> Any:
+    def start() -> StartAnswer:
+        body = wanted or CompactBody()
+        operation = starting.start_on_repository(session, caller, kinds["compact"], repository_id, body)
+        return repository_jobs.started(operation, "compaction")
+
+    return once(session, start)
+
+
+@archive_routes.delete(
+    "/{archive_id}", summary="Delete an archive", responses=documented(404, 409), response_model=StartAnswer
+)
+def delete_archive(
+    caller: LoginOnly,
+    archive_id: Annotated[str, PlainText(1, 255), Path(description="Its id, or its name with `repository`.")],
+    session: Writing,
+    kinds: TheKinds,
+    once: Once,
+    repository: Annotated[
+        Annotated[str, PlainText(1, 4096)] | None, Query(description="Path of the repository, to delete by name.")
+    ] = None,
+) -> Any:
+    def start() -> StartAnswer:
+        operation = starting.start_delete(session, caller, kinds["delete_archive"], archive_id, repository)
+        message = f"The deletion of {operation.archive_name} from {operation.repository_name} is queued."
+        return StartAnswer(job_id=operation.id, status=operation.status, message=message)
+
+    return once(session, start)
+
+
+# --- status and lists -------------------------------------------------------------------------------------------------
+
+
+def one_job(session: Session, settings: Settings, caller: Caller, job_id: int, kind: str) -> MaintenanceJob:
+    return job(session, settings.logs_dir, require(session, caller, job_id, Role.VIEWER, kind))
+
+
+def jobs_of(
+    session: Session, settings: Settings, caller: Caller, repository_id: int, kind: str, limit: int
+) -> MaintenanceJobs:
+    store.require(session, caller, repository_id, Role.VIEWER)
+    found = operations.latest_of_kind(session, repository_id, (kind,), limit)
+    return MaintenanceJobs(jobs=jobs(session, settings.logs_dir, found, with_logs=False))
+
+
+def _serve_jobs(word: str, kind: str, what: str) -> None:
+    """The two reading routes of a kind: `/{word}-jobs/{job_id}` and `/{repository_id}/{word}-jobs`."""
+
+    @repository_routes.get(f"/{word}-jobs/{{job_id}}", summary=f"Status of a {what}", responses=documented(404))
+    def read_job(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> MaintenanceJob:
+        return one_job(session, settings, caller, job_id, kind)
+
+    @repository_routes.get(
+        f"/{{repository_id}}/{word}-jobs", summary=f"Every {what} of a repository", responses=documented(404)
+    )
+    def list_jobs(
+        caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, limit: JobLimit = 100
+    ) -> MaintenanceJobs:
+        return jobs_of(session, settings, caller, repository_id, kind, limit)
+
+    read_job.__name__ = f"read_{kind}_job"
+    list_jobs.__name__ = f"list_{kind}_jobs"
+
+
+for _word, _kind, _what in (
+    ("check", "check", "check"),
+    ("prune", "prune", "prune"),
+    ("compact", "compact", "compaction"),
+):
+    _serve_jobs(_word, _kind, _what)
+
+
+@archive_routes.get("/delete-jobs/{job_id}", summary="Status of a deletion", responses=documented(404))
+def read_delete_job(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> MaintenanceJob:
+    return one_job(session, settings, caller, job_id, "delete_archive")
+
+
+@repository_routes.get(
+    "/{repository_id}/delete-jobs", summary="Deletions of archives of a repository", responses=documented(404)
+)
+def list_delete_jobs(
+    caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, limit: JobLimit = 100
+) -> MaintenanceJobs:
+    return jobs_of(session, settings, caller, repository_id, "delete_archive", limit)

@@ -1,0 +1,110 @@
+"""Asking for maintenance: what can be refused at once is, and nothing is stored."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_engine.detect import EngineUnsupported
+from backup_engine.interface import Engine
+from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.errors import Conflict, NotFound, Unprocessable
+from holdfast.maintenance import check
+from holdfast.maintenance.prune import PruneParams
+from holdfast.maintenance.retention import merged, policy_of
+from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.repositories import archive_records, errors, jobs, store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+
+
+def start_check(
+    session: Session, caller: Caller, opener: Opener, kind: Kind, repository_id: int, wanted: CheckBody
+) -> Operation:
+    repository = store.require(session, caller, repository_id, Role.ADMIN if wanted.repair else Role.OPERATOR)
+    if wanted.repair:
+        refuse_observed(repository)
+    accepted_by_engine(opener, repository, lambda engine, location: engine.check(location, check.request_of(wanted)))
+    return jobs.start(session, caller, kind, repository, wanted, details={"repair": wanted.repair})
+
+
+def prune_policy(opener: Opener, repository: Repository, wanted: PruneBody) -> RetentionPolicy:
+    """The policy in force. Raise Unprocessable if it is empty, or the engine does not know one of its rules."""
+    policy = policy_of(merged(wanted.policy(), repository.retention))
+    accepted_by_engine(opener, repository, lambda engine, location: engine.prune(location, PruneRequest(policy)))
+    return policy
+
+
+def start_prune(
+    session: Session, caller: Caller, opener: Opener, kind: Kind, repository_id: int, wanted: PruneBody
+) -> Operation:
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    refuse_observed(repository)
+    prune_policy(opener, repository, wanted)
+    params = PruneParams(**merged(wanted.policy(), repository.retention), complete=True)
+    return jobs.start(session, caller, kind, repository, params)
+
+
+def start_on_repository(session: Session, caller: Caller, kind: Kind, repository_id: int, params: Any) -> Operation:
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    refuse_observed(repository)
+    return jobs.start(session, caller, kind, repository, params)
+
+
+def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, repository_path: str | None) -> Operation:
+    """Delete an archive given by its id in the index or, with the repository's path, by its name."""
+    if repository_path is None:
+        record, repository = archive_records.require(session, caller, _number(archive), Role.OPERATOR)
+        params = DeleteParams(archive=record.name, engine_id=record.engine_id)
+    else:
+        repository = _by_path(session, caller, repository_path)
+        params = DeleteParams(archive=archive)
+    refuse_observed(repository)
+    details = {"archive": params.archive}
+    return jobs.start(session, caller, kind, repository, params, archive_name=params.archive, details=details)
+
+
+def refuse_observed(repository: Repository) -> None:
+    if repository.mode == "observe":
+        raise Conflict(
+            "repository.observe_only", "The repository is only observed; its mode allows nothing that changes it."
+        )
+
+
+def accepted_by_engine(
+    opener: Opener, repository: Repository, build: Callable[[Engine, RepositoryLocation], Any]
+) -> None:
+    """Build the command, to learn now what the engine would refuse later.
+
+    Where this process has no engine, the operation itself will tell.
+    """
+    try:
+        engine = opener.engine(repository)
+    except Unprocessable:
+        return
+    try:
+        build(engine, RepositoryLocation(repository.path))
+    except (InvalidRequest, EngineUnsupported) as error:
+        raise Unprocessable(error.key, str(error)) from error
+
+
+def _number(archive: str) -> int:
+    if not archive.isascii() or not archive.isdigit() or len(archive) > 19:
+        raise Unprocessable(
+            "archives.bad_id", "An archive is given by its id; to give its name, add ?repository=<path>."
+        )
+    return int(archive)
+
+
+def _by_path(session: Session, caller: Caller, path: str) -> Repository:
+    repository = store.by_path(session, path)
+    if repository is None:
+        raise errors.not_registered(path)
+    try:
+        return store.require(session, caller, repository.id, Role.OPERATOR)
+    except NotFound as error:
+        raise errors.not_registered(path) from error
