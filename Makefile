@@ -22,7 +22,6 @@ help: ## Show this list
 
 ##@ Use
 setup: ## Install all that the other targets need (as root or with sudo; quick when nothing is to do)
-	@tools/setup.sh run
 	@tools/setup.sh test
 
 run: ## Set up and serve on http://127.0.0.1:8080 (HOST=, PORT=, DATA_DIR=)
