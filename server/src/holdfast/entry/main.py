@@ -8,6 +8,7 @@ import typer
 from pydantic import ValidationError
 
 from holdfast.entry import admin
+from holdfast.entry.client import commands as client
 from holdfast.settings import Settings
 
 cli = typer.Typer(
@@ -16,10 +17,26 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-cli.add_typer(admin.cli, name="admin")
+cli.add_typer(admin.cli, name="admin", rich_help_panel="On the service's machine")
+cli.add_typer(client.operations, name="ops", rich_help_panel="Talk to a running service")
+for verb in (
+    client.login,
+    client.logout,
+    client.repos,
+    client.archives,
+    client.backup,
+    client.restore,
+    client.check,
+    client.prune,
+    client.compact,
+    client.search,
+    client.activity,
+    client.logs,
+):
+    cli.command(rich_help_panel="Talk to a running service")(verb)
 
 
-@cli.command()
+@cli.command(rich_help_panel="On the service's machine")
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on (default 8080; 0 picks a free one).")] = None,
