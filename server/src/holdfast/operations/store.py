@@ -696,9 +696,7 @@ _CANCEL_REQUESTED = select(Operation.id).where(
     Operation.runner_id == bindparam("runner"),
     Operation.cancel_requested_at.is_not(None),
 )
-_BY_IDS = (
-    select(Operation).where(Operation.id.in_(bindparam("ids", expanding=True))).order_by(Operation.id.desc())
-)
+_BY_IDS = select(Operation).where(Operation.id.in_(bindparam("ids", expanding=True))).order_by(Operation.id.desc())
 _FIRST_SINCE = (
     select(Operation.id)
     .where(Operation.created_at >= bindparam("since"))

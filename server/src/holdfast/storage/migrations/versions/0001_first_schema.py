@@ -121,7 +121,6 @@ def upgrade() -> None:
             sqlite_where=sa.text("status IN ('pending', 'running')"),
             postgresql_where=sa.text("status IN ('pending', 'running')"),
         )
-        batch_op.create_index("ix_operations_category", ["category", "id"], unique=False)
         batch_op.create_index("ix_operations_created_at", ["created_at", "id"], unique=False)
         batch_op.create_index(
             "ix_operations_dependent",
@@ -131,12 +130,20 @@ def upgrade() -> None:
             postgresql_where=sa.text("depends_on_id IS NOT NULL"),
         )
         batch_op.create_index("ix_operations_kind", ["kind", "id"], unique=False)
+        batch_op.create_index("ix_operations_kind_status_trigger", ["kind", "status", "trigger", "id"], unique=False)
         batch_op.create_index("ix_operations_parent", ["parent_id"], unique=False)
         batch_op.create_index("ix_operations_repository", ["repository_id", "id"], unique=False)
         batch_op.create_index("ix_operations_repository_kind", ["repository_id", "kind", "id"], unique=False)
+        batch_op.create_index(
+            "ix_operations_repository_kind_status_trigger",
+            ["repository_id", "kind", "status", "trigger", "id"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_operations_repository_status_trigger", ["repository_id", "status", "trigger", "id"], unique=False
+        )
         batch_op.create_index(batch_op.f("ix_operations_run_id"), ["run_id"], unique=False)
-        batch_op.create_index("ix_operations_status", ["status", "id"], unique=False)
-        batch_op.create_index("ix_operations_trigger", ["trigger", "id"], unique=False)
+        batch_op.create_index("ix_operations_status_trigger", ["status", "trigger", "id"], unique=False)
         batch_op.create_index(
             "uq_operations_one_exclusive_per_lane",
             ["lock_key"],
@@ -425,12 +432,14 @@ def downgrade() -> None:
             sqlite_where=sa.text("status = 'running' AND lock_mode = 'exclusive'"),
             postgresql_where=sa.text("status = 'running' AND lock_mode = 'exclusive'"),
         )
-        batch_op.drop_index("ix_operations_trigger")
-        batch_op.drop_index("ix_operations_status")
+        batch_op.drop_index("ix_operations_status_trigger")
         batch_op.drop_index(batch_op.f("ix_operations_run_id"))
+        batch_op.drop_index("ix_operations_repository_status_trigger")
+        batch_op.drop_index("ix_operations_repository_kind_status_trigger")
         batch_op.drop_index("ix_operations_repository_kind")
         batch_op.drop_index("ix_operations_repository")
         batch_op.drop_index("ix_operations_parent")
+        batch_op.drop_index("ix_operations_kind_status_trigger")
         batch_op.drop_index("ix_operations_kind")
         batch_op.drop_index(
             "ix_operations_dependent",
@@ -438,7 +447,6 @@ def downgrade() -> None:
             postgresql_where=sa.text("depends_on_id IS NOT NULL"),
         )
         batch_op.drop_index("ix_operations_created_at")
-        batch_op.drop_index("ix_operations_category")
         batch_op.drop_index(
             "ix_operations_active_lane",
             sqlite_where=sa.text("status IN ('pending', 'running')"),

@@ -1,0 +1,117 @@
+"""The newest operations that fit a filter, at a cost that does not grow with the record.
+
+A filter is cut into streams: one for each combination of the values it allows in the leading columns of an index. Within
+a stream that index has the rows in order of their ids, so the newest of one stream are a few steps, and the newest of
+all streams together hold the newest of the filter. Whatever is asked for, nothing is walked that does not fit: a rare
+combination costs what a frequent one costs, and so does a reader who may see none of the newest rows.
+
+The table has an index for each set of axes, with their columns in the order of `AXES` and the id behind them. Status and
+trigger always come together: where only one of them is asked for, all values of the other one are.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, reduce
+from heapq import nlargest
+from typing import Any
+
+from sqlalchemy import BigInteger, Cast, FromClause, Select, Text, bindparam, cast, func, select, true
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.selectable import NamedFromClause
+
+from holdfast.operations.models import Operation
+
+AXES = {
+    "repository_id": (Operation.repository_id, BigInteger),
+    "kind": (Operation.kind, Text),
+    "status": (Operation.status, Text),
+    "trigger": (Operation.trigger, Text),
+}
+BEYOND_ALL_IDS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What rows must fulfil beside lying on the axes."""
+
+    below: int = BEYOND_ALL_IDS
+    floor: int = 0
+    since: datetime | None = None
+    of_repositories_only: bool = False
+    parents_only: bool = False
+
+
+def newest_ids(
+    session: Session, axes: Mapping[str, tuple[int, ...] | tuple[str, ...]], bounds: Bounds, limit: int
+) -> list[int]:
+    """The ids of the newest rows that lie on all axes and within the bounds, newest first."""
+    values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": limit}
+    if bounds.since is not None:
+        values["since"] = bounds.since
+    on_sqlite = session.get_bind().dialect.name == "sqlite"
+    for name, wanted in axes.items():
+        values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
+    statement = _statement(
+        tuple(name for name in AXES if name in axes),
+        on_sqlite=on_sqlite,
+        since=bounds.since is not None,
+        of_repositories_only=bounds.of_repositories_only,
+        parents_only=bounds.parents_only,
+    )
+    found = session.connection().execute(statement, values).scalars()
+    if not axes:
+        return list(found)
+    streams = (json.loads(stream) for stream in found) if on_sqlite else (stream for stream in found if stream)
+    return nlargest(limit, (number for stream in streams for number in stream))
+
+
+@cache
+def _statement(
+    axes: tuple[str, ...], *, on_sqlite: bool, since: bool, of_repositories_only: bool, parents_only: bool
+) -> Select[Any]:
+    """One row for each combination of the axes' values: the newest ids of that stream, as a list."""
+    tables = {name: _table(name, on_sqlite=on_sqlite) for name in axes}
+    conditions = [Operation.id < bindparam("below"), Operation.id >= bindparam("floor")]
+    conditions += [AXES[name][0] == table.c.value for name, table in tables.items()]
+    if since:
+        conditions.append(Operation.created_at >= bindparam("since"))
+    if of_repositories_only:
+        conditions.append(Operation.repository_id.is_not(None))
+    if parents_only:
+        conditions.append(Operation.parent_id.is_(None))
+    newest = select(Operation.id).where(*conditions).order_by(Operation.id.desc()).limit(bindparam("most"))
+    if not axes:
+        return newest
+    stream = newest.correlate(*tables.values()).subquery()
+    collect = func.json_group_array if on_sqlite else func.array_agg
+    return select(select(collect(stream.c.id)).scalar_subquery()).select_from(_all_combinations(list(tables.values())))
+
+
+def _table(name: str, *, on_sqlite: bool) -> NamedFromClause:
+    """The wanted values of a column as a table, so that the statement is the same however many they are."""
+    if on_sqlite:
+        return func.json_each(bindparam(f"wanted_{name}", type_=Text)).table_valued("value", name=f"axis_{name}")
+    wanted: Cast[Any] = cast(bindparam(f"wanted_{name}"), ARRAY(AXES[name][1]))
+    return func.unnest(wanted).table_valued("value", name=f"axis_{name}").render_derived()
+
+
+def _all_combinations(tables: list[NamedFromClause]) -> FromClause:
+    first, *others = tables
+    return reduce(lambda left, right: left.join(right, true()), others, first)
+
+
+def known_kinds(session: Session) -> dict[str, str]:
+    """The kinds that the record holds, and the category of each: found by leaping through the index, kind by kind."""
+    return {kind: category for kind, category in session.connection().execute(_KNOWN_KINDS) if kind is not None}
+
+
+_leaps = select(func.min(Operation.kind).label("kind")).cte("leaps", recursive=True)
+_next_kind = select(func.min(Operation.kind)).where(Operation.kind > _leaps.c.kind).scalar_subquery()
+_all_leaps = _leaps.union_all(select(_next_kind).where(_leaps.c.kind.is_not(None)))
+_KNOWN_KINDS = select(
+    _all_leaps.c.kind,
+    select(Operation.category).where(Operation.kind == _all_leaps.c.kind).limit(1).scalar_subquery(),
+)
