@@ -541,13 +541,12 @@ def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[
         of_repositories_only=narrowed.of_repositories_only and "repository_id" not in axes,
         parents_only=narrowed.parents_only,
     )
-    ids = streams.newest_ids(session, axes, bounds, limit)
-    return list(session.scalars(_BY_IDS, {"ids": ids})) if ids else []
+    return _by_ids(session, streams.newest_ids(session, axes, bounds, limit))
 
 
-def _axes(session: Session, narrowed: Filter) -> dict[str, tuple[int, ...] | tuple[str, ...]]:
+def _axes(session: Session, narrowed: Filter) -> streams.Axes:
     """The columns that the filter narrows, each with the values that it allows and the record may hold."""
-    axes: dict[str, tuple[int, ...] | tuple[str, ...]] = {}
+    axes: streams.Axes = {}
     if narrowed.repository_id is not None:
         seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
         axes["repository_id"] = (narrowed.repository_id,) if seen else ()
@@ -637,13 +636,12 @@ def running_of_repositories(session: Session, repositories: Iterable[int]) -> di
 
 
 def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
-    statement = (
-        select(Operation)
-        .where(Operation.repository_id == repository_id, Operation.kind.in_(kinds))
-        .order_by(Operation.id.desc())
-        .limit(limit)
-    )
-    return list(session.scalars(statement))
+    axes: streams.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
+    return _by_ids(session, streams.newest_ids(session, axes, streams.Bounds(), limit))
+
+
+def _by_ids(session: Session, ids: list[int]) -> list[Operation]:
+    return list(session.scalars(_BY_IDS, {"ids": ids})) if ids else []
 
 
 # --- statements that run often -------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ trigger always come together: where only one of them is asked for, all values of
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, reduce
@@ -32,6 +31,9 @@ AXES = {
 }
 BEYOND_ALL_IDS = 2**63 - 1
 
+Axes = dict[str, tuple[int, ...] | tuple[str, ...]]
+"""Columns, by their names in `AXES`, each with the values that are wanted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -44,9 +46,7 @@ class Bounds:
     parents_only: bool = False
 
 
-def newest_ids(
-    session: Session, axes: Mapping[str, tuple[int, ...] | tuple[str, ...]], bounds: Bounds, limit: int
-) -> list[int]:
+def newest_ids(session: Session, axes: Axes, bounds: Bounds, limit: int) -> list[int]:
     """The ids of the newest rows that lie on all axes and within the bounds, newest first."""
     values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": limit}
     if bounds.since is not None:
