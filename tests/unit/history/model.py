@@ -10,6 +10,7 @@ from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.presence import unchanged
 
 Files = dict[bytes, Entry]
+Changes = dict[bytes, tuple[ChangeKind, Entry | None, Entry | None]]
 
 ODD_NAMES = [
     b"plain.txt",
@@ -57,11 +58,9 @@ def archive_of(*entries: Entry) -> Files:
 class Model:
     archives: dict[str, Files] = field(default_factory=dict)
 
-    def changes(
-        self, before: str, after: str, prefix: bytes = b""
-    ) -> dict[bytes, tuple[ChangeKind, Entry | None, Entry | None]]:
+    def changes(self, before: str, after: str, prefix: bytes = b"") -> Changes:
         old, new = self.archives[before], self.archives[after]
-        found = {}
+        found: Changes = {}
         for path in old.keys() | new.keys():
             if prefix and path != prefix and not path.startswith(prefix + b"/"):
                 continue

@@ -4,9 +4,10 @@ import io
 import stat
 import zlib
 from collections.abc import Generator, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 from holdfast.archives.history.entry import NANOSECONDS_1_2, Entry, listed
 from holdfast.archives.history.listing import Listing
@@ -14,8 +15,6 @@ from holdfast.archives.history.listing import Listing
 
 def record(entry: Entry) -> bytes:
     """The record that the engine's listing prints for an entry."""
-    from datetime import UTC, datetime, timedelta
-
     shown = listed(entry)
     letters = stat.filemode(entry.mode)
     mode = "h" + letters[1:] if entry.is_hard_link else letters

@@ -4,11 +4,12 @@
 turn bytes that are not UTF-8 into `?`. Link targets have no such form, so a `?` in one is flagged.
 """
 
+import re
 import stat
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import BinaryIO
+from typing import IO
 
 from holdfast.archives.history.entry import Entry, listing_flags, mode_of, owner_name
 from holdfast.archives.history.errors import ListingFailed
@@ -31,6 +32,7 @@ ENVIRONMENT = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # engine 1 
 
 _BLOCK_BYTES = 4 * 1024 * 1024  # small reads from a pipe cost ten times as much in all
 _RECORD_BYTES_MOST = 1024 * 1024
+_ESCAPED = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - both sides are UTC without saying so
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -46,7 +48,7 @@ class Listing:
     format = LISTING
     route = "listing"
 
-    def __init__(self, output: BinaryIO, wait: Callable[[], int]) -> None:
+    def __init__(self, output: IO[bytes], wait: Callable[[], int]) -> None:
         self._output = output
         self._wait = wait
 
@@ -105,6 +107,8 @@ def _exact(literal: bytes) -> bytes:
         raise ValueError("not a text literal")
     if b"\\" not in inner:
         return inner
+    if not _ESCAPED.fullmatch(inner):
+        raise ValueError("not a text literal")
     exact = inner.decode("unicode_escape").encode("utf-8", "surrogateescape")
     if b"\0" in exact:
         raise ValueError("a NUL in a text")

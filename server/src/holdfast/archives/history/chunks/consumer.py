@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 import msgpack  # type: ignore[import-untyped]
 import numpy as np
@@ -21,6 +21,7 @@ from holdfast.archives.history.errors import GarbledItems
 
 ITEM_BYTES_MOST = 256 * 1024 * 1024
 _EMIT_BYTES = 8 * 1024 * 1024
+_MAP_STARTS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 
 Fetch = Callable[[Sequence[bytes]], Generator[bytes]]
 Emit = Callable[[list[bytes]], None]
@@ -134,12 +135,14 @@ class _Scanner:
         self._pieces: list[tuple[int, int] | int] = []
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
+        self._held = (-1, b"")  # the chunk in hand and its number
 
     def scan(self) -> Scan:
         runs = shared_runs(self._ids, self._known)
         gaps = list(self._gaps(runs))
-        wanted = [self._ids[number] for gap in gaps for number in gap.chunks]
-        with closing(self._fetch(wanted)) as data:
+        # A run of one chunk ends the gap before it and begins the one after it: it is fetched once, like all others.
+        wanted = [number for number, _ in groupby(number for gap in gaps for number in gap.chunks)]
+        with closing(self._fetch([self._ids[number] for number in wanted])) as data:
             for gap, run in zip_longest(gaps, runs):
                 self._parse(gap, data)
                 if run is not None:
@@ -171,7 +174,9 @@ class _Scanner:
     def _parse(self, gap: _Gap, data: Iterator[bytes]) -> None:
         reader = _ItemReader()
         for number in gap.chunks:
-            chunk = next(data)
+            if number != self._held[0]:
+                self._held = number, next(data)
+            chunk = self._held[1]
             start = gap.offset if number == gap.chunk else 0
             end = gap.end_offset if number == gap.end_chunk else len(chunk)
             if not start <= end <= len(chunk):
@@ -235,9 +240,11 @@ class _ItemReader:
         if not ends:
             if not self._rest:
                 self._rest_start = (chunk, offset)
-            self._rest.append(data)
+            if data:
+                self._rest.append(data)
             return [], []
         begins = [0, *ends[:-1]]
+        self._check_maps(data, begins)
         items = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
         starts = [(chunk, offset + begin) for begin in begins]
         if self._rest:
@@ -247,6 +254,12 @@ class _ItemReader:
         self._rest = [data[ends[-1] :]] if ends[-1] < len(data) else []
         self._rest_start = (chunk, offset + ends[-1])
         return items, starts
+
+    def _check_maps(self, data: bytes, begins: list[int]) -> None:
+        """Every item is a map: anything else means that we are not where an item starts."""
+        head = self._rest[0][:1] if self._rest else data[:1]
+        if head[0] not in _MAP_STARTS or any(data[begin] not in _MAP_STARTS for begin in begins[1:]):
+            raise GarbledItems("an item is not a map")
 
     def _ends(self, data: bytes) -> list[int]:
         ends: list[int] = []

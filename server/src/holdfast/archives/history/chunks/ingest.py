@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.archives.history.chunks.consumer import StateMismatch, scan
 from holdfast.archives.history.chunks.items import ItemParser
 from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
-from holdfast.archives.history.errors import IndexDamaged
+from holdfast.archives.history.errors import GarbledItems, IndexDamaged
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress
 from holdfast.archives.history.records import ITEM
@@ -42,8 +42,8 @@ def ingest_chunks(
     if state is not None:
         try:
             return _read(store, archive, source, series, base, excludes, progress, ids, state)
-        except StateMismatch as mismatch:
-            doubt = str(mismatch)
+        except (StateMismatch, GarbledItems) as mismatch:
+            doubt = str(mismatch)  # if the archive itself is garbled, reading all of it will say so again
     nothing = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), excludes.fingerprint)
     result = _read(store, archive, source, series, base, excludes, progress, ids, nothing)
     return replace(result, fallback=doubt)
