@@ -115,6 +115,26 @@ def check_store(data_dir: DataDir = None) -> None:
     raise typer.Exit(1 if found else 0)
 
 
+@cli.command("verify-index")
+def verify_index(
+    repository: Annotated[str, typer.Argument(help="Name, path or id of the repository.")],
+    archive: Annotated[
+        list[str] | None, typer.Option("--archive", help="Only this archive (name); may be repeated.")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare the file history with the engine's own listing of each archive, and report every difference."""
+    from holdfast.entry.verify import verify
+
+    with installation(data_dir) as (settings, database):
+        differences = verify(settings, database, repository, archive or [], typer.echo)
+    if differences:
+        typer.echo(f"{differences} differences; POST /api/repositories/{{id}}/rebuild with from=history repairs.")
+    else:
+        typer.echo("The index says what the engine says.")
+    raise typer.Exit(1 if differences else 0)
+
+
 def _unreadable(database: Database, settings: Settings) -> list[str]:
     with database.reading() as session:
         return stored_secrets.unreadable(session, Vault(settings))

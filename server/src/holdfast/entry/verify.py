@@ -1,0 +1,78 @@
+"""`holdfast admin verify-index`: beside a running service, through the same lanes."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import or_, select
+
+from holdfast.access.vault import Vault
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.indexes import Indexes
+from holdfast.archives.verify import Difference, verify_archive
+from holdfast.errors import NotFound
+from holdfast.execution.engines import Engines
+from holdfast.operations.kinds import Registry
+from holdfast.repositories import archive_records
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.runner.inline import InlineCalls
+from holdfast.runner.loop import Runner
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+
+def verify(
+    settings: Settings, database: Database, repository: str, archives: Sequence[str], tell: Callable[[str], None]
+) -> int:
+    """Compare archives of a repository with the engine, tell what was found; return the number of differences."""
+    found, wanted = _choose(database, repository, archives)
+    indexes = Indexes(settings.data_dir / "history")
+    index = indexes.reading(found.uuid)
+    if index is None:
+        raise NotFound("archives.no_index", "The repository has no file history.")
+    runner = Runner(settings, database, Registry.of([]), "admin")
+    runner.start(executes=False)
+    try:
+        inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
+        opener = Opener(settings, Engines(settings), Vault(settings))
+        return sum(_verify_one(inline, opener, found, archive, index, tell) for archive in wanted)
+    finally:
+        runner.stop()
+        indexes.close()
+
+
+def _verify_one(
+    inline: InlineCalls,
+    opener: Opener,
+    repository: Repository,
+    archive: Archive,
+    index: HistoryIndex,
+    tell: Callable[[str], None],
+) -> int:
+    differences = 0
+    for found in verify_archive(inline, opener, repository, archive, index):
+        if isinstance(found, Difference):
+            differences += 1
+            tell(f"{found.archive}: {found.path}: {found.problem}")
+        else:
+            note = found.problem or f"{found.files} files, {found.differences} differences"
+            differences += 1 if found.problem else 0
+            tell(f"{found.archive}: {note}")
+    return differences
+
+
+def _choose(database: Database, repository: str, archives: Sequence[str]) -> tuple[Repository, list[Archive]]:
+    number = int(repository) if repository.isdigit() else 0
+    with database.reading() as session:
+        statement = select(Repository).where(
+            or_(Repository.name == repository, Repository.path == repository, Repository.id == number)
+        )
+        found = session.scalars(statement).first()
+        if found is None:
+            raise NotFound("repository.not_found", f"There is no repository called {repository}.")
+        known = archive_records.all_of(session, found.id)
+    wanted = [archive for archive in known if not archives or archive.name in archives]
+    if archives and len(wanted) < len(set(archives)):
+        raise NotFound("archives.not_found", "Not every archive that was named is in the index.")
+    return found, wanted
