@@ -168,7 +168,7 @@ class ServiceProcess:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_until_ready(self, seconds: float = 30.0) -> None:
+    def wait_until_ready(self, seconds: float = 120.0) -> None:
         def ready() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, (
