@@ -1,7 +1,7 @@
 """What a running kind may ask of its surroundings."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,17 @@ class Context(ABC):
     @abstractmethod
     def has_begun(self, name: str) -> bool:
         """True when a step of this name has been started in this attempt, perhaps by an earlier runner."""
+
+    @abstractmethod
+    def once(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What `make` returns, made once in this attempt: after a restart it is what was made before it.
+
+        For what must not be found out twice, because the kind's own work changes it. The value is kept as JSON.
+        """
+
+    @abstractmethod
+    def kept(self, name: str) -> Mapping[str, Any] | None:
+        """What `once` has kept under this name in this attempt; None when it was never made."""
 
     @abstractmethod
     def log(self, *lines: str) -> None:

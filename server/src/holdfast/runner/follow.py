@@ -1,12 +1,13 @@
 """One attempt of one operation: start its engine runs, follow them, find them again."""
 
 import errno
+import json
 import os
 import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,21 @@ class Attempt(Context):
     def has_begun(self, name: str) -> bool:
         return Spool(self.folder / name).has_started()
 
+    def once(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        kept = self.kept(name)
+        if kept is None:
+            keep(self.folder / f"{name}.json", make())
+            kept = self.kept(name)
+            assert kept is not None
+        return kept
+
+    def kept(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            value: Mapping[str, Any] = json.loads((self.folder / f"{name}.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        return value
+
     def step(
         self,
         name: str,
@@ -160,6 +176,17 @@ class Attempt(Context):
     def _pause(self) -> None:
         if self._stopping.wait(POLL_SECONDS):
             raise Stopping
+
+
+def keep(file: Path, value: Mapping[str, Any]) -> None:
+    """Write a value so that it is there whole or not at all, also after a power cut."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = file.with_suffix(".part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as stream:
+        json.dump(value, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.rename(file)
 
 
 def display(command: Command) -> str:
