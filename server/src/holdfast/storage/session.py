@@ -1,9 +1,11 @@
 """Transactions. This is the only file that commits."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import structlog
 from sqlalchemy import Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -11,6 +13,8 @@ from sqlalchemy.orm import Session
 
 from holdfast.errors import Unavailable
 from holdfast.kit.wake import Wake
+
+log = structlog.get_logger("holdfast.storage")
 
 AFTER_COMMIT = "after_commit"
 WAKE = "wake"
@@ -104,9 +108,19 @@ def _unreachable_is_unavailable() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, PoolTimeout) as error:
+        if _is_our_mistake(error):
+            raise
+        log.warning("the store is unavailable", reason=str(error).splitlines()[0])
         raise Unavailable(
             "store.unavailable", "The store cannot be reached or is full at the moment; try again.", retry_after=5
         ) from error
+
+
+def _is_our_mistake(error: Exception) -> bool:
+    """SQLite says `no such column` with the same class of error as `disk full`; only the latter passes by itself."""
+    original = getattr(error, "orig", None)
+    code = getattr(original, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_ERROR
 
 
 def _sqlite_engine(url: str, *, pool_size: int, max_overflow: int, begin: str, query_only: bool) -> Engine:
