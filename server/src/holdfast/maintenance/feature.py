@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from holdfast.maintenance import check, compact, delete_archive, prune
+from holdfast.maintenance import check, compact, delete_archive, prune, restore_check
 from holdfast.maintenance.dry_run import DryRuns
 from holdfast.maintenance.routes import archive_routes, repository_routes
 from holdfast.operations.kinds import Kind
@@ -13,7 +13,7 @@ ROUTERS = (repository_routes, archive_routes)
 
 
 def kinds(opener: Opener) -> tuple[Kind, ...]:
-    return tuple(module.kind(opener) for module in (check, prune, compact, delete_archive))
+    return tuple(module.kind(opener) for module in (check, prune, compact, restore_check, delete_archive))
 
 
 def install(app: FastAPI, inline: InlineCalls, opener: Opener) -> None:

@@ -67,7 +67,7 @@ def _values(operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
         **{name: getattr(operation, name) for name in COPIED},
         "repository": operation.repository_path,
         "progress": percent(operation) or 0.0,
-        "progress_message": (operation.progress or {}).get("message"),
+        "progress_message": (operation.progress or {}).get("message") if operation.completed_at is None else None,
         "has_logs": operation.log_file is not None,
         "queued_reason": verdict.reason if verdict else None,
         "queued_behind_id": verdict.behind_id if verdict else None,

@@ -22,6 +22,7 @@ from holdfast.maintenance.schemas import (
     MaintenanceJobs,
     PruneBody,
     PruneDryRun,
+    RestoreCheckBody,
 )
 from holdfast.operations import store as operations
 from holdfast.operations.kinds import Kind
@@ -134,6 +135,32 @@ def start_compact(
     return once(session, start)
 
 
+@repository_routes.post(
+    "/{repository_id}/restore-check",
+    summary="Prove that files can be restored",
+    responses=STARTS,
+    response_model=StartAnswer,
+)
+def start_restore_check(
+    caller: LoginOnly,
+    repository_id: RowId,
+    session: Writing,
+    kinds: TheKinds,
+    opener: TheOpener,
+    once: Once,
+    wanted: Annotated[RestoreCheckBody | None, Body()] = None,
+) -> Any:
+    """Extracts to nowhere. What the result calls proven was read whole, decrypted, and found as the archive says."""
+
+    def start() -> StartAnswer:
+        body = wanted or RestoreCheckBody()
+        kind = kinds["restore_check"]
+        operation = starting.start_restore_check(session, caller, opener, kind, repository_id, body)
+        return repository_jobs.started(operation, "restore check")
+
+    return once(session, start)
+
+
 @archive_routes.delete(
     "/{archive_id}", summary="Delete an archive", responses=documented(404, 409), response_model=StartAnswer
 )
@@ -193,6 +220,7 @@ for _word, _kind, _what in (
     ("check", "check", "check"),
     ("prune", "prune", "prune"),
     ("compact", "compact", "compaction"),
+    ("restore-check", "restore_check", "restore check"),
 ):
     _serve_jobs(_word, _kind, _what)
 

@@ -7,14 +7,15 @@ from sqlalchemy.orm import Session
 
 from backup_engine.detect import EngineUnsupported
 from backup_engine.interface import Engine
-from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
+from backup_engine.requests import ExtractRequest, InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.maintenance import check
 from holdfast.maintenance.prune import PruneParams
+from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
 from holdfast.maintenance.retention import merged, policy_of
-from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody
+from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, jobs, store
@@ -53,6 +54,50 @@ def start_on_repository(session: Session, caller: Caller, kind: Kind, repository
     repository = store.require(session, caller, repository_id, Role.OPERATOR)
     refuse_observed(repository)
     return jobs.start(session, caller, kind, repository, params)
+
+
+def start_restore_check(
+    session: Session, caller: Caller, opener: Opener, kind: Kind, repository_id: int, wanted: RestoreCheckBody
+) -> Operation:
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    params = restore_check_params(session, repository, wanted)
+    accepted_by_engine(opener, repository, lambda engine, location: _extraction(engine, location, params))
+    return jobs.start(session, caller, kind, repository, params, archive_name=params.archive)
+
+
+def restore_check_params(session: Session, repository: Repository, wanted: RestoreCheckBody) -> RestoreCheckParams:
+    """Raise Unprocessable if more than one thing is to be checked, NotFound for an archive of another repository."""
+    given: dict[Mode, Any] = {
+        "paths": wanted.paths,
+        "full": wanted.full_archive,
+        "sample": wanted.sample,
+        "canary": wanted.canary,
+    }
+    modes = [mode for mode, value in given.items() if value]
+    if len(modes) > 1 or (wanted.archive_id is not None and wanted.archive is not None):
+        raise Unprocessable(
+            "restore_check.contradiction",
+            "Give one of paths, full_archive, sample and canary, and one of archive_id and archive.",
+        )
+    params = RestoreCheckParams(
+        mode=modes[0] if modes else "sample",
+        archive=wanted.archive,
+        paths=list(wanted.paths or []),
+        sample=wanted.sample or DEFAULT_SAMPLE,
+        canary=wanted.canary,
+    )
+    if wanted.archive_id is None:
+        return params
+    record = archive_records.of_repository(session, repository.id, wanted.archive_id)
+    return params.model_copy(update={"archive": record.name, "engine_id": record.engine_id})
+
+
+def _extraction(engine: Engine, location: RepositoryLocation, params: RestoreCheckParams) -> Any:
+    try:
+        paths = (params.canary.path,) if params.canary else archived_paths(params.paths)
+    except ValueError as error:
+        raise InvalidRequest("A path_b64 is not valid base64.") from error
+    return engine.extract(location, ExtractRequest(params.archive or "archive", paths=paths, dry_run=True))
 
 
 def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, repository_path: str | None) -> Operation:

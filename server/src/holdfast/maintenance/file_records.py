@@ -1,0 +1,79 @@
+"""What an archive says about its files, read from the engine's listing as it was spooled."""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_engine.parse import GarbledOutput
+
+BLOCK_BYTES = 1 << 20
+FIELDS = 8
+NOT_EXACT = "?"
+"""The engine writes it for every byte that is not text, so a name that holds it cannot be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One entry of an archive. `mode` begins with the letter of its type, `h` for a hard link to an earlier entry."""
+
+    mode: str
+    size: int
+    path: str
+
+    @property
+    def is_file(self) -> bool:
+        return self.mode.startswith("-")
+
+    @property
+    def can_be_named(self) -> bool:
+        return NOT_EXACT not in self.path and self.path.isprintable()
+
+
+def read_records(listing: Path) -> Iterator[FileRecord]:
+    """Given the spooled output of `list_files`, return its records in order. Raise GarbledOutput if it is cut short."""
+    rest = b""
+    with listing.open("rb") as stream:
+        while block := stream.read(BLOCK_BYTES):
+            parts = (rest + block).split(b"\0")
+            rest = parts.pop()
+            if len(parts) % 2:  # the link target of the last record is still to come
+                rest = parts.pop() + b"\0" + rest
+            yield from map(_record, parts[::2])
+    if rest:
+        raise GarbledOutput("The engine's listing ends in the middle of a record.")
+
+
+def _record(head: bytes) -> FileRecord:
+    fields = head.decode("utf-8", "replace").split("\t", FIELDS - 1)
+    if len(fields) != FIELDS or not fields[0] or not fields[5].isdigit():
+        raise GarbledOutput("The engine's listing has a record that cannot be read.")
+    return FileRecord(mode=fields[0], size=int(fields[5]), path=fields[7])
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    files: int
+    bytes: int
+
+
+def extent_of(records: Iterable[FileRecord]) -> Extent:
+    files = size = 0
+    for record in records:
+        if record.is_file:
+            files += 1
+            size += record.size
+    return Extent(files, size)
+
+
+def choose(records: Iterable[FileRecord], number: int, seed: str) -> list[FileRecord]:
+    """Choose files at random, each with the same chance, in archive order. The same seed chooses the same files."""
+    generator = random.Random(seed)  # noqa: S311 -- chance, not secrecy
+    kept: list[tuple[int, FileRecord]] = []
+    eligible = (record for record in records if record.is_file and record.can_be_named)
+    for position, record in enumerate(eligible):
+        if position < number:
+            kept.append((position, record))
+        elif (place := generator.randrange(position + 1)) < number:
+            kept[place] = (position, record)
+    return [record for _, record in sorted(kept, key=lambda entry: entry[0])]

@@ -1,0 +1,86 @@
+"""Which files of an archive have been proven, told from what the engine says while it extracts to nowhere.
+
+The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size in
+the archive's own record. It names each entry before it reads it and warns of what it could not read, so an entry is proven
+when the next one is named, or the run has ended well, and nothing was said against it in between.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from backup_engine.events import Event, LogMessage
+from holdfast.maintenance.file_records import FileRecord
+from holdfast.repositories.work import readable
+
+LIST_LOGGER = "borg.output.list"
+NEVER_MATCHED = re.compile(r"Include pattern '(?P<pattern>.*)' never matched\.", re.DOTALL)
+TRACEBACK = "Traceback"
+TROUBLE = frozenset({"WARNING", "ERROR", "CRITICAL"})
+MOST_PROBLEMS = 1000
+
+
+class Proof:
+    """Follows the engine through the entries that it was asked to read, in the archive's order."""
+
+    def __init__(self, expected: Iterable[FileRecord]) -> None:
+        self._expected: Iterator[FileRecord] = iter(expected)
+        self._present: FileRecord | None = None
+        self._blamed = False
+        self._in_step = True
+        self.files = 0
+        self.bytes = 0
+        self.entries = 0
+        self.problems: list[dict[str, Any]] = []
+        self.problem_count = 0
+        self.never_matched: list[str] = []
+
+    def hear(self, event: Event) -> None:
+        if not isinstance(event, LogMessage):
+            return
+        if event.name == LIST_LOGGER:
+            self._begin(readable(event.message))
+        elif event.level in TROUBLE and event.message.strip():
+            self._blame(event)
+
+    def end(self, *, well: bool) -> None:
+        """The run is over. Unless it ended well, the last entry may not have been read to its end."""
+        if well:
+            self._settle()
+            if self._in_step and (missing := next(self._expected, None)) is not None:
+                self._add_problem(missing.path, "The engine did not read it although the archive lists it.")
+        self._present = None
+
+    def _begin(self, path: str) -> None:
+        self._settle()
+        self._present = next(self._expected, None) if self._in_step else None
+        self._blamed = False
+        if self._in_step and (self._present is None or self._present.path != path):
+            self._in_step = False
+            self._present = None
+            self._add_problem(path, "The engine read it where the archive's listing has another entry.")
+
+    def _settle(self) -> None:
+        if self._present is None or self._blamed:
+            return
+        self.entries += 1
+        if self._present.is_file:
+            self.files += 1
+            self.bytes += self._present.size
+        self._present = None
+
+    def _blame(self, event: LogMessage) -> None:
+        if match := NEVER_MATCHED.fullmatch(event.message):
+            self.never_matched.append(readable(match["pattern"]))
+            return
+        self._blamed = True
+        message = readable(event.message).strip()
+        if message.startswith(TRACEBACK):  # the report of an error that has been told already
+            return
+        path = self._present.path if self._present else None
+        self._add_problem(path, message.removeprefix(f"{path}: ").splitlines()[0])
+
+    def _add_problem(self, path: str | None, message: str) -> None:
+        self.problem_count += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append({"path": path, "message": message})

@@ -1,0 +1,318 @@
+"""The operation kind `restore_check`: prove that files can be restored, by extracting them to nowhere."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
+
+from backup_engine.events import Event
+from backup_engine.parse import ArchiveInfo, GarbledOutput
+from backup_engine.render import log_line
+from backup_engine.requests import ExtractRequest, InvalidRequest, ListArchivesRequest, ListFilesRequest
+from holdfast.kit import clock, text
+from holdfast.maintenance.delete_archive import GONE, describe
+from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records
+from holdfast.maintenance.listing import read_archives
+from holdfast.maintenance.progress import PhaseProgress
+from holdfast.maintenance.proof import Proof
+from holdfast.maintenance.schemas import Canary, ExactPath
+from holdfast.operations.context import StepResult
+from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status
+from holdfast.repositories import store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.work import SUCCEEDED, RepositoryWork, on_repository
+
+PHASES = ("extract",)
+DEFAULT_SAMPLE = 100
+LARGEST_CANARY = 64 << 20
+NO_ARCHIVE = ("restore_check.no_archive", "The repository has no archive to check.")
+NOT_PROVEN = "restore_check.not_proven"
+PATH_MISSING = "restore_check.path_missing"
+
+Mode = Literal["full", "paths", "sample", "canary"]
+
+
+class RestoreCheckParams(BaseModel):
+    """What is to be proven. Without an archive, of the newest one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Mode = "sample"
+    archive: str | None = None
+    engine_id: str | None = None
+    paths: list[str | ExactPath] = []
+    sample: int = DEFAULT_SAMPLE
+    canary: Canary | None = None
+
+
+def kind(opener: Opener) -> Kind:
+    return Kind(
+        name="restore_check",
+        category="restore",
+        limit_group="restore",
+        lock=LockMode.SHARED,
+        params=RestoreCheckParams,
+        run=on_repository(opener, run),
+        on_interrupted=again_when_interrupted,
+        present=present,
+    )
+
+
+def present(operation: Operation) -> dict[str, Any]:
+    result = operation.result or {}
+    return {name: result.get(name) for name in ("mode", "archive", "files_proven", "bytes_proven", "problems")}
+
+
+def archived_paths(paths: Iterable[str | ExactPath]) -> tuple[str, ...]:
+    """Given paths as clients send them, return them as the engine takes them. Raise ValueError for bad base64."""
+    return tuple(os.fsdecode(text.from_exact(path.path_b64)) if isinstance(path, ExactPath) else path for path in paths)
+
+
+def run(work: RepositoryWork) -> Outcome | TryAgain:
+    params = work.context.params
+    assert isinstance(params, RestoreCheckParams)
+    listing = work.engine.list_archives(work.location, ListArchivesRequest())
+    step = work.context.step("look", listing, quiet=True)
+    if bad := work.ended_without_success(step):
+        return bad
+    archive = chosen_archive(read_archives(step.stdout), params)
+    if archive is None:
+        return Outcome(Status.FAILED, *(GONE if params.archive else NO_ARCHIVE))
+    try:
+        return _Check(work, params, archive).run()
+    except (InvalidRequest, GarbledOutput) as error:
+        return Outcome(Status.FAILED, error.key, str(error), archive_name=archive.name)
+
+
+def chosen_archive(archives: list[ArchiveInfo], params: RestoreCheckParams) -> ArchiveInfo | None:
+    if params.engine_id is not None:
+        return next((archive for archive in archives if archive.id == params.engine_id), None)
+    if params.archive is not None:
+        return next((archive for archive in archives if archive.name == params.archive), None)
+    return max(archives, key=lambda archive: archive.start, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """What is to be read, and what the archive says about it."""
+
+    request: ExtractRequest
+    expected: Iterable[FileRecord]
+    extent: Extent
+    whole: Extent | None
+    """Of the whole archive, where that is known."""
+
+
+class _Check:
+    """The check of one archive."""
+
+    def __init__(self, work: RepositoryWork, params: RestoreCheckParams, archive: ArchiveInfo) -> None:
+        self._work = work
+        self._context = work.context
+        self._params = params
+        self._archive = archive
+
+    def run(self) -> Outcome | TryAgain:
+        paths = self._asked_paths()
+        request = ListFilesRequest(self._archive.name, paths=paths)
+        listing = self._context.step("files", self._work.engine.list_files(self._work.location, request), quiet=True)
+        if bad := self._work.ended_without_success(listing):
+            return self._without_proof(bad, listing)
+        if self._params.mode == "canary":
+            return self._canary(list(read_records(listing.stdout)))
+        selection = self._select(listing.stdout, paths)
+        self._log_selection(selection)
+        if not selection.extent.files and self._params.mode != "paths":
+            return self._nothing_to_prove(selection)
+        return self._extract(selection)
+
+    def _asked_paths(self) -> tuple[str, ...]:
+        if self._params.canary is not None:
+            return (self._params.canary.path,)
+        return archived_paths(self._params.paths) if self._params.mode == "paths" else ()
+
+    def _select(self, listing: Path, paths: tuple[str, ...]) -> _Selection:
+        whole = extent_of(read_records(listing))
+        archive = self._archive.name
+        if self._params.mode != "sample":
+            request = ExtractRequest(archive, paths=paths, dry_run=True, list_files=True)
+            known = whole if self._params.mode == "full" else None
+            return _Selection(request, read_records(listing), whole, known)
+        chosen = choose(read_records(listing), self._params.sample, self._context.operation.uuid)
+        patterns = tuple(f"pf:{record.path}" for record in chosen)
+        request = ExtractRequest(archive, patterns=patterns, dry_run=True, list_files=True)
+        return _Selection(request, chosen, extent_of(chosen), whole)
+
+    def _log_selection(self, selection: _Selection) -> None:
+        extent = selection.extent
+        self._context.log(f"Archive {self._archive.name}: {extent.files} files, {extent.bytes} bytes to be read.")
+
+    # --- reading to nowhere ---------------------------------------------------------------------------------------
+
+    def _extract(self, selection: _Selection) -> Outcome | TryAgain:
+        proof = Proof(selection.expected)
+        progress = PhaseProgress(self._context, PHASES)
+
+        def hear(event: Event) -> None:
+            progress.hear(event)
+            proof.hear(event)
+
+        command = self._work.engine.extract(self._work.location, selection.request)
+        # Quiet: the log of a large archive would hold a line for each file of it.
+        step = self._context.step("extract", command, on_event=hear, quiet=True)
+        proof.end(well=step.outcome.status in SUCCEEDED)
+        return self._conclude(selection, proof, step)
+
+    def _conclude(self, selection: _Selection, proof: Proof, step: StepResult) -> Outcome | TryAgain:
+        bad = self._work.ended_without_success(step)
+        if isinstance(bad, TryAgain):
+            return bad
+        self._log_findings(selection, proof, step)
+        result = self._result(selection, proof, step)
+        if bad is not None:
+            return self._ended(bad.status, bad.error_key, bad.error_message, result)
+        if missing := self._missing_paths(proof):
+            sentence = f"The archive does not hold {missing[0]}" + (
+                f" and {len(missing) - 1} more." if missing[1:] else "."
+            )
+            return self._ended(Status.FAILED, PATH_MISSING, sentence, result)
+        if not selection.extent.files:
+            return self._nothing_to_prove(selection)
+        if proof.problem_count or proof.files < selection.extent.files:
+            sentence = f"Only {proof.files} of {selection.extent.files} files were proven; see the problems."
+            return self._ended(Status.FAILED, "engine.damaged" if proof.problem_count else NOT_PROVEN, sentence, result)
+        return self._proven(result)
+
+    def _missing_paths(self, proof: Proof) -> list[str]:
+        """Asked for by a person; of a sample, older engines say it of every file, also of those that they have read."""
+        return proof.never_matched if self._params.mode == "paths" else []
+
+    def _log_findings(self, selection: _Selection, proof: Proof, step: StepResult) -> None:
+        for problem in proof.problems:
+            self._context.log(f"{problem['path'] or self._archive.name}: {problem['message']}".replace("\n", "\\n"))
+        extent = selection.extent
+        self._context.log(
+            f"Proven: {proof.files} of {extent.files} files, {proof.bytes} of {extent.bytes} bytes.",
+        )
+
+    def _result(self, selection: _Selection, proof: Proof, step: StepResult) -> dict[str, Any]:
+        return {
+            "mode": self._params.mode,
+            "archive": describe(self._archive),
+            "files_proven": proof.files,
+            "bytes_proven": proof.bytes,
+            "files_checked": selection.extent.files,
+            "bytes_checked": selection.extent.bytes,
+            "files_in_archive": selection.whole.files if selection.whole else None,
+            "bytes_in_archive": selection.whole.bytes if selection.whole else None,
+            "problems": proof.problems,
+            "problem_count": proof.problem_count,
+            "return_code": step.exit.code,
+        }
+
+    def _nothing_to_prove(self, selection: _Selection) -> Outcome:
+        result = {
+            **_nothing(self._params.mode, self._archive),
+            "files_in_archive": selection.whole.files if selection.whole else None,
+        }
+        warning = {"path": None, "message": "The archive holds no file that could be checked; nothing was proven."}
+        return Outcome(
+            Status.COMPLETED_WITH_WARNINGS, result=result, warnings=(warning,), archive_name=self._archive.name
+        )
+
+    def _without_proof(self, bad: Outcome | TryAgain, step: StepResult) -> Outcome | TryAgain:
+        if isinstance(bad, TryAgain):
+            return bad
+        for error in step.accumulator.errors:
+            self._context.log(*log_line(error)[:1])
+        result = {**_nothing(self._params.mode, self._archive), "return_code": step.exit.code}
+        return self._ended(bad.status, bad.error_key, bad.error_message, result)
+
+    # --- a file whose content is known ----------------------------------------------------------------------------
+
+    def _canary(self, records: list[FileRecord]) -> Outcome | TryAgain:
+        canary = self._params.canary
+        assert canary is not None
+        result = {**_nothing("canary", self._archive), "canary": canary.path}
+        if len(records) != 1 or not records[0].is_file:
+            sentence = f"{canary.path} is not a file with content of its own in the archive."
+            return self._ended(Status.FAILED, PATH_MISSING, sentence, result)
+        if records[0].size > LARGEST_CANARY:
+            sentence = f"A canary may have at most {LARGEST_CANARY} bytes; check a larger file by its path."
+            return self._ended(Status.FAILED, "restore_check.canary_too_large", sentence, result)
+        request = ExtractRequest(self._archive.name, paths=(canary.path,), stdout=True)
+        step = self._context.step("canary", self._work.engine.extract(self._work.location, request))
+        if bad := self._work.ended_without_success(step):
+            return self._without_proof(bad, step)
+        return self._compare(canary, records[0], step, result)
+
+    def _compare(self, canary: Canary, record: FileRecord, step: StepResult, result: dict[str, Any]) -> Outcome:
+        expected = canary.sha256.lower() if canary.sha256 else hash_of_own_file(canary.path)
+        result = {**result, "files_checked": 1, "bytes_checked": record.size, "return_code": step.exit.code}
+        if expected is None:
+            sentence = f"Nothing is known to compare {canary.path} with; give its sha256."
+            return self._ended(Status.FAILED, "restore_check.canary_unknown", sentence, result)
+        found = hash_of(step.stdout)
+        if found != expected or step.stdout.stat().st_size != record.size:
+            problem = {"path": canary.path, "message": "Its content in the archive is not the known one."}
+            result = {**result, "problems": [problem], "problem_count": 1, "sha256": found}
+            return self._ended(Status.FAILED, NOT_PROVEN, f"{canary.path}: {problem['message']}", result)
+        self._context.log(f"{canary.path}: {record.size} bytes restored, and they are the known ones.")
+        return self._proven({**result, "files_proven": 1, "bytes_proven": record.size, "sha256": found})
+
+    # --- endings --------------------------------------------------------------------------------------------------
+
+    def _ended(self, status: Status, key: str | None, message: str | None, result: dict[str, Any]) -> Outcome:
+        return Outcome(status, key, message, result=result, archive_name=self._archive.name)
+
+    def _proven(self, result: dict[str, Any]) -> Outcome:
+        return Outcome(
+            Status.COMPLETED,
+            result=result,
+            archive_name=self._archive.name,
+            record=partial(_note, repository_id=self._work.repository.id),
+        )
+
+
+def _nothing(mode: Mode, archive: ArchiveInfo) -> dict[str, Any]:
+    return {
+        "mode": mode,
+        "archive": describe(archive),
+        "files_proven": 0,
+        "bytes_proven": 0,
+        "files_checked": 0,
+        "bytes_checked": 0,
+        "problems": [],
+        "problem_count": 0,
+    }
+
+
+def hash_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_of_own_file(path: str) -> str | None:
+    """The hash of the file of this machine that an archived path was made from; None if there is none to read."""
+    try:
+        descriptor = os.open("/" + path.lstrip("/"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_CANARY:
+            return None
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _note(session: Session, *, repository_id: int) -> None:
+    store.note_evidence(session, repository_id, last_restore_check=clock.now())
