@@ -22,6 +22,7 @@ from backup_engine.command import Command
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
+PIPE_BYTES = 1 << 20
 GRACE_SECONDS = 30.0
 
 
@@ -67,6 +68,26 @@ class Spool:
 
     def launch(self, command: Command) -> "Child":
         """Write the command and start the shim over it, in a session of its own."""
+        return self._launch(command, None)
+
+    def launch_piped(self, command: Command) -> tuple["Child", int]:
+        """As `launch`, with the engine's output in a pipe instead of a file; return the end of it to read from.
+
+        The end of the stream comes after the exit record is written. Closing the descriptor, or the death of this
+        process, stops the engine.
+        """
+        reading, writing = os.pipe()
+        try:
+            _widen(writing)
+            child = self._launch(command, writing)
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return child, reading
+
+    def _launch(self, command: Command, output: int | None) -> "Child":
         secrets = {
             name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()
         }
@@ -79,15 +100,16 @@ class Spool:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim of before may have put a lock there
         self._write("command.json", _command_record(command))
         reading, writing = os.pipe()
+        passed = (reading,) if output is None else (reading, output)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", shim.__file__, str(self.folder), str(reading)],
+                [sys.executable, "-I", "-S", shim.__file__, str(self.folder), *map(str, passed)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
                 start_new_session=True,
-                pass_fds=(reading,),
+                pass_fds=passed,
             )
         finally:
             os.close(reading)
@@ -192,6 +214,12 @@ def remove_spools(folder: Path) -> None:
     for spool in spools_below(folder):
         spool.remove()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _widen(pipe: int) -> None:
+    """A wide pipe lets engine and reader take longer turns; the system may refuse it."""
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _command_record(command: Command) -> dict[str, Any]:

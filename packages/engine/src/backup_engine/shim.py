@@ -1,7 +1,7 @@
 """The shim: the parent of one engine process, detached from whoever started it.
 
-Run as ``python -I -S shim.py SPOOL SECRETS_FD``. It imports the standard library alone and no part of this package, so
-that it starts in milliseconds and can be copied to another machine as one file.
+Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports the standard library alone and no part of this
+package, so that it starts in milliseconds and can be copied to another machine as one file.
 
 The spool folder is the whole truth about the run, and whoever holds its ``lock`` decides over it:
 
@@ -14,6 +14,10 @@ The spool folder is the whole truth about the run, and whoever holds its ``lock`
 ``out`` ``err``           the engine's streams
 ``exit.json``             how it ended; appears by rename, after fsync
 ========================  =====================================================================================
+
+With OUTPUT_FD, a pipe, the engine's output goes there and there is no ``out``. The shim keeps the pipe open until it has
+written ``exit.json``, so that the reader knows at the end of the stream how the engine ended; and once nobody reads the
+pipe any more, it stops the engine.
 """
 
 import errno
@@ -26,6 +30,8 @@ import time
 
 EXIT_RECORD_BYTES = 4096
 NOT_STARTED = 75
+GRACE_SECONDS = 30.0
+"""From SIGTERM to SIGKILL for an engine whose output nobody reads any more."""
 
 
 def write_synced(name: str, content: bytes) -> None:
@@ -90,7 +96,27 @@ def process_start_time(pid: int) -> str | None:
         return None
 
 
-def become_engine(command: dict[str, object], environment: dict[str, str], lock: int, report: int) -> None:
+def enter(directory: bytes) -> None:
+    """Change to a folder of our own, not through a symbolic link: others may have changed the way since it was checked."""
+    through = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        here = os.open("/", through)
+        for part in filter(None, directory.split(b"/")):
+            below = os.open(part, through, dir_fd=here)
+            os.close(here)
+            here = below
+        if os.fstat(here).st_uid != os.geteuid():
+            raise PermissionError("it is somebody else's")
+        os.fchdir(here)
+        os.close(here)
+    except OSError as error:
+        # Not the number of the error itself: that would read as if the engine's program could not be reached.
+        raise OSError(errno.EPERM, f"cannot enter the folder to work in: {error}") from error
+
+
+def become_engine(
+    command: dict[str, object], environment: dict[str, str], lock: int, report: int, output: int | None
+) -> None:
     """Turn this forked child into the engine. Never returns: whatever fails, the child must not go on as a second shim."""
     try:
         os.setpgid(0, 0)
@@ -98,7 +124,7 @@ def become_engine(command: dict[str, object], environment: dict[str, str], lock:
             signal.signal(number, signal.SIG_DFL)
         os.set_inheritable(lock, True)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 1)
+        os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if output is None else output, 1)
         os.dup2(os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
         os.nice(int(str(command.get("nice") or 0)))
         identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
@@ -108,7 +134,7 @@ def become_engine(command: dict[str, object], environment: dict[str, str], lock:
         arguments = [os.fsencode(argument) for argument in argv]
         directory = command.get("working_directory")
         if directory:
-            os.chdir(os.fsencode(str(directory)))
+            enter(os.fsencode(str(directory)))
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:
         os.write(report, f"{error.errno or 0} {error.strerror}: {error.filename!r}".encode("utf-8", "replace"))
@@ -128,7 +154,34 @@ def lower_io_priority(command: dict[str, object], pid: int) -> None:
             return
 
 
-def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: int) -> None:
+def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
+    """Wait for the engine, and stop its process group once nobody reads its output any more."""
+    import select  # only here: every run pays for what is imported above
+
+    poller = select.poll()
+    poller.register(output, 0)  # a pipe without a reader reports an error, asked for or not
+    if hasattr(os, "pidfd_open"):
+        poller.register(os.pidfd_open(child), select.POLLIN)
+    stopped_at = None
+    while True:
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+        if ended:
+            return status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+        nobody_reads = any(descriptor == output for descriptor, _ in poller.poll(200))
+        if nobody_reads and stopped_at is None:
+            stopped_at = time.monotonic()
+            poller.unregister(output)
+            os.killpg(child, signal.SIGTERM)
+        elif stopped_at is not None and time.monotonic() - stopped_at > GRACE_SECONDS:
+            os.killpg(child, signal.SIGKILL)
+
+
+def wait(child: int) -> tuple[int, float, int]:
+    _, status, usage = os.wait4(child, 0)
+    return status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+
+
+def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: int, output: int | None) -> None:
     reserve_exit_record()
     started_at = time.time()
     write_synced("started.json", json.dumps({"shim_pid": os.getpid(), "started_at": started_at}).encode())
@@ -139,12 +192,12 @@ def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: in
     receiving, reporting = os.pipe()
     child = os.fork()
     if child == 0:
-        become_engine(command, environment, lock, reporting)
+        become_engine(command, environment, lock, reporting, output)
     environment.clear()
     os.close(reporting)
     lower_io_priority(command, child)
     exec_error = os.read(receiving, 4096).decode("utf-8", "replace") or None
-    _, status, usage = os.wait4(child, 0)
+    status, cpu_seconds, max_rss = wait(child) if output is None else wait_while_read(child, output)
     code = os.waitstatus_to_exitcode(status)
     record = {
         "code": code if code >= 0 else None,
@@ -152,8 +205,8 @@ def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: in
         "exec_error": exec_error,
         "started_at": started_at,
         "finished_at": time.time(),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
-        "max_rss_kib": usage.ru_maxrss,
+        "cpu_seconds": round(cpu_seconds, 3),
+        "max_rss_kib": max_rss,
     }
     write_synced("exit.json", json.dumps(record).encode())
 
@@ -162,6 +215,9 @@ def main() -> int:
     os.chdir(sys.argv[1])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    output = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    if output is not None:
+        os.set_inheritable(output, False)
     lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -176,7 +232,7 @@ def main() -> int:
     secrets = read_secrets(int(sys.argv[2]))
     if secrets is None:
         return NOT_STARTED
-    run(command, secrets, lock)
+    run(command, secrets, lock, output)
     return 0
 
 

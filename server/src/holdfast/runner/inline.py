@@ -10,10 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from backup_engine.command import Command
-from backup_engine.outcome import Accumulator
-from backup_engine.parse import parse_line
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
-from backup_engine.redact import Redactor
 from holdfast.errors import Locked, Unavailable
 from holdfast.operations import store
 from holdfast.operations.context import StepResult
@@ -23,6 +20,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status, Trigger
 from holdfast.operations.store import Origin, Subject
 from holdfast.runner.follow import engine_outcome
+from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -136,19 +134,27 @@ class Hold:
 
     def run(self, command: Command) -> StepResult:
         """Run one engine command to its end."""
-        self._calls += 1
-        spool = Spool(self.folder / "1" / f"call-{self._calls}")
+        spool = self._next_spool()
         self._wait(spool, spool.launch(command))
         exit_record = spool.exit_record()
         if exit_record is None:
             raise Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
-        accumulator = Accumulator()
-        redactor = Redactor(command.secret_values)
-        if spool.err.exists():
-            for line in spool.err.read_bytes().split(b"\n"):
-                accumulator.add(redactor.redact_event(parse_line(line)))
+        accumulator = said(spool, command)
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)
+
+    @contextmanager
+    def stream(self, command: Command) -> Iterator[EngineStream]:
+        """Run one engine command and read its output as it comes. The engine is stopped when the reader leaves."""
+        stream = EngineStream(self._next_spool(), command)
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+    def _next_spool(self) -> Spool:
+        self._calls += 1
+        return Spool(self.folder / "1" / f"call-{self._calls}")
 
     def _wait(self, spool: Spool, child: Child) -> None:
         """Wait until nothing of the call is alive: an engine may outlive its shim. Stop one that takes too long."""

@@ -1,0 +1,62 @@
+"""The output of an engine as it comes, for a request that passes it on: no file in between, constant memory."""
+
+import os
+import signal
+import time
+
+from backup_engine.command import Command
+from backup_engine.outcome import INTERRUPTED_KEY, INTERRUPTED_SENTENCE, Accumulator
+from backup_engine.outcome import Outcome as EngineOutcome
+from backup_engine.parse import parse_line
+from backup_engine.process import Spool
+from backup_engine.redact import Redactor
+from holdfast.runner.follow import engine_outcome
+
+BLOCK = 256 * 1024
+ENDING_SECONDS = 35.0
+LOOK_SECONDS = 0.2
+
+
+class EngineStream:
+    """One engine run whose output is read here. Whatever happens to the reader, the engine does not outlive it."""
+
+    def __init__(self, spool: Spool, command: Command) -> None:
+        self._spool = spool
+        self._command = command
+        self._child, self._descriptor = spool.launch_piped(command)
+        self._is_open = True
+
+    def read(self, size: int = BLOCK) -> bytes:
+        """The next bytes; none at the end, when `outcome` tells whether it was a good one."""
+        return os.read(self._descriptor, size)
+
+    def stop(self) -> None:
+        """Ask the engine to stop, from any thread. Who waits in `read` then comes to the end of the stream."""
+        self._spool.signal_engine(signal.SIGTERM)
+
+    def outcome(self) -> EngineOutcome:
+        """How the engine ended. Only to be asked at the end of the stream."""
+        exit_record = self._spool.exit_record()
+        if exit_record is None:
+            return EngineOutcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE)
+        return engine_outcome(exit_record, said(self._spool, self._command), cancel_requested=False)
+
+    def close(self) -> None:
+        """Let go of the output, which stops the engine if it still runs, and wait until it has stopped."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        os.close(self._descriptor)
+        deadline = time.monotonic() + ENDING_SECONDS
+        while not self._child.wait(LOOK_SECONDS) and time.monotonic() < deadline:
+            continue
+
+
+def said(spool: Spool, command: Command) -> Accumulator:
+    """What an engine has said that has ended."""
+    accumulator = Accumulator()
+    redactor = Redactor(command.secret_values)
+    if spool.err.exists():
+        for line in spool.err.read_bytes().split(b"\n"):
+            accumulator.add(redactor.redact_event(parse_line(line)))
+    return accumulator
