@@ -66,10 +66,13 @@ class LogWriter:
         return lines, offset
 
     def write(self, lines: Iterable[str]) -> None:
-        """Append lines, in one write; those before the present end of the log are already there."""
+        """Append lines, in one write; those before the present end of the log are already there.
+
+        A text with line ends inside is several lines, for the next writer counts what the file holds.
+        """
         buffer: list[bytes] = []
         entries: list[bytes] = []
-        for line in lines:
+        for line in (single for line in lines for single in line.split("\n")):
             self._next += 1
             if self._next <= self.lines:
                 continue

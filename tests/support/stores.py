@@ -1,0 +1,56 @@
+"""Empty stores with the present schema, of both kinds, cheap enough for one each test."""
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.storage.migrate import migrate
+from holdfast.storage.session import Database
+from tests.support.postgres import postgres_server
+
+KINDS = ("sqlite", "postgresql")
+
+
+@contextmanager
+def a_store(kind: str, folder: Path) -> Iterator[Database]:
+    """An empty store; of SQLite in the given folder."""
+    with a_store_url(kind, folder) as url:
+        database = Database(url)
+        try:
+            yield database
+        finally:
+            database.dispose()
+
+
+@contextmanager
+def a_store_url(kind: str, folder: Path) -> Iterator[str]:
+    """The address of an empty store, for tests that start processes over it."""
+    if kind == "sqlite":
+        shutil.copyfile(_sqlite_template(), folder / "holdfast.db")
+        yield f"sqlite:///{folder / 'holdfast.db'}"
+        return
+    server = postgres_server()
+    with server.database(server.ensure_template("migrated", _migrated)) as url:
+        yield url
+
+
+@functools.cache
+def _sqlite_template() -> Path:
+    # The folder lives as long as this process: its name is kept by the finalizer.
+    folder = tempfile.TemporaryDirectory(prefix="holdfast-template-")
+    _keep.append(folder)
+    template = Path(folder.name) / "template.db"
+    _migrated(f"sqlite:///{template}")
+    return template
+
+
+_keep: list["tempfile.TemporaryDirectory[str]"] = []
+
+
+def _migrated(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    database.dispose()

@@ -1,0 +1,118 @@
+"""Words in which the tests of the kernel speak: kinds that do nothing, and one-line steps, each its own transaction."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from holdfast.operations import limits as kernel_limits
+from holdfast.operations import store
+from holdfast.operations.context import Context
+from holdfast.operations.kinds import Effect, Kind, Outcome, Registry, failed_when_interrupted
+from holdfast.operations.limits import LimitsChange
+from holdfast.operations.models import Operation, OutboxEntry
+from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.store import Origin, Subject
+from holdfast.storage.session import Database
+
+
+class NoParams(BaseModel):
+    pass
+
+
+def _never_run(_context: Context) -> Outcome:
+    raise AssertionError("the kernel's tests run nothing")
+
+
+def a_kind(name: str, lock: LockMode | None = LockMode.EXCLUSIVE, group: str | None = None, *effects: Effect) -> Kind:
+    return Kind(
+        name=name,
+        category="maintenance" if group == "maintenance" else name,
+        run=_never_run,
+        params=NoParams,
+        on_interrupted=failed_when_interrupted,
+        lock=lock,
+        limit_group=group,
+        effects=frozenset(effects),
+    )
+
+
+BACKUP = a_kind("backup", LockMode.EXCLUSIVE, "backup", Effect.ARCHIVES_CHANGED)
+CHECK = a_kind("check", LockMode.EXCLUSIVE, "maintenance")
+RESTORE = a_kind("restore", LockMode.SHARED, "restore")
+INDEX = a_kind("index", LockMode.SHARED, "index")
+SCRIPT = a_kind("script", None, None)
+KINDS = {kind.name: kind for kind in (BACKUP, CHECK, RESTORE, INDEX, SCRIPT)}
+REGISTRY = Registry.of(KINDS.values())
+
+
+def subject(repository_id: int) -> Subject:
+    return Subject(repository_id, f"repository {repository_id}", f"/srv/{repository_id}")
+
+
+def enqueue(
+    database: Database, kind: Kind = BACKUP, repository: int | None = 1, trigger: Trigger = Trigger.MANUAL, **more: Any
+) -> int:
+    origin_names = ("run_id", "parent_id", "depends_on_id", "retry_of")
+    origin = Origin(trigger, **{name: more.pop(name) for name in origin_names if name in more})
+    with database.writing() as session:
+        about = subject(repository) if repository is not None else None
+        return store.enqueue(session, kind, {}, origin, subject=about, **more).id
+
+
+def claim(database: Database, runner: str = "runner", capacity: int = 64) -> list[int]:
+    with database.writing() as session:
+        return store.claim(session, runner, "/spool", capacity=capacity)
+
+
+def started(database: Database, *wanted: Any, **more: Any) -> int:
+    """Enqueue one operation and start it."""
+    operation_id = enqueue(database, *wanted, **more)
+    assert operation_id in claim(database)
+    return operation_id
+
+
+def read(database: Database, operation_id: int) -> Operation:
+    with database.reading() as session:
+        found = store.get(session, operation_id)
+    assert found is not None
+    return found
+
+
+def status_of(database: Database, operation_id: int) -> Status:
+    return Status(read(database, operation_id).status)
+
+
+def finish(database: Database, operation: Operation | int, status: Status, registry: Registry = REGISTRY) -> bool:
+    """End an operation as the runner does that has read it before."""
+    known = operation if isinstance(operation, Operation) else read(database, operation)
+    with database.writing() as session:
+        return store.finish(session, registry, known, status)
+
+
+def cancel(database: Database, operation_id: int) -> Status | None:
+    with database.writing() as session:
+        return store.request_cancel(session, operation_id)
+
+
+def change_limits(database: Database, **limits: int) -> None:
+    with database.writing() as session:
+        kernel_limits.change(session, LimitsChange(**limits))
+
+
+def pause(database: Database, *, paused: bool = True) -> None:
+    with database.writing() as session:
+        kernel_limits.put(session, "paused", paused)
+
+
+def in_transaction(database: Database, action: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+    with database.writing() as session:
+        return action(session, *arguments, **more)
+
+
+def told(database: Database, operation_id: int) -> list[str]:
+    """The changes of status that the outbox holds of an operation, in order."""
+    with database.reading() as session:
+        wanted = select(OutboxEntry.payload).where(OutboxEntry.operation_id == operation_id).order_by(OutboxEntry.id)
+        return [payload["status"] for payload in session.scalars(wanted)]
