@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import math
 
 from holdfast.errors import Unprocessable
 
@@ -24,6 +25,8 @@ def decode(cursor: str, *types: type) -> tuple[Key, ...]:
     if any(type(part) is not wanted for part, wanted in zip(key, types, strict=True)):
         raise bad_cursor()
     if any(isinstance(part, int) and abs(part) >= 2**63 for part in key):
+        raise bad_cursor()
+    if any(isinstance(part, float) and not math.isfinite(part) for part in key):
         raise bad_cursor()
     return tuple(key)
 
