@@ -1,0 +1,51 @@
+"""`python -m bench [NAME …]`: run benches and say whether the promised numbers hold. Exit code 1 if one does not."""
+
+import argparse
+import importlib
+import pkgutil
+import sys
+import time
+
+import bench
+from bench.report import Bench, Measurement, Options, failed, table
+
+
+def find_benches() -> dict[str, Bench]:
+    """Every module of this package that has a `BENCH`, by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
+    modules = {name: importlib.import_module(f"bench.{name}") for name in names}
+    return {name: module.BENCH for name, module in modules.items() if isinstance(getattr(module, "BENCH", None), Bench)}
+
+
+def main() -> int:
+    benches = find_benches()
+    arguments = _read_arguments(list(benches))
+    if arguments.list:
+        for name, found in benches.items():
+            print(f"{name:20} {found.promise}")
+        return 0
+    options = Options(quick=arguments.quick, store=arguments.store)
+    all_of_them: list[Measurement] = []
+    for name in arguments.names or benches:
+        print(f"\n{name}: {benches[name].promise}", flush=True)
+        began = time.monotonic()
+        measurements = benches[name].run(options)
+        all_of_them += measurements
+        print(f"{table(measurements)}\n({time.monotonic() - began:.0f} s)", flush=True)
+    broken = failed(all_of_them)
+    for measurement in broken:
+        print(f"FAIL {measurement.what}: {measurement.value:.2f} {measurement.unit}, limit {measurement.limit}")
+    return 1 if broken else 0
+
+
+def _read_arguments(names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*names, []], metavar="NAME", help="benches to run (default: all)")
+    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--quick", action="store_true", help="smaller stores and fewer repeats: a look, not a verdict")
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite", help="the store to measure on")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
