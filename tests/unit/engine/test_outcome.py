@@ -99,6 +99,14 @@ def test_a_run_that_completed_is_completed_although_a_stop_was_asked_for(code: i
     assert ended(code, cancel_requested=True) == ended(code)
 
 
+def test_a_self_test_that_was_ended_by_a_signal_is_no_failure() -> None:
+    told = error("self test test_chunkify FAILED:\nTraceback (most recent call last):\nborg.helpers.process.SigTerm\n")
+
+    assert ended(2, told, error("self test failed")).status == "interrupted"
+    assert ended(2, told, cancel_requested=True).status == "cancelled"
+    assert ended(2, error("self test test_chunkify FAILED:\nAssertionError: 1 != 2\n")).status == "failed"
+
+
 def test_the_message_id_decides_before_the_text_and_the_exit_code() -> None:
     outcome = ended(52, error("[Errno 28] No space left on device", "LockTimeout"))
 

@@ -195,7 +195,8 @@ INTERRUPTED_KEY = "operations.interrupted"
 INTERRUPTED_SENTENCE = "The engine was ended from outside before it had finished; start the operation again."
 CANCELLED_SENTENCE = "Stopped on request."
 
-STOPPED_BY_KEYBOARD = "Got Ctrl-C / SIGINT."
+STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.)?Sig(?:Term|Hup)$", re.MULTILINE)
+"""The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
 """Failures that the stop itself brings about: the engine's children get the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, ARCHIVE_MISSING})
@@ -249,7 +250,7 @@ class Accumulator:
     error_count: int = 0
     last_progress: ArchiveProgress | None = None
     last_percent: ProgressPercent | None = None
-    stopped_by_keyboard: bool = False
+    stopped_by_signal: bool = False
     _key_of_message_id: str | None = None
     _key_of_general_message_id: str | None = None
     _keys_of_text: set[str] = field(default_factory=set)
@@ -302,7 +303,7 @@ class Accumulator:
     def _add_error(self, event: LogMessage) -> None:
         self.error_count += 1
         self._note_text(event.message, "error")
-        self.stopped_by_keyboard = self.stopped_by_keyboard or event.message.endswith(STOPPED_BY_KEYBOARD)
+        self.stopped_by_signal = self.stopped_by_signal or STOPPED_BY_SIGNAL.search(event.message) is not None
         message_id = event.msgid or ""
         self._key_of_message_id = self._key_of_message_id or KEY_BY_MESSAGE_ID.get(message_id)
         self._key_of_general_message_id = self._key_of_general_message_id or KEY_BY_GENERAL_MESSAGE_ID.get(message_id)
@@ -363,7 +364,7 @@ def _ended_by_signal(exit_code: int | None, signal: int | None, accumulator: Acc
     if signal is not None or exit_code is None or exit_code < 0:
         return True
     return SIGNAL_BASE < exit_code <= SIGNAL_BASE + HIGHEST_SIGNAL or (
-        accumulator.stopped_by_keyboard and not _is_success(exit_code)
+        accumulator.stopped_by_signal and not _is_success(exit_code)
     )
 
 
