@@ -4,14 +4,16 @@ from typing import Any, Literal
 
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
-from sqlalchemy import TypeDecorator
+from sqlalchemy import False_, TypeDecorator
 
 from holdfast.storage import types
 from holdfast.storage.base import Base
 
 
 def render_item(kind: str, item: Any, autogen: AutogenContext) -> str | Literal[False]:
-    """Write our own column types by their names."""
+    """Write our own column types by their names, and a boolean default so that every store reads it."""
+    if kind == "server_default" and isinstance(getattr(item, "arg", None), False_):
+        return "sa.false()"
     if kind != "type":
         return False
     name = {id(types.JsonValue): "JsonValue", id(types.Identifier): "Identifier"}.get(id(item))
