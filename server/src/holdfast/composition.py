@@ -31,6 +31,7 @@ from holdfast.repositories.location import Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import Register
 from holdfast.repositories.routes import routes as repository_routes
+from holdfast.restore import feature as restore
 from holdfast.runner.inline import InlineCalls
 from holdfast.runner.listen import Listener
 from holdfast.runner.loop import Runner
@@ -63,7 +64,12 @@ class Service:
         self.opener = Opener(settings, self.engines, self.vault)
         self.archive_index = archive_index.build(settings, self.opener)
         self.registry = Registry.of(
-            [create_archive.kind(self.opener), *maintenance.kinds(self.opener), *self.archive_index.kinds],
+            [
+                create_archive.kind(self.opener),
+                restore.restore_kind(self.opener),
+                *maintenance.kinds(self.opener),
+                *self.archive_index.kinds,
+            ],
             self.archive_index.listeners,
         )
         self.runner = Runner(settings, database, self.registry, settings.role)
@@ -130,6 +136,7 @@ class Service:
             *access.ROUTERS,
             repository_routes,
             backup_routes,
+            *restore.ROUTERS,
             *maintenance.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
@@ -143,6 +150,7 @@ class Service:
         app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
         self.access = access.install(app, self.settings, self.database, self.vault)
         maintenance.install(app, self.inline, self.opener)
+        restore.install(app, self.inline, self.opener)
         app.state.registry = self.registry
         app.state.presenter = self.presenter
         app.state.derived_data = self.archive_index.state

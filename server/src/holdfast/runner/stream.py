@@ -1,7 +1,7 @@
 """The output of an engine as it comes, for a request that passes it on: no file in between, constant memory."""
 
 import os
-import signal
+import select
 import time
 
 from backup_engine.command import Command
@@ -26,13 +26,15 @@ class EngineStream:
         self._child, self._descriptor = spool.launch_piped(command)
         self._is_open = True
 
+    def wait_for_output(self, seconds: float) -> bool:
+        """Wait up to the given time; True once `read` would not wait."""
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLIN)
+        return bool(poller.poll(seconds * 1000))
+
     def read(self, size: int = BLOCK) -> bytes:
         """The next bytes; none at the end, when `outcome` tells whether it was a good one."""
         return os.read(self._descriptor, size)
-
-    def stop(self) -> None:
-        """Ask the engine to stop, from any thread. Who waits in `read` then comes to the end of the stream."""
-        self._spool.signal_engine(signal.SIGTERM)
 
     def outcome(self) -> EngineOutcome:
         """How the engine ended. Only to be asked at the end of the stream."""

@@ -1,0 +1,108 @@
+"""HTTP for downloads out of an archive."""
+
+from threading import Event
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from starlette.responses import Response
+
+from holdfast.access.caller import SignedIn
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import TheDatabase
+from holdfast.api.router import router
+from holdfast.errors import Unprocessable
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.repositories import archive_records
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.restore import archived_paths, errors
+from holdfast.restore.download.opening import Downloads, Format, Opened
+from holdfast.restore.download.response import Download
+from holdfast.storage.session import Database
+
+routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
+
+PathText = Annotated[str, PlainText(0, 4096)]
+ExactText = Annotated[str, PlainText(0, 8192)]
+
+
+def the_downloads(request: Request) -> Downloads:
+    downloads: Downloads = request.app.state.downloads
+    return downloads
+
+
+def wanted_path(
+    path: Annotated[PathText | None, Query(description="Path inside the archive.")] = None,
+    path_b64: Annotated[ExactText | None, Query(description="The same in base64, for a name that is no text.")] = None,
+) -> bytes:
+    """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
+    if path is not None and path_b64 is not None:
+        raise Unprocessable("restore.path_unclear", "Give either path or path_b64.")
+    value: archived_paths.Json = path or "" if path_b64 is None else {"path_b64": path_b64}
+    wanted = archived_paths.inside_archive([value])
+    return wanted[0] if wanted else b""
+
+
+TheDownloads = Annotated[Downloads, Depends(the_downloads)]
+WantedPath = Annotated[bytes, Depends(wanted_path)]
+
+
+def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
+    return {**documented(404, 423), 200: {"content": content, "description": "The content."}}
+
+
+@routes.get(
+    "/files",
+    summary="Download one file",
+    response_class=Response,
+    responses=binary("application/octet-stream"),
+)
+def download_file(
+    caller: SignedIn,
+    repository_id: RowId,
+    archive_id: RowId,
+    path: WantedPath,
+    database: TheDatabase,
+    downloads: TheDownloads,
+) -> Response:
+    """A connection that breaks off means that the content is not complete."""
+    if not path:
+        raise errors.not_a_file()
+    repository, archive = _found(database, caller, repository_id, archive_id)
+
+    def begin(gone: Event) -> Opened:
+        return downloads.file(repository, archive, path, gone)
+
+    return Download(begin)
+
+
+@routes.get(
+    "/download",
+    summary="Download a folder, or the whole archive, as tar or zip",
+    response_class=Response,
+    responses=binary("application/x-tar", "application/zip"),
+)
+def download_folder(
+    caller: SignedIn,
+    repository_id: RowId,
+    archive_id: RowId,
+    path: WantedPath,
+    database: TheDatabase,
+    downloads: TheDownloads,
+    form: Annotated[Format, Query(alias="format")] = "tar",
+) -> Response:
+    """Made while it is sent. A connection that breaks off means that the content is not complete."""
+    repository, archive = _found(database, caller, repository_id, archive_id)
+
+    def begin(gone: Event) -> Opened:
+        return downloads.folder(repository, archive, path, form, gone)
+
+    return Download(begin)
+
+
+def _found(database: Database, caller: SignedIn, repository_id: int, archive_id: int) -> tuple[Repository, str]:
+    with database.reading() as session:
+        repository = repositories.require(session, caller, repository_id, Role.VIEWER)
+        return repository, archive_records.of_repository(session, repository.id, archive_id).name

@@ -1,0 +1,56 @@
+"""What can be wrong with a restore."""
+
+from holdfast.errors import NotFound, TooLarge, Unprocessable
+
+
+def bad_path() -> Unprocessable:
+    return Unprocessable("restore.bad_path", "A path inside an archive is relative to its root and never holds '..'.")
+
+
+def paths_overlap() -> Unprocessable:
+    return Unprocessable(
+        "restore.paths_overlap",
+        "One of the paths lies below another one; with contents_only both would land in the same place.",
+    )
+
+
+def bad_destination() -> Unprocessable:
+    return Unprocessable("restore.bad_destination", "The destination must be an absolute path without '..'.")
+
+
+def destination_forbidden() -> Unprocessable:
+    return Unprocessable(
+        "restore.destination_forbidden", "The destination lies inside a repository or the service's own data."
+    )
+
+
+def destination_is_link(link: str) -> Unprocessable:
+    return Unprocessable(
+        "restore.destination_is_link",
+        f"{link} is a symbolic link; nothing is written through one. Name the folder that it leads to.",
+    )
+
+
+def destination_unusable(reason: str) -> Unprocessable:
+    return Unprocessable("restore.destination_unusable", f"The destination cannot be used: {reason}.")
+
+
+def unsupported_target() -> Unprocessable:
+    return Unprocessable(
+        "restore.unsupported_target",
+        "This version restores to the service's own machine only (destination_type local).",
+    )
+
+
+def path_not_found(missing: list[str]) -> NotFound:
+    return NotFound("archives.path_not_found", "The archive holds no such path.", paths=missing)
+
+
+def not_a_file() -> Unprocessable:
+    return Unprocessable(
+        "archives.not_a_file", "The path does not name a regular file; a folder is downloaded as tar or zip."
+    )
+
+
+def listing_too_large() -> TooLarge:
+    return TooLarge("restore.listing_too_large", "The archive is too large for a preview; start a dry run instead.")

@@ -1,0 +1,60 @@
+"""What is at the destination already."""
+
+import os
+import stat
+
+from holdfast.restore.archived_paths import ancestors
+
+MOST_REMEMBERED = 10_000
+
+FILE_THERE = "a file is there already"
+LINK_THERE = "a symbolic link is there already"
+FOLDER_THERE = "a folder is there already"
+FILE_WHERE_FOLDER = "something that is no folder stands where a folder is needed"
+
+
+class Occupied:
+    """Answers for one path after the other; never looks through a symbolic link.
+
+    Only a look: whoever then writes must not rely on it, because others may change the folder at any time.
+    """
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root.rstrip(b"/")
+        self._folders: dict[bytes, int] = {}
+
+    def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
+        """Why something cannot simply be put there; None when the place is free, or a folder meets a folder."""
+        for folder in reversed(list(ancestors(target))):
+            mode = self._folder(folder)
+            if mode == 0:
+                return None
+            if not stat.S_ISDIR(mode):
+                return FILE_WHERE_FOLDER
+        mode = self._mode(target)
+        if mode == 0 or (is_directory and stat.S_ISDIR(mode)):
+            return None
+        if is_directory:
+            return FILE_WHERE_FOLDER
+        if stat.S_ISDIR(mode):
+            return FOLDER_THERE
+        return LINK_THERE if stat.S_ISLNK(mode) else FILE_THERE
+
+    def is_folder(self, target: bytes) -> bool:
+        above = all(stat.S_ISDIR(self._folder(folder)) for folder in ancestors(target))
+        return above and stat.S_ISDIR(self._mode(target))
+
+    def _folder(self, folder: bytes) -> int:
+        mode = self._folders.get(folder)
+        if mode is None:
+            if len(self._folders) >= MOST_REMEMBERED:
+                self._folders.clear()
+            mode = self._folders[folder] = self._mode(folder)
+        return mode
+
+    def _mode(self, target: bytes) -> int:
+        """The mode of what is there; 0 for nothing."""
+        try:
+            return os.lstat(self._root + b"/" + target).st_mode
+        except OSError:
+            return 0

@@ -1,0 +1,106 @@
+"""HTTP for restores to a machine."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from holdfast.access import rights
+from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.operations import store
+from holdfast.operations.cancel import cancel
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.reach import require
+from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.schemas import CancelAnswer, StartAnswer
+from holdfast.repositories import jobs
+from holdfast.restore import start as starting
+from holdfast.restore.present import statuses
+from holdfast.restore.preview import Previews
+from holdfast.restore.schemas import RestoreJobs, RestorePreview, RestoreRequest, RestoreStatus
+from holdfast.restore.store import KIND
+from holdfast.storage.session import Database
+
+routes = router("/api/restore", "restore")
+
+
+def the_kind(request: Request) -> Kind:
+    kind: Kind = request.app.state.registry.kinds[KIND]
+    return kind
+
+
+def the_previews(request: Request) -> Previews:
+    previews: Previews = request.app.state.restore_previews
+    return previews
+
+
+TheKind = Annotated[Kind, Depends(the_kind)]
+ThePreviews = Annotated[Previews, Depends(the_previews)]
+
+
+@routes.post("/start", summary="Start a restore", responses=documented(404, 409), response_model=StartAnswer)
+def start_restore(
+    caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, settings: TheSettings
+) -> Any:
+    """Queued behind exclusive work of the repository; never refused because it is busy. Never writes outside the
+    destination, nor through a symbolic link that is already there."""
+
+    def begin() -> StartAnswer:
+        return jobs.started(starting.start(session, caller, kind, wanted, settings.data_dir), KIND)
+
+    return once(session, begin)
+
+
+@routes.post("/preview", summary="What a restore would do", responses=documented(404, 413, 423))
+def preview_restore(
+    caller: SignedIn, wanted: RestoreRequest, database: TheDatabase, settings: TheSettings, previews: ThePreviews
+) -> RestorePreview:
+    """Asks the engine; writes nothing."""
+    with database.reading() as session:
+        checked = starting.check(session, caller, wanted, Role.VIEWER, settings.data_dir)
+    return previews.preview(checked)
+
+
+@routes.get("/jobs", summary="Restores, newest first")
+def restore_jobs(
+    caller: SignedIn,
+    session: Reading,
+    settings: TheSettings,
+    repository_id: RowId | None = None,
+    limit: PageLimit = 100,
+    cursor: Cursor = None,
+) -> RestoreJobs:
+    visible = rights.visible_repositories(session, caller)
+    if repository_id is not None and visible is not None and repository_id not in visible:
+        return RestoreJobs(jobs=[], next_cursor=None)
+    narrowed = store.Filter(
+        repositories=visible,
+        of_repositories_only=caller.role is not Role.ADMIN,
+        repository_id=repository_id,
+        kinds=(KIND,),
+    )
+    operations, next_cursor = store.page(session, narrowed, limit, cursor)
+    return RestoreJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
+
+
+@routes.get("/status/{job_id}", summary="Status of a restore", responses=documented(404))
+def restore_status(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> RestoreStatus:
+    operation = require(session, caller, job_id, Role.VIEWER, KIND)
+    return statuses(session, settings.logs_dir, [operation], with_logs=True)[0]
+
+
+@routes.post("/cancel/{job_id}", summary="Cancel a restore", responses=documented(404, 409))
+def cancel_restore(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
+    """A pending one is cancelled at once; a running one when the engine has stopped. What is in place by then stays."""
+    return cancel(database, caller, _operation(database, caller, job_id))
+
+
+def _operation(database: Database, caller: Caller, job_id: int) -> Operation:
+    with database.reading() as session:
+        return require(session, caller, job_id, Role.OPERATOR, KIND)

@@ -1,0 +1,130 @@
+"""Restores as clients see them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.kit.fields import PlainText, RowId, Timestamp
+
+PathText = Annotated[str, PlainText(0, 4096)]
+Layout = Literal["preserve_path", "contents_only"]
+Overwrite = Literal["skip", "replace", "fail"]
+DestinationType = Literal["local", "ssh", "agent"]
+
+
+class ExactPath(BaseModel):
+    """A path that is not valid UTF-8."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path_b64: Annotated[str, PlainText(0, 8192)] = Field(description="The bytes of the path in base64.")
+
+
+PathValue = PathText | ExactPath
+Paths = Annotated[list[PathValue], Field(max_length=1000)]
+
+
+class RestoreParams(BaseModel):
+    """What a restore operation was asked to do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    archive: str
+    archive_id: int | None = None
+    paths: list[str | dict[str, str]] = []
+    destination: str | dict[str, str]
+    destination_type: DestinationType = "local"
+    restore_layout: Layout = "preserve_path"
+    overwrite: Overwrite = "skip"
+    dry_run: bool = False
+
+
+class RestoreRequest(BaseModel):
+    """Unknown fields are refused: a misspelt `overwrite` must not fall back to something else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repository_id: RowId | None = None
+    repository: PathText | None = Field(None, description="Path of a registered repository, instead of its id.")
+    archive_id: RowId | None = None
+    archive: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Name, instead of the id.")
+    paths: Paths = Field([], description="What to restore: files, or folders with all they hold. Empty: everything.")
+    destination: PathValue = Field(description="Absolute path of a folder; made if it is not there.")
+    destination_type: DestinationType = "local"
+    destination_machine_id: RowId | None = None
+    restore_layout: Layout = Field(
+        "preserve_path",
+        description="preserve_path: the whole archived path below the destination. "
+        "contents_only: each given folder's contents, or file, directly in the destination.",
+    )
+    overwrite: Overwrite = Field(
+        "skip",
+        description="skip: keep what is there. replace: replace files, one at a time and at once. "
+        "fail: write nothing if anything is there already.",
+    )
+    dry_run: bool = Field(False, description="Find out what would be done, and write nothing.")
+
+
+class ProgressDetails(BaseModel):
+    nfiles: int | None = None
+    current_file: str = ""
+    progress_percent: float = 0.0
+    restored_size: int | None = None
+    original_size: int | None = None
+    restore_speed: int | None = None
+    estimated_time_remaining: int | None = None
+
+
+class RestoreStatus(BaseModel):
+    id: int
+    repository: str | None
+    archive: str | None
+    destination: str
+    status: str
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    progress: float
+    error_message: str | None
+    error_key: str | None
+    logs: str | None
+    progress_details: ProgressDetails
+    restore_layout: str
+    overwrite: str
+    dry_run: bool
+    trigger: str
+    triggered_by: str | None
+    run_id: str
+    attempt: int
+    queue_position: int | None
+    queued_reason: str | None
+    queued_behind_id: int | None
+    cancel_requested: bool
+    warnings: list[dict[str, Any]]
+    result: dict[str, Any] | None = Field(description="What was restored, left out and not restored.")
+
+
+class RestoreJobs(BaseModel):
+    jobs: list[RestoreStatus]
+    next_cursor: str | None
+
+
+class ShownPath(BaseModel):
+    path: str
+    path_b64: str | None = Field(None, description="Exact, where the path is not valid UTF-8.")
+
+
+class ShownConflict(ShownPath):
+    reason: str
+
+
+class ShownFile(ShownPath):
+    type: str
+    size: int
+
+
+class RestorePreview(BaseModel):
+    files: int = Field(description="Names that are not folders.")
+    bytes: int
+    conflicts: list[ShownConflict] = Field(description="What is already there; the first 1,000.")
+    conflict_count: int
+    sample: list[ShownFile]

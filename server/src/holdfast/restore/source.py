@@ -1,0 +1,86 @@
+"""What an engine writes for a request, read with patience: until its end, until it takes too long, until nobody waits."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from backup_engine.command import Command
+from backup_engine.outcome import ARCHIVE_MISSING, SENTENCES, Outcome
+from holdfast.errors import HoldfastError, NotFound, Unavailable
+from holdfast.operations.store import lane_of
+from holdfast.repositories import errors as repository_errors
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.runner.inline import InlineCalls
+from holdfast.runner.stream import BLOCK, EngineStream
+
+LOOK_SECONDS = 0.2
+SILENT_SECONDS = 600.0
+
+
+class NobodyWaits(Exception):
+    """Whoever asked has gone away."""
+
+
+class BrokenOff(Exception):
+    """The engine did not bring its output to a good end: what was passed on is not complete."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message or outcome.status)
+
+
+class Source:
+    """The output of one engine command, in the repository's lane. Reads like a file; may be closed by any thread."""
+
+    def __init__(self, inline: InlineCalls, repository: Repository, command: Command, gone: threading.Event) -> None:
+        self._gone = gone
+        self._guard = threading.Lock()
+        self._stack = ExitStack()
+        try:
+            hold = self._stack.enter_context(
+                inline.hold(lane_of(repository.id), subject=repositories.subject(repository))
+            )
+            self._stream: EngineStream = self._stack.enter_context(hold.stream(command))
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def read(self, size: int = BLOCK) -> bytes:
+        """The next bytes, none at the end. Raise NobodyWaits, or Unavailable after too long a silence."""
+        with self._guard:
+            deadline = time.monotonic() + SILENT_SECONDS
+            while not self._stream.wait_for_output(LOOK_SECONDS):
+                if self._gone.is_set():
+                    raise NobodyWaits
+                if time.monotonic() > deadline:
+                    raise Unavailable("engine.silent", "The engine has nothing to say; try again.", retry_after=60)
+            if self._gone.is_set():
+                raise NobodyWaits
+            return self._stream.read(size)
+
+    def blocks(self) -> Iterator[bytes]:
+        """All of it. Raise BrokenOff at the end unless the engine says that it was complete."""
+        while block := self.read():
+            yield block
+        self.require_good_end()
+
+    def require_good_end(self) -> None:
+        outcome = self._stream.outcome()
+        if outcome.status != "completed":
+            raise BrokenOff(outcome)
+
+    def refusal(self) -> HoldfastError:
+        """Why the engine gave nothing, as a condition of the request."""
+        outcome = self._stream.outcome()
+        if outcome.reason == ARCHIVE_MISSING:
+            return NotFound("archives.not_found", SENTENCES[ARCHIVE_MISSING])
+        if outcome.status == "interrupted":
+            return Unavailable("engine.interrupted", "The engine was interrupted; try again.", retry_after=5)
+        return repository_errors.refused_by_engine(outcome)
+
+    def close(self) -> None:
+        """Stop the engine, wait for its end, and free the lane."""
+        self._gone.set()
+        with self._guard:
+            self._stack.close()

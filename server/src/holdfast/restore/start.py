@@ -1,0 +1,118 @@
+"""Asking for a restore."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.errors import NotFound, Unprocessable
+from holdfast.kit.text import readable
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.repositories import archive_records, jobs
+from holdfast.repositories import errors as repository_errors
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.restore import archived_paths, destination, errors, store
+from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request that makes sense: what the engine may still refuse is the operation's to report."""
+
+    repository: Repository
+    params: RestoreParams
+
+
+def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, data_dir: Path) -> Operation:
+    """Queue a restore. Raise NotFound, Forbidden or Unprocessable."""
+    wanted = check(session, caller, request, Role.OPERATOR, data_dir)
+    return jobs.start(
+        session,
+        caller,
+        kind,
+        wanted.repository,
+        wanted.params,
+        archive_name=wanted.params.archive,
+        details={
+            "archive": wanted.params.archive,
+            "destination": readable(archived_paths.destination(wanted.params.destination)),
+        },
+    )
+
+
+def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, data_dir: Path) -> Wanted:
+    """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
+    repository = _repository(session, caller, request, role)
+    archive, archive_id = _archive(session, repository, request)
+    if request.destination_type != "local" or repository.execution_target != "local":
+        raise errors.unsupported_target()
+    paths = archived_paths.inside_archive(_json(path) for path in request.paths)
+    outermost = archived_paths.outermost(paths)
+    if request.restore_layout == "contents_only" and len(outermost) < len(paths):
+        raise errors.paths_overlap()
+    target = archived_paths.destination(_json(request.destination))
+    destination.inspect(target)
+    refuse_own_places(session, target, data_dir)
+    params = RestoreParams(
+        archive=archive,
+        archive_id=archive_id,
+        paths=[_stored(path) for path in outermost],
+        destination=_stored(target),
+        restore_layout=request.restore_layout,
+        overwrite=request.overwrite,
+        dry_run=request.dry_run,
+    )
+    return Wanted(repository, params)
+
+
+def refuse_own_places(session: Session, target: bytes, data_dir: Path) -> None:
+    """A restore into a repository or into the service's own folder would destroy what everything depends on."""
+    places = [str(data_dir.absolute()), *(repository.identity for repository in repositories.visible(session, None))]
+    for place in places:
+        folder = place.encode("utf-8", "surrogateescape").rstrip(b"/")
+        if target == folder or target.startswith(folder + b"/"):
+            raise errors.destination_forbidden()
+
+
+def _repository(session: Session, caller: Caller, request: RestoreRequest, role: Role) -> Repository:
+    if (request.repository_id is None) == (request.repository is None):
+        raise Unprocessable("restore.repository_unclear", "Give either repository_id or repository.")
+    if request.repository_id is not None:
+        return repositories.require(session, caller, request.repository_id, role)
+    assert request.repository is not None
+    repository = repositories.by_path(session, request.repository)
+    if repository is None:
+        raise repository_errors.not_registered(request.repository)
+    try:
+        return repositories.require(session, caller, repository.id, role)
+    except NotFound as error:
+        raise repository_errors.not_registered(request.repository) from error
+
+
+def _archive(session: Session, repository: Repository, request: RestoreRequest) -> tuple[str, int | None]:
+    if (request.archive_id is None) == (request.archive is None):
+        raise Unprocessable("restore.archive_unclear", "Give either archive_id or archive.")
+    if request.archive_id is not None:
+        archive = archive_records.of_repository(session, repository.id, request.archive_id)
+        return archive.name, archive.id
+    assert request.archive is not None
+    known = archive_records.by_name(session, repository.id, request.archive)
+    if known is not None:
+        return known.name, known.id
+    # Without a list of archives, or for one made since it was read, only the engine knows.
+    if store.knows_archives(session, repository.id) and not store.was_made(session, repository.id, request.archive):
+        raise archive_records.unknown(request.archive)
+    return request.archive, None
+
+
+def _json(value: PathValue) -> archived_paths.Json:
+    return {"path_b64": value.path_b64} if isinstance(value, ExactPath) else value
+
+
+def _stored(path: bytes) -> str | dict[str, str]:
+    value = archived_paths.to_json(path)
+    return value if isinstance(value, str) else dict(value)
