@@ -49,4 +49,4 @@ def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": InvalidBody if code == 422 else ErrorBody, "description": MEANING[code]} for code in codes}
 
 
-ALWAYS = documented(401, 403, 413, 422, 503)
+ALWAYS = documented(400, 401, 403, 413, 422, 503)
