@@ -64,7 +64,7 @@ def admin(caller: AdminOnly) -> dict[str, str]:
 
 
 @probe.get("/history", summary="A feature of a plan")
-def history(_caller: SignedIn, _plan: NeedsArchiveHistory) -> dict[str, str]:
+def history(_plan: NeedsArchiveHistory, _caller: SignedIn) -> dict[str, str]:
     return {}
 
 
