@@ -1,0 +1,169 @@
+"""A real BorgBackup behind a script that takes its time, says numbered lines, and writes down what it does.
+
+The notes are evidence that does not come from the service: how often the engine was started for an operation, which
+lines it has said, and whether two of them ever were in one repository at once. For the last, each engine process holds a
+lock on its repository's lane file for as long as it lives, however it ends: a second one that finds it held says so.
+
+How a backup is paced is chosen by the name of its last source folder:
+
+==========  ==========================================================================================================
+`quick`     three lines at once, then the engine
+`exec`      many lines with pauses, then the script becomes the engine
+`around`    lines with pauses, the engine as a child, and lines with pauses after it: here a kill finds the archive made
+`stubborn`  as `exec`, but signals to end are ignored while the lines are said
+`held`      as `around`, but it goes on saying lines and does not come to the engine before it is let go
+==========  ==========================================================================================================
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PACES = ("quick", "exec", "around", "stubborn")
+HELD = "held"
+LINE = re.compile(r"line (?P<run>\S+) (?P<number>\d+)")
+
+SCRIPT = r"""#!/bin/sh
+[ "$1" = --version ] && exec "@ENGINE@" "$@"
+notes="@NOTES@"
+verb= repository= key=- previous= last=
+for argument in "$@"; do
+    [ "$previous" = -- ] && [ -z "$repository" ] && repository=${argument%%::*}
+    case "$argument" in
+        create|list|info|init|delete|prune|compact|check|break-lock|key) [ -z "$verb" ] && verb=$argument ;;
+        --comment=*holdfast:*) key=${argument##*holdfast:} ;;
+    esac
+    previous=$argument last=$argument
+done
+read -r uptime idle < /proc/uptime
+run="$$.$uptime"
+exec 9>>"$notes/${repository##*/}.lane"
+case "$verb" in list|info) mode=-s ;; *) mode=-x ;; esac
+flock -n $mode 9 || echo "$run $verb $repository" >> "$notes/overlaps"
+[ -e "$notes/slow-$verb" ] && sleep "$(cat "$notes/slow-$verb")"
+[ "$verb" = create ] || exec "@ENGINE@" "$@"
+echo "$run $key" >> "$notes/starts"
+before=3 after=0 pause=
+case "${last##*/}" in
+    exec) before=@BEFORE@ pause=@PAUSE@ ;;
+    around) before=@AFTER@ after=@AFTER@ pause=@PAUSE@ ;;
+    stubborn) before=@BEFORE@ pause=@PAUSE@; trap '' TERM INT HUP ;;
+    held) before=2 after=2 pause=@PAUSE@ ;;
+esac
+number=0
+say() {
+    until=$((number + $1))
+    while [ $number -lt $until ]; do
+        number=$((number + 1))
+        message="line $run $number"
+        printf '{"type": "log_message", "time": 1.0, "levelname": "INFO", "name": "paced", "message": "%s"}\n' "$message" >&2
+        echo $number >> "$notes/said-$run"
+        [ -z "$pause" ] || sleep $pause
+    done
+}
+say $before
+while [ "${last##*/}" = held ] && [ ! -e "$notes/let-go" ]; do say 1; done
+if [ $after = 0 ]; then
+    echo "$run" >> "$notes/begun"
+    exec "@ENGINE@" "$@"
+fi
+"@ENGINE@" "$@"
+code=$?
+echo "$run $code" >> "$notes/made"
+say $after
+exit $code
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One start of a backup by the engine: `key` is the operation's, as the archive's comment carries it."""
+
+    id: str
+    key: str
+
+
+class PacedEngine:
+    """The script, and what it has written down."""
+
+    def __init__(self, folder: Path, engine: Path, *, before: int = 15, after: int = 8, pause: float = 0.05) -> None:
+        self.engine = engine
+        self.notes = folder / "notes"
+        self.program = folder / "borg"
+        self.sources = folder / "sources"
+        self.notes.mkdir(parents=True)
+        values = {"ENGINE": engine, "NOTES": self.notes, "BEFORE": before, "AFTER": after, "PAUSE": pause}
+        script = re.sub(r"@(\w+)@", lambda match: str(values[match[1]]), SCRIPT)
+        self.program.write_text(script)
+        self.program.chmod(0o755)
+        for pace in (*PACES, HELD):
+            self._fill(self.sources / pace)
+
+    def _fill(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        for number in range(20):
+            (folder / f"file-{number}").write_bytes(os.urandom(2000))
+
+    @contextmanager
+    def slowly(self, verb: str, seconds: float) -> Iterator[None]:
+        """Let the engine pause before each command of this name."""
+        note = self.notes / f"slow-{verb}"
+        note.write_text(str(seconds))
+        try:
+            yield
+        finally:
+            note.unlink()
+
+    @contextmanager
+    def let_go(self) -> Iterator[None]:
+        """While this lasts, nobody is held."""
+        note = self.notes / "let-go"
+        note.touch()
+        try:
+            yield
+        finally:
+            note.unlink()
+
+    def source(self, pace: str) -> Path:
+        return self.sources / pace
+
+    def runs(self) -> list[Run]:
+        """Every start of a backup, in order."""
+        return [Run(*line.split()) for line in self._lines("starts")]
+
+    def starts_of(self, key: str) -> list[str]:
+        return [run.id for run in self.runs() if run.key == key]
+
+    def said(self, run: str) -> int:
+        """How many lines a run has certainly said; it may have said one more and died before it noted that."""
+        return len(self._lines(f"said-{run}"))
+
+    def became_engine(self) -> set[str]:
+        """The runs that have become the engine itself, after all their lines."""
+        return set(self._lines("begun"))
+
+    def made(self) -> set[str]:
+        """The runs of pace `around` whose engine has ended."""
+        return {line.split()[0] for line in self._lines("made")}
+
+    def overlaps(self) -> list[str]:
+        return self._lines("overlaps")
+
+    def _lines(self, name: str) -> list[str]:
+        try:
+            return (self.notes / name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+
+def lines_by_run(log: list[str]) -> dict[str, list[int]]:
+    """The numbered lines in a log: for each run, in the order of the log, its numbers."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for line in log:
+        if match := LINE.fullmatch(line):
+            found[match["run"]].append(int(match["number"]))
+    return dict(found)
