@@ -149,7 +149,7 @@ class Service:
         ]
         app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
         self.access = access.install(app, self.settings, self.database, self.vault)
-        maintenance.install(app, self.inline, self.opener)
+        maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.inline, self.opener)
         app.state.registry = self.registry
         app.state.presenter = self.presenter

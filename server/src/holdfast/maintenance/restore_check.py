@@ -176,7 +176,7 @@ class _Check:
         bad = self._work.ended_without_success(step)
         if isinstance(bad, TryAgain):
             return bad
-        self._log_findings(selection, proof, step)
+        self._log_findings(selection, proof)
         result = self._result(selection, proof, step)
         if bad is not None:
             return self._ended(bad.status, bad.error_key, bad.error_message, result)
@@ -196,7 +196,7 @@ class _Check:
         """Asked for by a person; of a sample, older engines say it of every file, also of those that they have read."""
         return proof.never_matched if self._params.mode == "paths" else []
 
-    def _log_findings(self, selection: _Selection, proof: Proof, step: StepResult) -> None:
+    def _log_findings(self, selection: _Selection, proof: Proof) -> None:
         for problem in proof.problems:
             self._context.log(f"{problem['path'] or self._archive.name}: {problem['message']}".replace("\n", "\\n"))
         extent = selection.extent

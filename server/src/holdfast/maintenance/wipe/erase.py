@@ -1,0 +1,257 @@
+"""The operation kind `wipe`: remove every archive of a repository, and nothing that was not in the preview.
+
+What it reports as removed is what was there when it looked and is not there when it looks again. What an attempt has
+removed is kept with the operation, so that the next one goes on from there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_engine.parse import ArchiveInfo
+from backup_engine.requests import CompactRequest, DeleteArchiveRequest, InvalidRequest
+from holdfast.kit import clock
+from holdfast.maintenance.compact import compact_step
+from holdfast.maintenance.listing import EVERYTHING, archives_now, ids, read_archives
+from holdfast.maintenance.wipe import store
+from holdfast.maintenance.wipe.errors import STALE
+from holdfast.maintenance.wipe.present import detail
+from holdfast.maintenance.wipe.schemas import WipeParams
+from holdfast.operations.context import Cancelled, Context, Interrupted
+from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
+from holdfast.operations.status import LockMode, Status
+from holdfast.repositories import archive_records
+from holdfast.repositories import store as repositories
+from holdfast.repositories.location import Opener
+from holdfast.repositories.work import EvidenceUnknown, RepositoryWork
+from holdfast.runner.loop import MAX_ATTEMPTS
+
+LOOK = "look"
+BATCH = 100
+"""Archives in one engine run: one transaction of the engine, all of it or nothing."""
+
+
+def kind(opener: Opener) -> Kind:
+    return Kind(
+        name="wipe",
+        category="maintenance",
+        limit_group="maintenance",
+        lock=LockMode.EXCLUSIVE,
+        params=WipeParams,
+        run=lambda context: _Wipe(opener, context).run(),
+        on_interrupted=lambda context, interrupted: _Wipe(opener, context).interrupted(interrupted),
+        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        present=detail,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """What has been removed, in all attempts. `maybe`: begun, and nobody could look whether it is done."""
+
+    removed: tuple[str, ...] = ()
+    maybe: tuple[str, ...] = ()
+    remaining: tuple[str, ...] | None = None
+    newly: tuple[str, ...] = field(default=())
+    """Of the removed, those of this attempt."""
+
+    @staticmethod
+    def of(result: Mapping[str, Any] | None) -> "_Tally":
+        left = result or {}
+        return _Tally(tuple(left.get("deleted_ids") or ()), tuple(left.get("maybe_deleted_ids") or ()))
+
+
+class _Wipe:
+    """One attempt. Every method may be called again for the same attempt after a restart."""
+
+    def __init__(self, opener: Opener, context: Context) -> None:
+        assert isinstance(context.params, WipeParams)
+        self._context = context
+        self._params = context.params
+        self._work = RepositoryWork.open(opener, context)
+        with context.database.reading() as session:
+            preview = store.of_repository(session, self._work.repository.id, self._params.preview_id)
+        self._names: dict[str, str] = {archive["id"]: archive["name"] for archive in preview.archives}
+        self._before = _Tally.of(context.operation.result)
+
+    def run(self) -> Outcome | TryAgain:
+        try:
+            return self._run()
+        except EvidenceUnknown as unknown:
+            return self._again(unknown.error_key, unknown.message, self._before)
+
+    def interrupted(self, interrupted: Interrupted) -> Outcome | TryAgain:
+        """Nobody knows how the engine ended: the repository tells what is gone."""
+        sentence = interrupted.sentence()
+        if interrupted.step == LOOK:
+            return self._again("operations.interrupted", sentence, self._before)
+        present = self._look_again()
+        tally = self._evidence(present)
+        if tally.remaining:
+            return self._again("operations.interrupted", sentence, tally)
+        if tally.remaining is None or interrupted.step == "compact":
+            return self._again("operations.interrupted", sentence, tally)
+        try:
+            return self._compact(tally)
+        except Interrupted:
+            return self._again("operations.interrupted", sentence, tally)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Outcome | TryAgain:
+        step = self._context.step(LOOK, self._work.engine.list_archives(self._work.location, EVERYTHING), quiet=True)
+        bad = self._work.ended_without_success(step)
+        if isinstance(bad, TryAgain):
+            return self._again(bad.error_key, bad.error_message, self._before, bad.delay_seconds)
+        if bad is not None:
+            return self._ended(bad, "error", self._before)
+        present = self._known_before(read_archives(step.stdout))
+        expected = self._names.keys() - set(self._before.removed)
+        if ids(present) != expected:
+            return self._ended(Outcome(Status.FAILED, *STALE), self._failed_phase(self._before), self._before)
+        return self._delete(present)
+
+    def _known_before(self, present: list[ArchiveInfo]) -> list[ArchiveInfo]:
+        """Settle what an earlier attempt may have removed, now that the repository can be asked again."""
+        there = ids(present)
+        gone = tuple(archive for archive in self._before.maybe if archive not in there)
+        removed = self._before.removed + gone
+        self._before = _Tally(removed, remaining=tuple(sorted(there)), newly=gone)
+        return sorted(present, key=lambda archive: (archive.start, archive.id))
+
+    def _look_again(self) -> list[ArchiveInfo]:
+        """What was there when this attempt began, from its spool."""
+        step = self._context.step(LOOK, self._work.engine.list_archives(self._work.location, EVERYTHING), quiet=True)
+        return self._known_before(read_archives(step.stdout))
+
+    def _evidence(self, present: Sequence[ArchiveInfo]) -> _Tally:
+        """What of it is gone now, and what is left."""
+        try:
+            there = ids(archives_now(self._work, "evidence"))
+        except EvidenceUnknown:
+            return replace(self._before, maybe=tuple(archive.id for archive in present), remaining=None)
+        gone = tuple(archive.id for archive in present if archive.id not in there)
+        left = tuple(archive.id for archive in present if archive.id in there)
+        return _Tally(self._before.removed + gone, remaining=left, newly=self._before.newly + gone)
+
+    # --- removing -------------------------------------------------------------------------------------------------
+
+    def _delete(self, present: Sequence[ArchiveInfo]) -> Outcome | TryAgain:
+        self._context.log(f"{len(present)} archives to remove.")
+        problem = self._delete_in_batches(present)
+        tally = self._evidence(present) if present else self._before
+        if tally.remaining is None:
+            key, message = "engine.failed", "The repository could not be asked what is left in it."
+            return self._again(key, message, tally)
+        if not tally.remaining:
+            return self._compact(tally)
+        if isinstance(problem, TryAgain):
+            return self._again(problem.error_key, problem.error_message, tally, problem.delay_seconds)
+        if problem is None:
+            sentence = f"The engine said that it removed all archives, but {len(tally.remaining)} are left."
+            problem = Outcome(Status.FAILED, "engine.failed", sentence)
+        cancelled = problem.status is Status.CANCELLED
+        return self._ended(problem, "cancelled" if cancelled else self._failed_phase(tally), tally)
+
+    def _delete_in_batches(self, present: Sequence[ArchiveInfo]) -> Outcome | TryAgain | None:
+        """Run the engine on one batch after the other; return what stopped it, None if nothing did."""
+        batches = [present[start : start + BATCH] for start in range(0, len(present), BATCH)]
+        for number, batch in enumerate(batches):
+            done = number * 100 / (len(batches) + self._params.run_compact)
+            message = f"Removing archives, {number * BATCH} of {len(present)} done"
+            self._context.report(phase="delete", progress_percent=round(done, 1), message=message)
+            first, *others = (archive.name for archive in batch)
+            try:
+                request = DeleteArchiveRequest(first, tuple(others))
+                command = self._work.engine.delete_archive(self._work.location, request)
+                step = self._context.step(f"delete-{number + 1}", command)
+            except InvalidRequest as error:
+                return Outcome(Status.FAILED, error.key, str(error))
+            except Cancelled:
+                return Outcome(Status.CANCELLED)
+            if bad := self._work.ended_without_success(step):
+                return bad
+        return None
+
+    # --- giving space back ----------------------------------------------------------------------------------------
+
+    def _compact(self, tally: _Tally) -> Outcome | TryAgain:
+        """All archives are gone: whatever happens from here on, the wipe itself is done."""
+        self._context.log(f"All {len(tally.removed)} archives are removed.")
+        if not self._params.run_compact:
+            return self._ended(Outcome(Status.COMPLETED), "compact_skipped", tally)
+        self._context.report(phase="compact", message="Giving space back")
+        try:
+            step, freed = compact_step(self._work, CompactRequest())
+        except Cancelled:
+            return self._not_compacted(tally, "The compaction was cancelled before it began.")
+        bad = self._work.ended_without_success(step)
+        if isinstance(bad, TryAgain):
+            return self._again(bad.error_key, bad.error_message, tally, bad.delay_seconds)
+        if bad is not None:
+            return self._not_compacted(tally, bad.error_message or "The compaction was cancelled.")
+        return self._ended(Outcome(Status.COMPLETED), "completed", tally, freed_bytes=freed)
+
+    def _not_compacted(self, tally: _Tally, why: str) -> Outcome:
+        warning = {"path": None, "message": why}
+        ending = Outcome(Status.COMPLETED_WITH_WARNINGS, warnings=(warning,))
+        return self._ended(ending, "compact_failed", tally, compact_error=why)
+
+    # --- endings --------------------------------------------------------------------------------------------------
+
+    def _failed_phase(self, tally: _Tally) -> str:
+        return "delete_failed_partial" if tally.removed else "delete_failed"
+
+    def _ended(self, ending: Outcome, phase: str, tally: _Tally, **more: Any) -> Outcome:
+        return replace(
+            ending,
+            result=self._result(phase, tally, **more),
+            had_effects=bool(tally.newly),
+            record=self._recording(tally, compacted=phase == "completed"),
+        )
+
+    def _again(self, key: str, message: str, tally: _Tally, delay_seconds: float = 0.0) -> Outcome | TryAgain:
+        """If no attempt is left, or the wipe is cancelled meanwhile, this is what stays on record."""
+        all_gone = tally.remaining is not None and not tally.remaining
+        is_last = self._context.operation.attempt >= MAX_ATTEMPTS or self._context.is_cancelled()
+        if all_gone and is_last:
+            return self._not_compacted(tally, message)
+        return TryAgain(
+            key,
+            message,
+            delay_seconds,
+            result=self._result("error" if tally.maybe else self._failed_phase(tally), tally),
+            had_effects=bool(tally.newly),
+            record=self._recording(tally, compacted=False),
+        )
+
+    def _result(self, phase: str, tally: _Tally, **more: Any) -> dict[str, Any]:
+        known = not tally.maybe
+        remaining = tally.remaining if tally.remaining is not None else self._names.keys() - set(tally.removed)
+        return {
+            "phase": phase,
+            "archive_count": len(self._names),
+            "deleted_count": len(tally.removed) if known else None,
+            "remaining_count": len(remaining) if known else None,
+            "deleted": self._named(tally.removed),
+            "remaining": self._named(remaining) if known else [],
+            "deleted_ids": list(tally.removed),
+            "maybe_deleted_ids": list(tally.maybe),
+            "run_compact": self._params.run_compact,
+            **more,
+        }
+
+    def _named(self, archive_ids: Iterable[str]) -> list[str]:
+        return sorted(self._names.get(archive, archive) for archive in archive_ids)
+
+    def _recording(self, tally: _Tally, *, compacted: bool) -> partial[None]:
+        return partial(_record, repository_id=self._work.repository.id, engine_ids=tally.newly, compacted=compacted)
+
+
+def _record(session: Session, *, repository_id: int, engine_ids: tuple[str, ...], compacted: bool) -> None:
+    archive_records.forget(session, repository_id, engine_ids)
+    if compacted:
+        repositories.note_evidence(session, repository_id, last_compact=clock.now())

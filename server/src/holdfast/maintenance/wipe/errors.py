@@ -1,0 +1,29 @@
+"""Why a wipe is refused."""
+
+from holdfast.errors import Conflict, NotFound, Unprocessable
+
+STALE = (
+    "wipe.preview_stale",
+    "The archives are not those of the preview any more; look at a new preview first.",
+)
+
+
+def preview_unknown(preview_id: int) -> NotFound:
+    return NotFound("wipe.preview_not_found", "There is no such preview of this repository.", preview_id=preview_id)
+
+
+def preview_stale() -> Conflict:
+    return Conflict(*STALE)
+
+
+def preview_used(status: str) -> Conflict:
+    return Conflict(
+        "wipe.preview_used", "This preview was started or cancelled before; look at a new one.", status=status
+    )
+
+
+def confirmation_mismatch() -> Unprocessable:
+    return Unprocessable(
+        "wipe.confirmation_mismatch",
+        "Type the confirmation phrase exactly, and say that you understand what will be lost.",
+    )

@@ -1,0 +1,42 @@
+"""The table of wipe previews."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, CheckConstraint, ForeignKey, Integer, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+PREVIEW_BASE = 1_000_000_000
+"""Previews are shown with ids above it, so that the ids of previews and of operations never meet."""
+
+
+class WipePreview(Base):
+    """What a wipe would remove, as somebody has seen it. A wipe is started from one, and from each at most once."""
+
+    __tablename__ = "repository_wipe_jobs"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), index=True
+    )
+    status: Mapped[str] = mapped_column(String(10))
+    archive_count: Mapped[int] = mapped_column(Integer)
+    archive_fingerprint: Mapped[str] = mapped_column(String(80))
+    archives: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    run_compact: Mapped[bool] = mapped_column(Boolean)
+    operation_id: Mapped[int | None] = mapped_column(Identifier)
+    """The wipe that was started from it."""
+    created_by: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        CheckConstraint("status IN ('previewed', 'started', 'cancelled')", name="status"),
+        {"sqlite_autoincrement": True},
+    )
+
+    @property
+    def public_id(self) -> int:
+        return PREVIEW_BASE + self.id

@@ -1,0 +1,81 @@
+"""Looking at what a wipe would remove."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Unprocessable
+from holdfast.kit import clock
+from holdfast.maintenance.listing import EVERYTHING
+from holdfast.maintenance.wipe.models import WipePreview
+from holdfast.operations import store as operations
+from holdfast.repositories import errors, store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.work import SUCCEEDED
+from holdfast.runner.inline import InlineCalls
+from holdfast.storage.session import Database
+
+
+def fingerprint(archives: Iterable[Mapping[str, Any]]) -> str:
+    """One value for a set of archives: of their engine ids, whatever the order of the listing."""
+    identities = "\n".join(sorted(str(archive["id"]) for archive in archives))
+    return "sha256:" + hashlib.sha256(identities.encode()).hexdigest()
+
+
+def identities(archives: Iterable[ArchiveInfo]) -> list[dict[str, Any]]:
+    return [{"id": archive.id, "name": archive.name, "start": archive.start.isoformat()} for archive in archives]
+
+
+def phrase(repository: Repository) -> str:
+    return f"WIPE {repository.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    database: Database
+    inline: InlineCalls
+    opener: Opener
+
+    def make(self, caller: Caller, repository: Repository, *, run_compact: bool) -> WipePreview:
+        """Read the archives and keep what was seen. Raise Locked while the repository is busy."""
+        archives = self.read_archives(repository)
+        preview = WipePreview(
+            repository_id=repository.id,
+            status="previewed",
+            archive_count=len(archives),
+            archive_fingerprint=fingerprint(archives),
+            archives=archives,
+            run_compact=run_compact,
+            created_by=caller.username,
+            created_at=clock.now(),
+        )
+        with self.database.writing() as session:
+            session.add(preview)
+            session.flush()
+            audit.record(
+                session,
+                actor=caller,
+                action="wipe.previewed",
+                object_type="repository",
+                object_id=repository.id,
+                details={"preview_id": preview.public_id, "archives": len(archives)},
+            )
+        return preview
+
+    def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
+        """All archives that the repository holds now, with left-over checkpoints."""
+        engine, location = self.opener.engine(repository), self.opener.location(repository)
+        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        with self.inline.hold(lane, subject=subject, wait_seconds=wait_seconds) as hold:
+            step = hold.run(engine.list_archives(location, EVERYTHING))
+            if step.outcome.status not in SUCCEEDED:
+                raise errors.refused_by_engine(step.outcome)
+            try:
+                return identities(parse_archives(step.stdout.read_bytes()))
+            except GarbledOutput as error:
+                raise Unprocessable(error.key, str(error)) from error

@@ -1,0 +1,154 @@
+"""HTTP for wipes. Administrators only, with the token of a normal login."""
+
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Request
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once, OnceRunner
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
+from holdfast.api.router import router
+from holdfast.errors import Conflict
+from holdfast.kit.fields import RowId
+from holdfast.maintenance.wipe import start as starting
+from holdfast.maintenance.wipe import store
+from holdfast.maintenance.wipe.models import WipePreview
+from holdfast.maintenance.wipe.present import preview_answer, wipe_answer
+from holdfast.maintenance.wipe.preview import Previews
+from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStartBody
+from holdfast.maintenance.wipe.start import WipeStart
+from holdfast.operations.cancel import cancel
+from holdfast.operations.models import Operation
+from holdfast.operations.reach import require, unknown
+from holdfast.operations.schemas import CancelAnswer
+from holdfast.repositories import store as repositories
+from holdfast.storage.session import Database
+
+routes = router("/api/repositories", "wipe")
+
+
+def the_previews(request: Request) -> Previews:
+    previews: Previews = request.app.state.wipe_previews
+    return previews
+
+
+ThePreviews = Annotated[Previews, Depends(the_previews)]
+
+
+class _FirstTime(Exception):
+    """No earlier request has used this idempotency key."""
+
+
+@routes.post(
+    "/{repository_id}/wipe-preview", summary="See what a wipe would remove", responses=documented(404, 409, 423)
+)
+def preview_wipe(
+    caller: LoginOnly,
+    repository_id: RowId,
+    previews: ThePreviews,
+    database: TheDatabase,
+    wanted: Annotated[WipePreviewBody | None, Body()] = None,
+) -> WipeJob:
+    """Reads the archives of the repository now. Nothing is removed."""
+    with database.reading() as session:
+        repository = repositories.require(session, caller, repository_id, Role.ADMIN)
+    preview = previews.make(caller, repository, run_compact=(wanted or WipePreviewBody()).run_compact)
+    with database.reading() as session:
+        return preview_answer(session, repository, preview)
+
+
+@routes.post(
+    "/{repository_id}/wipe",
+    summary="Remove every archive of a repository",
+    responses=documented(404, 409, 423),
+    response_model=WipeJob,
+)
+def start_wipe(
+    caller: LoginOnly,
+    repository_id: RowId,
+    wanted: WipeStartBody,
+    request: Request,
+    previews: ThePreviews,
+    database: TheDatabase,
+    settings: TheSettings,
+    once: Once,
+) -> Any:
+    """The repository itself stays. What was previewed must be what is there: the archives are read again."""
+    if (first_answer := _answered_before(database, once)) is not None:
+        return first_answer
+    WipeStart(database, previews).check_archives(caller, repository_id, wanted)
+    kind = request.app.state.registry.kinds["wipe"]
+    with database.writing() as session:
+
+        def start() -> WipeJob:
+            operation = starting.enqueue(session, caller, kind, repository_id, wanted)
+            return wipe_answer(session, settings.logs_dir, operation)
+
+        return once(session, start)
+
+
+def _answered_before(database: Database, once: OnceRunner) -> Any:
+    """The stored answer to this idempotency key, looked for before the engine is asked anything; None at first."""
+
+    def first_time() -> WipeJob:
+        raise _FirstTime
+
+    try:
+        with database.writing() as session:
+            return once(session, first_time)
+    except _FirstTime:
+        return None
+
+
+@routes.get("/{repository_id}/wipe-jobs/{job_id}", summary="A preview or a wipe", responses=documented(404))
+def read_wipe(
+    caller: SignedIn, repository_id: RowId, job_id: RowId, session: Reading, settings: TheSettings
+) -> WipeJob:
+    repository = repositories.require(session, caller, repository_id, Role.VIEWER)
+    if store.is_preview(job_id):
+        return preview_answer(session, repository, store.of_repository(session, repository_id, job_id))
+    return wipe_answer(session, settings.logs_dir, _wipe(session, caller, repository_id, job_id, Role.VIEWER))
+
+
+@routes.post(
+    "/{repository_id}/wipe-jobs/{job_id}/cancel", summary="Cancel a preview or a wipe", responses=documented(404, 409)
+)
+def cancel_wipe(caller: LoginOnly, repository_id: RowId, job_id: RowId, database: TheDatabase) -> CancelAnswer:
+    """What a running wipe has removed until it stops stays removed, and its status tells what."""
+    if store.is_preview(job_id):
+        return _cancel_preview(database, caller, repository_id, job_id)
+    with database.reading() as session:
+        repositories.require(session, caller, repository_id, Role.ADMIN)
+        operation = _wipe(session, caller, repository_id, job_id, Role.ADMIN)
+    return cancel(database, caller, operation)
+
+
+def _wipe(session: Reading, caller: Caller, repository_id: int, job_id: int, role: Role) -> Operation:
+    operation = require(session, caller, job_id, role, "wipe")
+    if operation.repository_id != repository_id:
+        raise unknown(job_id)
+    return operation
+
+
+def _cancel_preview(database: Database, caller: Caller, repository_id: int, job_id: int) -> CancelAnswer:
+    with database.writing() as session:
+        repositories.require(session, caller, repository_id, Role.ADMIN)
+        preview = store.of_repository(session, repository_id, job_id)
+        if not store.leave_previewed(session, preview, "cancelled"):
+            raise _already_over(preview)
+        audit.record(
+            session, actor=caller, action="wipe.preview_cancelled", object_type="repository", object_id=repository_id
+        )
+    return CancelAnswer(id=job_id, status="cancelled", cancel_requested=True, message="The preview was cancelled.")
+
+
+def _already_over(preview: WipePreview) -> Conflict:
+    return Conflict(
+        "operations.already_finished",
+        "The preview was started or cancelled before.",
+        status=preview.status,
+        operation_id=preview.operation_id,
+    )

@@ -1,0 +1,73 @@
+"""Wipes as clients see them."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.maintenance.schemas import Body
+
+
+class WipePreviewBody(Body):
+    run_compact: StrictBool = Field(True, description="Give the space back when the archives are gone.")
+
+
+class WipeStartBody(Body):
+    preview_id: RowId
+    preview_fingerprint: Annotated[str, PlainText(1, 200)]
+    confirmation_phrase: Annotated[str, PlainText(0, 400)] = Field("", description="`WIPE <repository name>`.")
+    understood: StrictBool = False
+    run_compact: StrictBool | None = Field(None, description="As in the preview when not given.")
+
+
+class WipeParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    preview_id: int
+    archive_fingerprint: str
+    run_compact: bool
+
+
+class WipedArchive(BaseModel):
+    id: str = Field(description="The engine's id.")
+    name: str
+    start: Timestamp
+
+
+class WipeJob(BaseModel):
+    """A preview or a wipe: `id` tells which, previews count from 1,000,000,001."""
+
+    id: int
+    repository_id: int
+    repository: str | None = Field(description="Path of the repository.")
+    repository_name: str | None
+    status: str
+    phase: str
+    preview_id: int | None
+    operation_id: int | None
+    run_compact: bool
+    archive_count: int
+    archive_fingerprint: str
+    archives: list[WipedArchive]
+    confirmation_phrase: str | None = Field(None, description="What must be typed to start from this preview.")
+    blocked: bool = Field(description="Other work of the repository runs or waits; a wipe would wait behind it.")
+    blocking_reason: str | None
+    deleted_count: int | None = Field(None, description="Null while that is not known.")
+    remaining_count: int | None = None
+    deleted: list[str] = []
+    remaining: list[str] = []
+    freed_bytes: int | None = None
+    created_at: Timestamp
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    progress: float = 0.0
+    progress_message: str | None = None
+    error_message: str | None = None
+    error_key: str | None = None
+    logs: str | None = None
+    has_logs: bool = False
+    attempt: int | None = None
+    cancel_requested: bool = False
+    queued_reason: str | None = None
+    queued_behind_id: int | None = None
+    warnings: list[dict[str, Any]] = []

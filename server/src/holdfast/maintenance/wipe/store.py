@@ -1,0 +1,35 @@
+"""All statements on wipe previews."""
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from holdfast.maintenance.wipe import errors
+from holdfast.maintenance.wipe.models import PREVIEW_BASE, WipePreview
+
+
+def is_preview(job_id: int) -> bool:
+    return PREVIEW_BASE < job_id < 2 * PREVIEW_BASE
+
+
+def get(session: Session, public_id: int) -> WipePreview | None:
+    return session.get(WipePreview, public_id - PREVIEW_BASE) if is_preview(public_id) else None
+
+
+def of_repository(session: Session, repository_id: int, public_id: int) -> WipePreview:
+    """The preview, if it is one of this repository. Raise NotFound."""
+    preview = get(session, public_id)
+    if preview is None or preview.repository_id != repository_id:
+        raise errors.preview_unknown(public_id)
+    return preview
+
+
+def leave_previewed(session: Session, preview: WipePreview, status: str, operation_id: int | None = None) -> bool:
+    """Start or cancel a preview that nobody has started or cancelled before. False when somebody has."""
+    changed = session.execute(
+        update(WipePreview)
+        .where(WipePreview.id == preview.id, WipePreview.status == "previewed")
+        .values(status=status, operation_id=operation_id)
+        .returning(WipePreview.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    return bool(changed)
