@@ -45,6 +45,14 @@ class StepResult:
     stderr: Path
 
 
+@dataclass(frozen=True, slots=True)
+class PlainResult:
+    """One run of a program that is not an engine."""
+
+    exit: ExitRecord
+    was_cancelled: bool
+
+
 class Context(ABC):
     """The surroundings of one attempt.
 
@@ -71,6 +79,14 @@ class Context(ABC):
 
         Raise Cancelled if the operation was cancelled before the step began, unless it is one that finds out the truth
         and must run `despite_cancel`. A `quiet` step leaves no lines in the log.
+        """
+
+    @abstractmethod
+    def plain_step(self, name: str, command: Command) -> PlainResult:
+        """Run any program under the shim, or find it again; both of its streams go to the log, each line marked.
+
+        Its standard output follows as it comes, its standard error after it: the log must come out the same when it is
+        written again. Raise Interrupted and Cancelled as `step` does.
         """
 
     @abstractmethod

@@ -21,9 +21,11 @@ from backup_engine.parse import parse_line
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
-from holdfast.operations.context import Cancelled, Context, Interrupted, StepResult
+from holdfast.operations.context import Cancelled, Context, Interrupted, PlainResult, StepResult
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
+from holdfast.operations.stream_lines import Stream
+from holdfast.runner.plain import PlainReader
 from holdfast.runner.progress import ProgressBoard
 from holdfast.storage.session import Database
 
@@ -118,13 +120,7 @@ class Attempt(Context):
         if not quiet:
             self.log(f"$ {display(command)}")
         reader = _Reader(spool, Redactor(command.secret_values), None if quiet else self._writer, on_event)
-        killer = _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel)
-        for _ in range(LAUNCHES):
-            running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
-            if running is not None:
-                self._follow(spool, running, reader, killer)
-            if self._settled(spool) is not SpoolState.NEVER_STARTED:
-                break
+        self._run_to_end(spool, command, reader.drain, despite_cancel=despite_cancel)
         reader.drain(to_the_end=True)
         exit_record = spool.exit_record()
         if exit_record is None:
@@ -134,6 +130,27 @@ class Attempt(Context):
         if outcome.status == "interrupted":
             raise Interrupted(name, reader.accumulator)
         return StepResult(exit_record, outcome, reader.accumulator, spool.out, spool.err)
+
+    def plain_step(self, name: str, command: Command) -> PlainResult:
+        spool = Spool(self.folder / name)
+        self.log(f"$ {display(command)}")
+        output = PlainReader(spool.out, Stream.OUTPUT, self._writer)
+        self._run_to_end(spool, command, output.drain, despite_cancel=False)
+        output.drain(to_the_end=True)
+        PlainReader(spool.err, Stream.ERRORS, self._writer).drain(to_the_end=True)
+        exit_record = spool.exit_record()
+        if exit_record is None or (exit_record.signal is not None and not self.is_cancelled()):
+            raise Interrupted(name, Accumulator())
+        return PlainResult(exit_record, self.is_cancelled())
+
+    def _run_to_end(self, spool: Spool, command: Command, drain: Callable[[], None], *, despite_cancel: bool) -> None:
+        killer = _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel)
+        for _ in range(LAUNCHES):
+            running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
+            if running is not None:
+                self._follow(spool, running, drain, killer)
+            if self._settled(spool) is not SpoolState.NEVER_STARTED:
+                break
 
     def _start_or_find(self, spool: Spool, command: Command, *, despite_cancel: bool) -> Child | Adopted | None:
         state = spool.settle()
@@ -153,12 +170,12 @@ class Attempt(Context):
             self._pause()
         return state
 
-    def _follow(self, spool: Spool, running: Child | Adopted, reader: "_Reader", killer: "_Killer") -> None:
+    def _follow(self, spool: Spool, running: Child | Adopted, drain: Callable[[], None], killer: "_Killer") -> None:
         while not running.wait(POLL_SECONDS):
-            reader.drain()
+            drain()
             self._stop_if_asked(killer)
         while spool.is_alive():  # the shim may be gone while its engine, which holds the lock too, still runs
-            reader.drain()
+            drain()
             self._stop_if_asked(killer)
             self._pause()
 
