@@ -27,6 +27,7 @@ from holdfast.operations.events import EventHub
 from holdfast.operations.kinds import Registry
 from holdfast.operations.present import Presenter
 from holdfast.operations.routes import routes as operation_routes
+from holdfast.packages import feature as packages
 from holdfast.repositories.location import Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import Register
@@ -68,6 +69,7 @@ class Service:
                 create_archive.kind(self.opener),
                 restore.restore_kind(self.opener),
                 *maintenance.kinds(self.opener),
+                *packages.kinds(),
                 *self.archive_index.kinds,
             ],
             self.archive_index.listeners,
@@ -138,6 +140,7 @@ class Service:
             backup_routes,
             *restore.ROUTERS,
             *maintenance.ROUTERS,
+            *packages.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,

@@ -167,6 +167,21 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_outbox_created_at"), ["created_at"], unique=False)
 
     op.create_table(
+        "packages",
+        sa.Column("id", types.Identifier, autoincrement=True, nullable=False),
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("install_command", types.JsonValue, nullable=False),
+        sa.Column("description", sa.Text(), nullable=True),
+        sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("installed_at", types.UtcDateTime(), nullable=True),
+        sa.Column("created_at", types.UtcDateTime(), nullable=False),
+        sa.Column("updated_at", types.UtcDateTime(), nullable=False),
+        sa.CheckConstraint("status IN ('not_installed', 'installed', 'failed')", name=op.f("ck_packages_status")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_packages")),
+        sa.UniqueConstraint("name", name=op.f("uq_packages_name")),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "repositories",
         sa.Column("id", types.Identifier, autoincrement=True, nullable=False),
         sa.Column("uuid", sa.String(length=32), nullable=False),
@@ -453,6 +468,7 @@ def downgrade() -> None:
     op.drop_table("users")
     op.drop_table("runners")
     op.drop_table("repositories")
+    op.drop_table("packages")
     with op.batch_alter_table("outbox", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_outbox_created_at"))
 

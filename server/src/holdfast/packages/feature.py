@@ -1,0 +1,11 @@
+"""What packages bring to the service."""
+
+from holdfast.operations.kinds import Kind
+from holdfast.packages import install
+from holdfast.packages.routes import routes
+
+ROUTERS = (routes,)
+
+
+def kinds() -> tuple[Kind, ...]:
+    return (install.kind(),)

@@ -1,0 +1,31 @@
+"""The table of packages."""
+
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class Package(Base):
+    """Something that can be installed on the service's machine, and the command that does it."""
+
+    __tablename__ = "packages"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    install_command: Mapped[list[str]] = mapped_column(JsonValue)
+    """Arguments, run without a shell."""
+    description: Mapped[str | None] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(String(20), default="not_installed")
+    """How its last install ended."""
+    installed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        CheckConstraint("status IN ('not_installed', 'installed', 'failed')", name="status"),
+        {"sqlite_autoincrement": True},
+    )

@@ -1,0 +1,86 @@
+"""Packages and install jobs as their payloads."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.operations.lanes import Verdict
+from holdfast.operations.models import Operation
+from holdfast.operations.present import waiting_verdicts
+from holdfast.operations.status import Status
+from holdfast.operations.stream_lines import Stream, read_back
+from holdfast.packages import store
+from holdfast.packages.models import Package
+from holdfast.packages.schemas import PackageAnswer, PackageJob
+
+STREAM_BYTES = 1 << 20
+"""Of each stream, what an answer holds at most; the log download has all of it."""
+
+COPIED = (
+    "id",
+    "package_name",
+    "started_at",
+    "completed_at",
+    "created_at",
+    "error_message",
+    "error_key",
+    "triggered_by",
+    "params",
+)
+
+
+def status_word(operation: Operation) -> str:
+    return "installing" if operation.status == Status.RUNNING else operation.status
+
+
+def packages(session: Session, found: Sequence[Package]) -> list[PackageAnswer]:
+    active = store.active_installs(session)
+    return [_package(package, active.get(package.id)) for package in found]
+
+
+def _package(package: Package, install: Operation | None) -> PackageAnswer:
+    return PackageAnswer(
+        id=package.id,
+        name=package.name,
+        install_command=package.install_command,
+        description=package.description,
+        status=status_word(install) if install else package.status,
+        installed_at=package.installed_at,
+        created_at=package.created_at,
+        updated_at=package.updated_at,
+    )
+
+
+def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_streams: bool) -> list[PackageJob]:
+    verdicts: Mapping[int, Verdict] = waiting_verdicts(session, operations)
+    return [
+        PackageJob(**_values(operation, verdicts.get(operation.id)), **_streams(logs, operation, wanted=with_streams))
+        for operation in operations
+    ]
+
+
+def _values(operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
+    return {
+        **{name: getattr(operation, name) for name in COPIED},
+        "status": status_word(operation),
+        "package_id": operation.params["package_id"],
+        "install_command": operation.params["install_command"],
+        "exit_code": (operation.result or {}).get("exit_code"),
+        "has_logs": operation.log_file is not None,
+        "cancel_requested": operation.cancel_requested_at is not None,
+        "queued_reason": verdict.reason if verdict else None,
+        "queued_behind_id": verdict.behind_id if verdict else None,
+    }
+
+
+def _streams(logs: Path, operation: Operation, *, wanted: bool) -> dict[str, Any]:
+    if not wanted or operation.log_file is None:
+        return {"stdout": None, "stderr": None, "stdout_complete": None, "stderr_complete": None}
+    answer: dict[str, Any] = {}
+    for name, stream in (("stdout", Stream.OUTPUT), ("stderr", Stream.ERRORS)):
+        content, whole = read_back(logs / operation.log_file, stream, STREAM_BYTES)
+        answer[name] = content.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+        answer[f"{name}_complete"] = whole
+    return answer

@@ -1,0 +1,134 @@
+"""HTTP for packages. Administrators only."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import AdminOnly, Caller, LoginOnly, forbidden
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheSettings, Writing
+from holdfast.api.router import router
+from holdfast.kit import clock
+from holdfast.kit.fields import RowId
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.reach import require
+from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.schemas import StartAnswer
+from holdfast.operations.status import Trigger
+from holdfast.operations.store import Origin
+from holdfast.packages import errors, store
+from holdfast.packages.models import Package
+from holdfast.packages.present import jobs, packages
+from holdfast.packages.schemas import (
+    InstallParams,
+    NewPackage,
+    PackageAnswer,
+    PackageChange,
+    PackageJob,
+    PackageJobs,
+    PackageList,
+)
+
+routes = router("/api/packages", "packages")
+
+
+def the_kind(request: Request) -> Kind:
+    kind: Kind = request.app.state.registry.kinds[store.KIND]
+    return kind
+
+
+TheKind = Annotated[Kind, Depends(the_kind)]
+
+
+@routes.get("/", summary="All packages")
+def list_packages(_caller: AdminOnly, session: Reading) -> PackageList:
+    return PackageList(packages=packages(session, store.all_packages(session)))
+
+
+@routes.post("/", summary="Add a package", status_code=201, responses=documented(409))
+def add_package(caller: AdminOnly, wanted: NewPackage, session: Writing) -> PackageAnswer:
+    store.taken(session, wanted.name)
+    now = clock.now()
+    package = Package(**wanted.model_dump(), status="not_installed", created_at=now, updated_at=now)
+    session.add(package)
+    session.flush()
+    _audit(session, caller, "package.created", package)
+    return packages(session, [package])[0]
+
+
+@routes.put("/{package_id}", summary="Change a package", responses=documented(404, 409))
+def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, session: Writing) -> PackageAnswer:
+    """Installs that wait already keep the command that they were started with."""
+    package = store.get(session, package_id)
+    for field, value in wanted.model_dump(exclude_unset=True).items():
+        if value is None and field != "description":
+            raise errors.value_missing(field)
+        if field == "name":
+            store.taken(session, value, but=package_id)
+        setattr(package, field, value)
+    package.updated_at = clock.now()
+    session.flush()
+    _audit(session, caller, "package.changed", package)
+    return packages(session, [package])[0]
+
+
+@routes.delete("/{package_id}", summary="Remove a package's record", status_code=204, responses=documented(404, 409))
+def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Response:
+    """What was installed stays installed."""
+    package = store.get(session, package_id)
+    if install := store.active_installs(session).get(package_id):
+        raise errors.install_active(install.id)
+    _audit(session, caller, "package.deleted", package)
+    session.delete(package)
+    return Response(status_code=204)
+
+
+@routes.post(
+    "/{package_id}/install", summary="Install a package", responses=documented(404, 409), response_model=StartAnswer
+)
+def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
+    """One install runs at a time, the others wait."""
+    if caller.role is not Role.ADMIN:
+        raise forbidden(Role.ADMIN)
+
+    def start() -> StartAnswer:
+        package = store.get(session, package_id)
+        params = InstallParams(package_id=package.id, install_command=package.install_command)
+        origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
+        operation = operations.enqueue(session, kind, params.model_dump(), origin, package_name=package.name)
+        _audit(session, caller, "package_install.started", package, operation_id=operation.id)
+        return StartAnswer(
+            job_id=operation.id, status=operation.status, message=f"The install of {package.name} is queued."
+        )
+
+    return once(session, start)
+
+
+@routes.get("/jobs", summary="Install jobs, newest first")
+def list_jobs(
+    _caller: AdminOnly, session: Reading, settings: TheSettings, limit: PageLimit = 100, cursor: Cursor = None
+) -> PackageJobs:
+    found, next_cursor = operations.page(session, operations.Filter(kinds=(store.KIND,)), limit, cursor)
+    return PackageJobs(jobs=jobs(session, settings.logs_dir, found, with_streams=False), next_cursor=next_cursor)
+
+
+@routes.get("/jobs/{job_id}", summary="Status of an install job", responses=documented(404))
+def read_job(caller: AdminOnly, job_id: RowId, session: Reading, settings: TheSettings) -> PackageJob:
+    operation = require(session, caller, job_id, Role.ADMIN, store.KIND)
+    return jobs(session, settings.logs_dir, [operation], with_streams=True)[0]
+
+
+def _audit(session: Session, caller: Caller, action: str, package: Package, **details: Any) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="package",
+        object_id=package.id,
+        details={"name": package.name, "install_command": package.install_command, **details},
+    )

@@ -1,0 +1,89 @@
+"""Packages and their install jobs as clients see them."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from holdfast.kit.fields import PlainText, Timestamp
+
+Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
+Argument = Annotated[str, PlainText(0, 4096)]
+Description = Annotated[str, PlainText(0, 4000)]
+
+
+def _with_program(command: list[str]) -> list[str]:
+    if not command[0].strip():
+        raise ValueError("the first argument is the program")
+    return command
+
+
+InstallCommand = Annotated[list[Argument], Field(min_length=1, max_length=200), AfterValidator(_with_program)]
+
+
+class NewPackage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    install_command: InstallCommand = Field(description="Program and arguments; run as they are, without a shell.")
+    description: Description | None = None
+
+
+class PackageChange(BaseModel):
+    """What is not given stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name | None = None
+    install_command: InstallCommand | None = None
+    description: Description | None = None
+
+
+class InstallParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    package_id: int
+    install_command: list[str]
+
+
+class PackageAnswer(BaseModel):
+    id: int
+    name: str
+    install_command: list[str]
+    description: str | None
+    status: str = Field(description="not_installed, pending, installing, installed or failed.")
+    installed_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class PackageList(BaseModel):
+    packages: list[PackageAnswer]
+
+
+class PackageJob(BaseModel):
+    id: int
+    package_id: int
+    package_name: str | None
+    status: str = Field(description="As of every job, but `installing` while it runs.")
+    install_command: list[str]
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    created_at: Timestamp
+    exit_code: int | None
+    stdout: str | None = Field(description="From the log; null in lists.")
+    stderr: str | None
+    stdout_complete: bool | None = Field(description="False when only the end of it is given here.")
+    stderr_complete: bool | None
+    error_message: str | None
+    error_key: str | None
+    has_logs: bool
+    triggered_by: str | None
+    cancel_requested: bool
+    queued_reason: str | None
+    queued_behind_id: int | None
+    params: dict[str, Any]
+
+
+class PackageJobs(BaseModel):
+    jobs: list[PackageJob]
+    next_cursor: str | None

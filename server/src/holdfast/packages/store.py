@@ -1,0 +1,45 @@
+"""All statements on packages."""
+
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.packages import errors
+from holdfast.packages.models import Package
+
+KIND = "package_install"
+
+
+def get(session: Session, package_id: int) -> Package:
+    """Raise NotFound."""
+    package = session.get(Package, package_id) if 0 < package_id < 2**63 else None
+    if package is None:
+        raise errors.unknown(package_id)
+    return package
+
+
+def all_packages(session: Session) -> list[Package]:
+    return list(session.scalars(select(Package).order_by(Package.name, Package.id)))
+
+
+def taken(session: Session, name: str, but: int | None = None) -> None:
+    """Raise Conflict if another package has this name."""
+    found = session.scalars(select(Package).where(Package.name == name)).first()
+    if found is not None and found.id != but:
+        raise errors.name_taken()
+
+
+def note(session: Session, package_id: int, **values: Any) -> None:
+    session.execute(update(Package).where(Package.id == package_id).values(**values))
+
+
+def active_installs(session: Session) -> dict[int, Operation]:
+    """The install of each package that waits or runs; of several, the one that runs or is next."""
+    found: dict[int, Operation] = {}
+    for operation in operations.active(session, None, of_repositories_only=False):
+        if operation.kind == KIND:
+            found.setdefault(operation.params["package_id"], operation)
+    return found
