@@ -45,6 +45,7 @@ def build_app(
         summary="Backup management for the BorgBackup engine.",
         openapi_url="/api/openapi.json",
         docs_url="/api/docs",
+        swagger_ui_oauth2_redirect_url=None,
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
