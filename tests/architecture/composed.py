@@ -1,0 +1,29 @@
+"""The whole service, put together but not started: what the rules of the house are checked on."""
+
+import atexit
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from holdfast.composition import Service
+from holdfast.settings import Settings
+from holdfast.storage.migrate import migrate
+from holdfast.storage.session import Database
+
+
+@cache
+def composed_service() -> Service:
+    folder = tempfile.TemporaryDirectory(prefix="holdfast-composed-")
+    atexit.register(folder.cleanup)
+    # Given by name, nothing is taken from the environment of whoever runs the tests.
+    settings = Settings(data_dir=Path(folder.name), database_url=None, role="all")
+    database = Database(settings.store_url)
+    migrate(database)
+    return Service(settings, database)
+
+
+@cache
+def composed_app() -> FastAPI:
+    return composed_service().app()

@@ -1,0 +1,65 @@
+"""Guards deny by default: a route without a declared guard must not exist."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+
+from holdfast.access.caller import public
+from tests.architecture.composed import composed_app
+
+PUBLIC = {
+    ("POST", "/api/auth/login"),
+    ("POST", "/api/auth/login/totp"),
+    ("GET", "/health/live"),
+    ("GET", "/health/ready"),
+}
+# The document of the API tells nothing about this installation.
+OF_THE_FRAMEWORK = {"/api/openapi.json", "/api/docs"}
+
+
+def routes() -> list[RouteContext]:
+    return [context for context in iter_route_contexts(composed_app().routes) if is_ours(context)]
+
+
+def is_ours(context: RouteContext) -> bool:
+    return isinstance(context.original_route, APIRoute)
+
+
+def name_of(context: RouteContext) -> tuple[str, str]:
+    methods = list(context.methods or ())
+    assert len(methods) == 1
+    return methods[0], str(context.path)
+
+
+def calls(dependant: Any) -> Iterator[Any]:
+    yield dependant.call
+    for below in dependant.dependencies:
+        yield from calls(below)
+
+
+def guards_of(context: RouteContext) -> set[Any]:
+    return {call for call in calls(context.dependant) if getattr(call, "is_guard", False)}
+
+
+def test_every_route_has_a_guard() -> None:
+    names = {name_of(context): guards_of(context) for context in routes()}
+
+    assert len(names) > 40
+    assert [name for name, guards in names.items() if not guards] == []
+
+
+def test_exactly_these_routes_are_open_to_everybody() -> None:
+    assert {name_of(context) for context in routes() if public in guards_of(context)} == PUBLIC
+
+
+def test_nothing_but_guarded_routes_and_the_document_is_served() -> None:
+    others = [context for context in iter_route_contexts(composed_app().routes) if not is_ours(context)]
+
+    assert {context.path for context in others} == OF_THE_FRAMEWORK
+
+
+def test_no_two_routes_answer_to_the_same_name() -> None:
+    names = [name_of(context) for context in routes()]
+
+    assert len(names) == len(set(names))

@@ -1,0 +1,103 @@
+"""What may be done in one place only is done there only."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(
+    path for folder in (ROOT / "server" / "src", *ROOT.glob("packages/*/src")) for path in folder.rglob("*.py")
+)
+
+MAY_COMMIT = {"holdfast/storage/session.py"}
+
+MAY_START_PROCESSES = {
+    "backup_engine/process.py": "starts the shim",
+    "backup_engine/shim.py": "is the parent of the engine",
+    "backup_engine/detect.py": "asks a program for its version",
+    "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
+    "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
+}
+STARTS_PROCESSES = {
+    *("subprocess", "multiprocessing", "pty", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"),
+    *("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp"),
+}
+FAMILIES = ("os.exec", "os.spawn")
+
+MAY_WRITE_STATUS = {"holdfast/operations/store.py", "holdfast/operations/models.py"}
+
+
+def name_in_package(path: Path) -> str:
+    return path.as_posix().split("/src/", 1)[1]
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in SOURCES:
+        yield name_in_package(path), ast.parse(path.read_text(), str(path))
+
+
+def dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def names_used(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Attribute):
+            yield dotted(node)
+
+
+def starts_processes(name: str) -> bool:
+    return name in STARTS_PROCESSES or name.startswith(FAMILIES)
+
+
+def test_there_are_sources_to_look_at() -> None:
+    assert len(SOURCES) > 100
+    assert MAY_COMMIT | MAY_WRITE_STATUS | set(MAY_START_PROCESSES) <= set(map(name_in_package, SOURCES))
+
+
+def test_one_place_commits() -> None:
+    commits = {
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "commit"
+    }
+
+    assert commits == MAY_COMMIT
+
+
+def test_processes_are_started_in_these_places_alone() -> None:
+    starting = {name for name, tree in trees() if any(map(starts_processes, names_used(tree)))}
+
+    assert starting == set(MAY_START_PROCESSES)
+
+
+def writes_status(node: ast.AST) -> bool:
+    """`operation.status = …`, `Operation(status=…)`, `.values(status=…)`."""
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(isinstance(target, ast.Attribute) and target.attr == "status" for target in targets)
+    if not isinstance(node, ast.Call):
+        return False
+    called = dotted(node.func).rpartition(".")[2] or getattr(node.func, "attr", "")
+    given = {keyword.arg for keyword in node.keywords}
+    return called in ("Operation", "values") and "status" in given
+
+
+def test_the_status_of_an_operation_is_written_in_one_place() -> None:
+    writing = {name for name, tree in trees() if any(map(writes_status, ast.walk(tree)))}
+
+    assert "holdfast/operations/store.py" in writing
+    assert writing <= MAY_WRITE_STATUS
+
+
+def test_the_rule_about_the_status_sees_each_way_of_writing_it() -> None:
+    for text in ("operation.status = x", "models.Operation(status=x)", "update(Operation).where(y).values(status=x)"):
+        assert any(map(writes_status, ast.walk(ast.parse(text)))), text
+    assert not any(map(writes_status, ast.walk(ast.parse("Answer(status=operation.status)"))))

@@ -1,0 +1,76 @@
+"""The migrations make the store that the models describe, on both stores; the words of both are the same."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect
+
+import holdfast.composition  # noqa: F401 - brings in the tables of every part
+from holdfast.access.roles import Role
+from holdfast.operations.status import TERMINAL, TRANSITIONS, Status
+from holdfast.storage.base import Base
+from holdfast.storage.migrate import migrate
+from holdfast.storage.session import Database
+from tests.support.postgres import postgres_server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def migrated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        yield from opened(f"sqlite:///{tmp_path / 'holdfast.db'}")
+        return
+    with postgres_server().database() as url:
+        yield from opened(url)
+
+
+def opened(url: str) -> Iterator[Database]:
+    database = Database(url)
+    migrate(database)
+    yield database
+    database.dispose()
+
+
+def test_the_migrations_make_what_the_models_describe(migrated: Database) -> None:
+    with migrated.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        differences = compare_metadata(context, Base.metadata)
+
+    assert differences == [], "make a migration: docs/develop.md"
+
+
+def test_migrating_again_changes_nothing(migrated: Database) -> None:
+    before = words_of_checks(migrated)
+    migrate(migrated)
+
+    assert words_of_checks(migrated) == before
+
+
+def words_of_checks(database: Database) -> dict[str, set[str]]:
+    """The words that each CHECK of the store allows, by the name of the constraint."""
+    inspector = inspect(database.engine)
+    return {
+        str(check["name"]): set(re.findall(r"'([^']*)'", check["sqltext"]))
+        for table in inspector.get_table_names()
+        for check in inspector.get_check_constraints(table)
+    }
+
+
+def test_the_words_of_the_store_are_the_words_of_the_code(migrated: Database) -> None:
+    checks = words_of_checks(migrated)
+
+    assert checks["ck_operations_status"] == set(Status)
+    assert checks["ck_users_role"] == {role.value for role in Role}
+    below_admin = {role.value for role in Role if role < Role.ADMIN}
+    assert checks["ck_repository_rights_role"] == checks["ck_users_all_repositories_role"] == below_admin
+
+
+def test_the_words_are_those_of_the_contract() -> None:
+    assert list(Status) == [
+        *("pending", "running", "completed", "completed_with_warnings", "failed", "cancelled", "skipped"),
+    ]
+    assert set(TRANSITIONS) == set(Status)
+    assert all(not TRANSITIONS[status] for status in TERMINAL)
