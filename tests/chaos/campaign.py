@@ -1,5 +1,6 @@
 """Many rounds, in worlds of every variant; what was found, in one line."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -43,27 +44,32 @@ def variant_of(seed: int) -> Variant:
     return VARIANTS[seed % len(VARIANTS)]
 
 
-def campaign(seeds: Iterable[int], folder: Path, tell: Callable[[str], None]) -> Tally:
-    """Play the rounds of these seeds, those of one variant after the other in one world; tell about each."""
+def campaign(seeds: Iterable[int], folder: Path, tell: Callable[[str], None], *, seconds: float = math.inf) -> Tally:
+    """Play the rounds of these seeds, those of one variant after the other in one world; tell about each.
+
+    No round is begun when the time is up.
+    """
     tally = Tally()
+    deadline = time.monotonic() + seconds
     left = list(seeds)
     worlds = 0
-    while left:
+    while left and time.monotonic() < deadline:
         worlds += 1
         variant = variant_of(left[0])
         mine = [seed for seed in left if variant_of(seed) == variant][:ROUNDS_PER_WORLD]
-        done = _play(mine, World(folder / f"world-{worlds}", variant), tally, tell)
+        done = _play(mine, World(folder / f"world-{worlds}", variant), tally, tell, deadline)
         left = [seed for seed in left if seed not in done]
     return tally
 
 
-def _play(seeds: list[int], world: World, tally: Tally, tell: Callable[[str], None]) -> set[int]:
+def _play(seeds: list[int], world: World, tally: Tally, tell: Callable[[str], None], deadline: float) -> set[int]:
     """Play rounds in a world until one goes wrong; return the seeds that were played."""
     done: set[int] = set()
-    wrong = False
     with world:
         for seed in seeds:
             begin = time.monotonic()
+            if done and begin > deadline:
+                break
             played, found = play_round(world, seed)
             tally.add(played, found)
             done.add(seed)
@@ -73,12 +79,9 @@ def _play(seeds: list[int], world: World, tally: Tally, tell: Callable[[str], No
             )
             if found.all():
                 tell(report(played, found))
-                wrong = True
-                break
-        else:
-            tally.findings.wrong.extend(_repositories_are_whole(world))
-    if not wrong:
-        shutil.rmtree(world.folder)
+                return done
+        tally.findings.wrong.extend(_repositories_are_whole(world))
+    shutil.rmtree(world.folder)
     return done
 
 
