@@ -51,6 +51,20 @@ CREATE VIRTUAL TABLE name_text USING fts5(name, content='', tokenize='trigram', 
 CREATE VIRTUAL TABLE directory_text USING fts5(path, content='', tokenize='trigram', detail=none, columnsize=0);
 """
 
+# The numbers and bits are packed already; every name has its text, for the trigram index.
+_MORE_POSTGRES = """
+ALTER TABLE directory ADD COLUMN folded TEXT;
+ALTER TABLE numbers ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE bits ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE state ALTER COLUMN data SET STORAGE EXTERNAL;
+"""
+
+_SEARCH_POSTGRES = """
+CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public;
+CREATE INDEX name_text ON name USING gin (folded gin_trgm_ops);
+CREATE INDEX directory_text ON directory USING gin (folded gin_trgm_ops);
+"""
+
 
 def sqlite_tables() -> list[str]:
     return _statements(_TABLES_SQL.format(id="INTEGER", int="INTEGER", blob="BLOB"))
@@ -58,6 +72,14 @@ def sqlite_tables() -> list[str]:
 
 def sqlite_search() -> list[str]:
     return _statements(_SEARCH_SQLITE)
+
+
+def postgres_tables() -> list[str]:
+    return _statements(_TABLES_SQL.format(id="BIGINT", int="BIGINT", blob="BYTEA") + _MORE_POSTGRES)
+
+
+def postgres_search() -> list[str]:
+    return _statements(_SEARCH_POSTGRES)
 
 
 def _statements(text: str) -> list[str]:
