@@ -1,0 +1,44 @@
+"""Percent over several phases."""
+
+from typing import Any, cast
+
+from backup_engine.events import Event, LogMessage, ProgressPercent
+from holdfast.maintenance.progress import PhaseProgress
+from holdfast.operations.context import Context
+
+
+class Reports:
+    """Stands where the context stands, as far as progress cares."""
+
+    def __init__(self) -> None:
+        self.values: list[dict[str, Any]] = []
+
+    def report(self, **progress: Any) -> None:
+        self.values.append(progress)
+
+
+def percents(*events: Event) -> list[float]:
+    reports = Reports()
+    progress = PhaseProgress(cast("Context", reports), ("first", "second"))
+    for event in events:
+        progress.hear(event)
+    return [value["progress_percent"] for value in reports.values]
+
+
+def at(phase: str, current: int | None, total: int | None, *, finished: bool = False) -> ProgressPercent:
+    return ProgressPercent(msgid=phase, current=current, total=total, finished=finished)
+
+
+def test_each_phase_is_an_equal_part() -> None:
+    assert percents(at("first", 1, 2), at("first", 2, 2), at("second", 1, 2)) == [25.0, 50.0, 75.0]
+
+
+def test_percent_never_goes_back_and_never_says_all_before_the_end() -> None:
+    assert percents(at("second", 3, 4), at("first", 1, 4), at("second", 9, 4)) == [87.5, 87.5, 99.0]
+
+
+def test_what_is_not_a_measured_phase_reports_nothing() -> None:
+    unknown = LogMessage("INFO", "borg", None, "hello")
+
+    assert percents(at("third", 1, 2), at("first", None, 2), at("first", 1, 0), at("first", 2, 2, finished=True)) == []
+    assert percents(unknown) == []
