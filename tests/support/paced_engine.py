@@ -42,7 +42,7 @@ done
 read -r uptime idle < /proc/uptime
 run="$$.$uptime"
 exec 9>>"$notes/${repository##*/}.lane"
-case "$verb" in list|info) mode=-s ;; *) mode=-x ;; esac
+case "$verb" in list|info|key) mode=-s ;; *) mode=-x ;; esac
 flock -n $mode 9 || echo "$run $verb $repository" >> "$notes/overlaps"
 [ -e "$notes/slow-$verb" ] && sleep "$(cat "$notes/slow-$verb")"
 [ "$verb" = create ] || exec "@ENGINE@" "$@"

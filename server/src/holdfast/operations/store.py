@@ -86,6 +86,7 @@ def enqueue(
     *,
     subject: Subject | None = None,
     executor: str = "runner",
+    runner_id: str | None = None,
     lock_key: str | None = None,
     lock_mode: LockMode | None = None,
     archive_name: str | None = None,
@@ -113,6 +114,7 @@ def enqueue(
         repository_path=subject.path if subject else None,
         machine_id=subject.machine_id if subject else None,
         executor=executor,
+        runner_id=runner_id,
         lock_key=key,
         lock_mode=mode if key else None,
         limit_group=kind.limit_group if executor == "runner" else None,
@@ -396,6 +398,7 @@ def cancel_pending_of_repository(session: Session, repository_id: int, *, catego
 def remove_finished_inline(session: Session, operation_id: int) -> None:
     """Short engine calls of requests leave no history: only their lane mattered."""
     session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == "inline"))
+    wake_after_commit(session)  # the lane is free for others
 
 
 def delete_finished(session: Session, operation_id: int) -> bool:
@@ -455,6 +458,14 @@ def running_in_processes(session: Session) -> list[Operation]:
         Operation.status == Status.RUNNING,
         Operation.executor.in_(("runner", "inline")),
         Operation.runner_id.is_not(None),
+    )
+    return list(session.scalars(statement))
+
+
+def waiting_requests(session: Session) -> list[Operation]:
+    """The requests that wait for a lane, each in the name of the process that answers it."""
+    statement = select(Operation).where(
+        Operation.status == Status.PENDING, Operation.executor == "inline", Operation.runner_id.is_not(None)
     )
     return list(session.scalars(statement))
 

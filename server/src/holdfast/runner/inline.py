@@ -70,7 +70,15 @@ class InlineCalls:
         with self._database.writing() as session:
             origin = Origin(Trigger.API)
             operation = store.enqueue(
-                session, INLINE, {}, origin, subject=subject, executor="inline", lock_key=lane, lock_mode=mode
+                session,
+                INLINE,
+                {},
+                origin,
+                subject=subject,
+                executor="inline",
+                runner_id=self._runner_id,  # if this process dies while it waits, nobody else would ever claim it
+                lock_key=lane,
+                lock_mode=mode,
             )
         try:
             self._wait_for_lane(operation, self._wait_seconds if wait_seconds is None else wait_seconds)

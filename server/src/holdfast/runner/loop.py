@@ -342,21 +342,29 @@ class Runner:
             executing = frozenset(self._executing)
         with self._database.reading() as session:
             left = store.running_in_processes(session)
+            requests = store.waiting_requests(session)
             runners = store.runners(session)
         dead = [row for row in runners if self._is_dead(row)]
-        gone = {row.id for row in dead} | (
-            {str(operation.runner_id) for operation in left} - {row.id for row in runners}
-        )
+        named = {str(operation.runner_id) for operation in (*left, *requests)}
+        gone = {row.id for row in dead} | (named - {row.id for row in runners})
         for operation in left:
             if operation.runner_id in gone:
                 self._take_over(operation)
             elif self._broke_off(operation) and (operation.id, operation.attempt) not in executing:
                 log.warning("nobody executes it; started again", operation_id=operation.id, kind=operation.kind)
                 self._execute_in_thread(operation)
+        self._forget_requests([request.id for request in requests if request.runner_id in gone])
         for row in dead:
             self._forget_runner(row)
         if dead and self._executes:
             self._sweep_spools()
+
+    def _forget_requests(self, abandoned: list[int]) -> None:
+        """A request whose process died while it waited would keep its place in the queue for ever."""
+        if abandoned:
+            with self._database.writing() as session:
+                for request in abandoned:
+                    store.remove_finished_inline(session, request)
 
     def _is_dead(self, row: RunnerRow) -> bool:
         return row.host_id == self.identity.host_id and is_provably_dead(Path(row.lock_file))
