@@ -1,5 +1,6 @@
 """One round: carry out its plan, bring everything back up, wait until nothing is left to do."""
 
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Round:
     started: list[Started] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)
+    asking: list[threading.Thread] = field(default_factory=list)
 
     def run(self) -> None:
         begin = time.monotonic()
@@ -50,6 +52,8 @@ class Round:
         self._bring_up()
         self._ask_again()
         self._wait_for_ends(begin)
+        for asking in self.asking:
+            asking.join()
 
     # --- the events -------------------------------------------------------------------------------------------------
 
@@ -59,6 +63,8 @@ class Round:
                 return self._start(event.target, event.number)
             case "cancel":
                 return self._cancel(event.number)
+            case "ask":
+                return self._ask_for_key(event.number)
             case "kill":
                 return self.strikes.kill(self.world, event.target, event.number)
             case "stop":
@@ -96,6 +102,14 @@ class Round:
         if answer.status_code == 200:
             self._saw(backup, answer.json()["status"])
         return f"operation {backup.id}: {answer.status_code} {answer.json().get('status')}"
+
+    def _ask_for_key(self, number: int) -> str:
+        """Ask for a repository's key, and do not wait for the answer: it comes when the repository is free."""
+        path = f"/api/repositories/{self.world.repositories[number]['id']}/key"
+        asking = threading.Thread(target=self._answer, args=(lambda client: client.get(path),))
+        asking.start()
+        self.asking.append(asking)
+        return f"asked for the key of repository {number + 1}"
 
     def _stop(self, name: str) -> str:
         if not self.world.is_up(name):

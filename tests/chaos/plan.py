@@ -26,7 +26,12 @@ class Event:
 def plan(seed: int, services: Sequence[str], repositories: int) -> list[Event]:
     """Given a seed, return the events of its round, in order."""
     chance = random.Random(seed)
-    events = [*_starts(chance, repositories), *_cancels(chance), *_kills(chance, services)]
+    events = [
+        *_starts(chance, repositories),
+        *_cancels(chance),
+        *_asks(chance, repositories),
+        *_kills(chance, services),
+    ]
     return sorted(events, key=lambda event: event.at)
 
 
@@ -47,6 +52,12 @@ def _cancels(chance: random.Random) -> list[Event]:
     return [
         Event(chance.uniform(0.1, SECONDS), "cancel", number=number) for number in range(chance.choice((0, 0, 1, 2)))
     ]
+
+
+def _asks(chance: random.Random, repositories: int) -> list[Event]:
+    """Requests that need the engine themselves, and wait for the repository like everybody else."""
+    count = chance.choice((0, 0, 1, 2))
+    return [Event(chance.uniform(0.0, SECONDS), "ask", number=chance.randrange(repositories)) for _ in range(count)]
 
 
 def _kills(chance: random.Random, services: Sequence[str]) -> list[Event]:
