@@ -3,23 +3,23 @@
 from sqlalchemy.orm import Session
 
 from holdfast.archives import paths
+from holdfast.archives.coverage import Covered
 from holdfast.archives.history.changes import Change, ChangeKind
 from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.history.errors import InvalidCursor
+from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.schemas import ChangeRow, Changes
-from holdfast.archives.series_view import between, of_series
+from holdfast.archives.series_view import between, is_before, of_series
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.models import Repository
 
 WORDS = {ChangeKind.ADDED: "added", ChangeKind.REMOVED: "removed", ChangeKind.MODIFIED: "modified"}
 
 
 def changes(
     session: Session,
-    indexes: Indexes,
-    repository: Repository,
+    index: HistoryIndex | None,
+    covered: Covered,
     archive: Archive,
     compare_to: Archive | None,
     *,
@@ -29,20 +29,20 @@ def changes(
     cursor: str | None,
 ) -> Changes:
     """Changes against the predecessor in the series, or against any archive of the repository."""
-    other = compare_to or _indexed_predecessor(session, archive)
-    gaps = _gaps(session, archive, other, given=compare_to)
+    series = of_series(session, archive.repository_id, archive.series)
+    other = compare_to or _indexed_predecessor(series, archive, covered)
+    gaps = _gaps(series, archive, other, covered)
     answer = Changes(
         archive_id=archive.id,
         compare_to_id=other.id if other else None,
-        history_state=archive.history_state,
+        history_state=covered.state(archive),
         changes=[],
         totals=dict.fromkeys(WORDS.values(), 0),
         next_cursor=None,
         incomplete=bool(gaps),
         unindexed_archive_ids=gaps,
     )
-    index = indexes.reading(repository.uuid)
-    if index is None or other is None or archive.history_state != "indexed" or other.history_state != "indexed":
+    if index is None or other is None or not covered.has(archive) or not covered.has(other):
         return answer
     wanted = tuple(kind for kind, word in WORDS.items() if word in kinds)
     try:
@@ -51,32 +51,26 @@ def changes(
         )
     except InvalidCursor as error:
         raise bad_cursor() from error
-    except ArchiveNotIndexed:
-        return answer
     answer.changes = [_row(change) for change in page.changes]
     answer.totals = {word: page.totals.get(kind, 0) for kind, word in WORDS.items()}
     answer.next_cursor = page.next_cursor
     return answer
 
 
-def _indexed_predecessor(session: Session, archive: Archive) -> Archive | None:
-    before = [one for one in of_series(session, archive.repository_id, archive.series) if _is_before(one, archive)]
-    return next((one for one in reversed(before) if one.history_state == "indexed"), None)
+def _indexed_predecessor(series: list[Archive], archive: Archive, covered: Covered) -> Archive | None:
+    before = [one for one in series if is_before(one, archive)]
+    return next((one for one in reversed(before) if covered.has(one)), None)
 
 
-def _is_before(one: Archive, other: Archive) -> bool:
-    return (one.start, one.id) < (other.start, other.id)
-
-
-def _gaps(session: Session, archive: Archive, other: Archive | None, *, given: Archive | None) -> list[int]:
+def _gaps(series: list[Archive], archive: Archive, other: Archive | None, covered: Covered) -> list[int]:
     """Archives inside the window, its ends included, that were never indexed."""
-    window = [archive] if given is None else [archive, given]
-    series = of_series(session, archive.repository_id, archive.series)
-    if other is not None:
-        window += between(series, archive, other) if other.series == archive.series else []
+    if other is None:
+        window = [archive, *(one for one in series if is_before(one, archive))]
+    elif other.series == archive.series:
+        window = [archive, other, *between(series, archive, other)]
     else:
-        window += [one for one in series if _is_before(one, archive)]
-    return sorted({one.id for one in window if one.history_state != "indexed"})
+        window = [archive, other]
+    return sorted({one.id for one in window if not covered.has(one)})
 
 
 def _row(change: Change) -> ChangeRow:

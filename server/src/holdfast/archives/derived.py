@@ -7,7 +7,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from holdfast.archives.indexes import Indexes
-from holdfast.archives.stages import KEPT_FRESH, Stages
+from holdfast.archives.stages import Stages
 from holdfast.kit import clock
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
@@ -36,8 +36,8 @@ class IndexState:
         rows = []
         for repository in store.visible(session, visible):
             history = counts.get(repository.id, HistoryCounts())
-            if index := self._indexes.reading(repository.uuid):
-                history.bytes = index.stats().bytes
+            history.bytes = self._indexes.size(repository.uuid)
+            self._tell_truth(history, repository)
             rows.append(
                 DerivedData(
                     repository_id=repository.id,
@@ -54,6 +54,13 @@ class IndexState:
             for name in HistoryCounts.model_fields:
                 setattr(totals, name, getattr(totals, name) + getattr(history, name))
         return rows, totals
+
+    def _tell_truth(self, history: HistoryCounts, repository: Repository) -> None:
+        """What an index that is gone had is to be done again; what nobody will do is not pending."""
+        if not history.bytes:
+            history.pending, history.indexed, history.rows = history.pending + history.indexed, 0, 0
+        if not self._stages.builds_history(repository.index_mode):
+            history.skipped, history.pending = history.skipped + history.pending, 0
 
     def sync_state(self, session: Session, repository: Repository) -> str:
         """`syncing` while a list is being read; `stale` when the last one is older than three intervals."""
@@ -96,12 +103,16 @@ class IndexState:
         return len(repositories), enqueued
 
     def _needs_work(self, session: Session, repository: Repository) -> bool:
-        if not KEPT_FRESH[repository.index_mode] or repository.setup_state != "ready":
+        if not self._stages.kept_fresh(repository.index_mode) or repository.setup_state != "ready":
+            return False
+        if self._stages.is_at_work(session, repository.id):
             return False
         if repository.last_synced is None or clock.now() - repository.last_synced >= self._interval:
             return True
-        if repository.index_mode != "full":
+        if not self._stages.builds_history(repository.index_mode):
             return False
+        if repository.archive_count and not self._indexes.size(repository.uuid):
+            return True
         pending = select(Archive.id).where(Archive.repository_id == repository.id, Archive.history_state == "pending")
         return session.scalars(pending.limit(1)).first() is not None
 

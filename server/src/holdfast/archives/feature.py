@@ -1,18 +1,25 @@
 """What the archive index brings to the service."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
+from holdfast.access.plans import has_feature
 from holdfast.archives import history_stage, stats, sync
+from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
 from holdfast.archives.history.chunks.route import RouteChooser
+from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import Indexes
 from holdfast.archives.stages import Stages
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +33,23 @@ class ArchiveIndex:
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
         return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
 
+    def ask(self, repository: Repository, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
+        """Ask a repository's index, if there is one that can be trusted, and which archives it covers."""
+        kept = self.stages.builds_history(repository.index_mode)
+        return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))
+
+    def covered(self, repository: Repository) -> Covered:
+        return self.ask(repository, lambda _index, covered: covered)
+
     def forget(self, session: Session, repository: Repository) -> None:
         """A repository is being forgotten: its index goes with it."""
         del session
-        self.indexes.forget(repository.uuid)
+        self.indexes.remove_all_of(repository.uuid)
 
 
 def build(settings: Settings, opener: Opener) -> ArchiveIndex:
     indexes = Indexes(settings.data_dir / "history")
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
     kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
-    stages = Stages({kind.name: kind for kind in kinds})
+    stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
     return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes))

@@ -1,29 +1,23 @@
 """The operation kind `history`: every file of every archive that is not indexed yet."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from holdfast.archives.giving_way import continuation, waiter_of
 from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.history.errors import (
-    ArchiveGone,
-    HistoryError,
-    IndexBusy,
-    IndexStorageFull,
-    IndexUnavailable,
-    ListingFailed,
-)
+from holdfast.archives.history.errors import ArchiveGone, HistoryError, IndexStorageFull, IndexUnavailable
+from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.ingest import IngestResult
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.archives.params import StageParams
-from holdfast.archives.reading import Reader, reader
+from holdfast.archives.reading import EngineRefused, Reader, reader
 from holdfast.kit import clock
-from holdfast.operations.context import Context
+from holdfast.operations.context import Cancelled, Context
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import archive_records, store
@@ -32,21 +26,23 @@ from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.work import RepositoryWork
 
-log = structlog.get_logger("holdfast.archives")
-
 MOST_TRIES = 3
+TRY_AGAIN_SECONDS = 2.0
+ANOTHER_RUN = "another run is building this index"
+NOT_KEPT = "the index mode keeps no file history"
 
 
 def kind(opener: Opener, indexes: Indexes, chooser: RouteChooser) -> Kind:
-    return Kind(
+    history = Kind(
         name="history",
         category="index",
         limit_group="index",
         lock=LockMode.SHARED,
         params=StageParams,
-        run=lambda context: _run(opener, indexes, chooser, context),
+        run=lambda context: _Run(history, opener, indexes, chooser, context).run(),
         on_interrupted=again_when_interrupted,
     )
+    return history
 
 
 @dataclass(slots=True)
@@ -54,120 +50,136 @@ class _Tally:
     indexed: int = 0
     failed: int = 0
     removed: int = 0
+    routes: Counter[str] = field(default_factory=Counter)
+    route_reason: str = ""
+    gave_way_to: int | None = None
 
-    def result(self, routes: dict[str, int], reason: str) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return {
             "indexed": self.indexed,
             "failed": self.failed,
             "removed": self.removed,
-            "routes": routes,
-            "route_reason": reason,
+            "routes": dict(self.routes),
+            "route_reason": self.route_reason,
+            "gave_way_to": self.gave_way_to,
         }
 
 
-def _run(opener: Opener, indexes: Indexes, chooser: RouteChooser, context: Context) -> Outcome | TryAgain:
-    work = RepositoryWork.open(opener, context)
-    if work.repository.index_mode != "full":
-        return Outcome(Status.COMPLETED, result={"indexed": 0, "reason": "the index mode keeps no file history"})
-    if work.repository.history_generation is None:
-        indexes.forget(work.repository.uuid)
-    index = indexes.writing(work.repository.uuid)
-    try:
-        return _Stage(work, index, chooser).run()
-    except IndexBusy:
-        # Whoever writes it now looks again for pending archives before it ends.
-        return Outcome(Status.COMPLETED, result={"indexed": 0, "reason": "another run is building this index"})
-    except IndexStorageFull:
-        sentence = "The disk of the file history is full; free space in the data folder. What was indexed is unchanged."
-        return Outcome(Status.FAILED, "archives.index_disk_full", sentence)
-    except IndexUnavailable as unavailable:
-        return TryAgain("archives.index_unavailable", str(unavailable), delay_seconds=2)
+class _Run:
+    """One attempt. It may be called again after a restart: what it found and did is kept by name, see `Context`."""
 
-
-class _Stage:
-    def __init__(self, work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> None:
-        self._work = work
-        self._context = work.context
-        self._index = index
+    def __init__(
+        self, history: Kind, opener: Opener, indexes: Indexes, chooser: RouteChooser, context: Context
+    ) -> None:
+        self._kind = history
+        self._work = RepositoryWork.open(opener, context)
+        self._context = context
+        self._repository = self._work.repository
+        self._indexes = indexes
         self._chooser = chooser
         self._tally = _Tally()
-        self._routes: dict[str, int] = {}
 
     def run(self) -> Outcome | TryAgain:
-        with self._context.database.writing() as session:
-            trust_only(session, self._work.repository, self._index)
-            known = {archive.engine_id for archive in archive_records.all_of(session, self._work.repository.id)}
-        self._tally.removed = self._index.remove(
-            archive.engine_id for archive in self._index.archives() if archive.engine_id not in known
-        )
-        reason = self._index_all()
-        if self._context.is_cancelled():
-            return Outcome(Status.CANCELLED, result=self._tally.result(self._routes, reason))
+        if self._repository.index_mode != "full":
+            return Outcome(Status.COMPLETED, result={**self._tally.result(), "reason": NOT_KEPT})
+        with self._indexes.building(self._repository.uuid) as is_ours:
+            if not is_ours:
+                # Whoever builds it looks, when it has let go of it, for what was asked for meanwhile: see `_left_over`.
+                return Outcome(Status.COMPLETED, result={**self._tally.result(), "reason": ANOTHER_RUN})
+            return self._build()
+
+    def _build(self) -> Outcome | TryAgain:
+        try:
+            return self._index_all()
+        except Cancelled:
+            return Outcome(Status.CANCELLED, result=self._tally.result())
+        except EngineRefused as refused:
+            return self._refused(refused)
+        except IndexStorageFull:
+            sentence = (
+                "The disk of the file history is full; free space in the data folder. What was indexed is unchanged."
+            )
+            return Outcome(Status.FAILED, "archives.index_disk_full", sentence, result=self._tally.result())
+        except NOT_TO_BE_TRUSTED as damage:
+            self._indexes.forget(self._repository.uuid)
+            return TryAgain("archives.index_damaged", f"The file history is built anew: {damage}.", TRY_AGAIN_SECONDS)
+        except NOT_NOW as unavailable:
+            return TryAgain("archives.index_unavailable", f"{unavailable}.", TRY_AGAIN_SECONDS)
+
+    def _refused(self, refused: EngineRefused) -> Outcome | TryAgain:
+        outcome = refused.outcome
+        if outcome.error_key == "engine.locked":
+            return self._work.locked(outcome.message)
+        return Outcome(Status.FAILED, outcome.error_key, outcome.message, result=self._tally.result())
+
+    # --- indexing -------------------------------------------------------------------------------------------------
+
+    def _index_all(self) -> Outcome:
+        index = self._trusted_index()
+        self._tally.removed = self._context.once("removed", lambda: {"archives": self._remove_gone(index)})["archives"]
+        wanted: list[int] = self._context.once("plan", lambda: {"archives": self._pending()})["archives"]
+        if wanted:
+            with reader(self._work, index, self._chooser) as reading:
+                self._index_each(reading, wanted)
+                self._tally.route_reason = reading.reason
         if self._tally.removed:
-            self._index.sweep()
+            index.sweep()
         with self._context.database.writing() as session:
-            store.note_evidence(session, self._work.repository.id, last_history=clock.now(), last_index=clock.now())
+            store.note_evidence(session, self._repository.id, last_history=clock.now(), last_index=clock.now())
         self._context.log(f"{self._tally.indexed} archives indexed, {self._tally.failed} failed.")
         status = Status.COMPLETED_WITH_WARNINGS if self._tally.failed else Status.COMPLETED
-        return Outcome(status, result=self._tally.result(self._routes, reason))
+        return Outcome(status, result=self._tally.result(), record=self._continue_if_anything_is_left)
 
-    def _index_all(self) -> str:
-        """Index until nothing is pending, also what was added meanwhile; return why archives were read as they were."""
-        if not self._pending(set()):
-            return ""
-        with reader(self._work, self._index, self._chooser) as reading:
-            tried: set[int] = set()
-            while (pending := self._pending(tried)) and not self._context.is_cancelled():
-                archive = pending[0]
-                tried.add(archive.id)
-                done, total = len(tried) - 1, len(tried) - 1 + len(pending)
-                self._context.report(
-                    current=done,
-                    total=total,
-                    progress_percent=round(100 * done / total, 1),
-                    message=f"Indexing {archive.name}",
-                )
-                self._index_one(reading, archive)
-            return reading.reason
+    def _index_each(self, reading: Reader, wanted: list[int]) -> None:
+        for number, archive_id in enumerate(wanted):
+            if self._context.is_cancelled():
+                raise Cancelled
+            if number and self._gives_way(archive_id):
+                return
+            archive = self._archive(archive_id)
+            if archive is None:
+                continue
+            self._context.report(
+                current=number,
+                total=len(wanted),
+                progress_percent=round(100 * number / len(wanted), 1),
+                message=f"Indexing {archive.name}",
+            )
+            self._index_one(reading, archive)
 
-    def _pending(self, tried: set[int]) -> list[Archive]:
-        with self._context.database.reading() as session:
-            return [one for one in pending_archives(session, self._work.repository.id) if one.id not in tried]
+    def _gives_way(self, next_archive: int) -> bool:
+        if self._context.kept(_result_name(next_archive)) is not None:
+            return False
+        if self._context.kept("gave-way") is None and (waiter := waiter_of(self._context)) is not None:
+            self._context.once("gave-way", lambda: {"to": waiter})
+        gave_way = self._context.kept("gave-way")
+        if gave_way is None:
+            return False
+        self._tally.gave_way_to = gave_way["to"]
+        self._context.log(f"Operation {gave_way['to']} waits for the repository; the rest comes after it.")
+        return True
 
     def _index_one(self, reading: Reader, archive: Archive) -> None:
-        try:
-            result = reading.read(archive, self._base(archive))
-        except ArchiveGone:
-            self._context.log(f"{archive.name}: not in the repository any more.")
-            return
-        except (IndexBusy, IndexStorageFull, IndexUnavailable):
-            raise
-        except (ListingFailed, HistoryError) as failure:
+        found = self._context.once(_result_name(archive.id), lambda: self._read(reading, archive))
+        reading.free()
+        if "failure" in found:
             self._tally.failed += 1
-            self._context.log(f"{archive.name}: failed: {failure}")
-            self._note_failure(archive, str(failure))
+            self._context.log(f"{archive.name}: failed: {found['failure']}")
             return
         self._tally.indexed += 1
-        self._routes[result.route] = self._routes.get(result.route, 0) + 1
-        self._context.log(f"{archive.name}: {result.entries} files, read by {result.route}.")
-        self._note_success(archive, result)
+        self._tally.routes[found["route"]] += 1
+        self._context.log(f"{archive.name}: {found['entries']} files, read by {found['route']}.")
 
-    def _base(self, archive: Archive) -> str | None:
-        """The nearest indexed archive of the series: a hint that saves work and changes no result."""
-        indexed = {one.engine_id for one in self._index.archives()}
-        with self._context.database.reading() as session:
-            statement = (
-                select(Archive.engine_id, Archive.start)
-                .where(Archive.repository_id == archive.repository_id, Archive.series == archive.series)
-                .order_by(Archive.start)
-            )
-            candidates = [
-                (abs((row.start - archive.start).total_seconds()), row.engine_id) for row in session.execute(statement)
-            ]
-        near = [candidate for candidate in candidates if candidate[1] in indexed and candidate[1] != archive.engine_id]
-        return min(near)[1] if near else None
-
-    def _note_success(self, archive: Archive, result: IngestResult) -> None:
+    def _read(self, reading: Reader, archive: Archive) -> Mapping[str, Any]:
+        """Read one archive into the index, and note in the store what came of it."""
+        try:
+            result = reading.read(archive, self._base(reading.index, archive))
+        except (*NOT_TO_BE_TRUSTED, *NOT_NOW):
+            raise
+        except ArchiveGone:
+            return self._failed(archive, "not in the repository any more")
+        except HistoryError as failure:
+            return self._failed(archive, str(failure))
         self._update(
             archive,
             history_state="indexed",
@@ -175,21 +187,83 @@ class _Stage:
             history_rows=result.entries,
             history_error=None,
         )
+        return {"entries": result.entries, "route": result.route}
 
-    def _note_failure(self, archive: Archive, reason: str) -> None:
+    def _failed(self, archive: Archive, reason: str) -> Mapping[str, Any]:
         self._update(
             archive, history_state="failed", history_error=reason[:1000], history_attempts=archive.history_attempts + 1
         )
+        return {"failure": reason}
+
+    def _base(self, index: HistoryIndex, archive: Archive) -> str | None:
+        """The nearest indexed archive of the series: a hint that saves work and changes no result."""
+        indexed = {one.engine_id for one in index.archives()} - {archive.engine_id}
+        statement = select(Archive.engine_id, Archive.start).where(
+            Archive.repository_id == archive.repository_id, Archive.series == archive.series
+        )
+        with self._context.database.reading() as session:
+            near = [
+                (abs((row.start - archive.start).total_seconds()), row.engine_id)
+                for row in session.execute(statement)
+                if row.engine_id in indexed
+            ]
+        return min(near)[1] if near else None
+
+    # --- the store ------------------------------------------------------------------------------------------------
+
+    def _trusted_index(self) -> HistoryIndex:
+        """The index, new where a rebuild was asked for or other patterns are left out now; the states say what it has."""
+        seen = self._repository.history_generation
+        if not _is_of(seen, self._repository):
+            self._indexes.forget(self._repository.uuid)
+        index = self._indexes.writing(self._repository.uuid)
+        with self._context.database.writing() as session:
+            repository = _locked_row(session, self._repository.id)
+            if repository is None or repository.history_generation != seen:
+                raise IndexUnavailable("the index is to be built in another way since a moment ago")
+            trust_only(session, self._repository, index)
+        return index
+
+    def _remove_gone(self, index: HistoryIndex) -> int:
+        with self._context.database.reading() as session:
+            known = {archive.engine_id for archive in archive_records.all_of(session, self._repository.id)}
+        return index.remove(one.engine_id for one in index.archives() if one.engine_id not in known)
+
+    def _pending(self) -> list[int]:
+        with self._context.database.reading() as session:
+            return pending_archives(session, self._repository.id)
+
+    def _archive(self, archive_id: int) -> Archive | None:
+        with self._context.database.reading() as session:
+            return archive_records.get(session, archive_id)
 
     def _update(self, archive: Archive, **values: Any) -> None:
         with self._context.database.writing() as session:
             session.execute(update(Archive).where(Archive.id == archive.id).values(**values))
 
+    def _continue_if_anything_is_left(self, session: Session) -> None:
+        """Queue what this run gave way with, and what came while it held the index so that others could not build."""
+        repository = _locked_row(session, self._repository.id)
+        if repository is None or repository.index_mode != "full":
+            return
+        if repository.history_generation is None or _has_pending(session, self._repository.id):
+            continuation(self._kind, self._context.operation)(session)
 
-def pending_archives(session: Session, repository_id: int) -> Sequence[Archive]:
+
+def _result_name(archive_id: int) -> str:
+    return f"archive-{archive_id}"
+
+
+def _locked_row(session: Session, repository_id: int) -> Repository | None:
+    """The repository's row, held: a rebuild that is asked for now waits until this transaction has ended."""
+    statement = select(Repository).where(Repository.id == repository_id).with_for_update()
+    return session.scalars(statement.execution_options(populate_existing=True)).first()
+
+
+def pending_archives(session: Session, repository_id: int) -> list[int]:
     """What is to be indexed, oldest first; what failed is tried a few times more."""
     statement = (
-        select(Archive)
+        select(Archive.id)
         .where(
             Archive.repository_id == repository_id,
             (Archive.history_state == "pending")
@@ -197,18 +271,41 @@ def pending_archives(session: Session, repository_id: int) -> Sequence[Archive]:
         )
         .order_by(Archive.start, Archive.id)
     )
-    return session.scalars(statement).all()
+    return list(session.scalars(statement))
+
+
+def _has_pending(session: Session, repository_id: int) -> bool:
+    statement = select(Archive.id).where(Archive.repository_id == repository_id, Archive.history_state == "pending")
+    return session.scalars(statement.limit(1)).first() is not None
+
+
+# --- which index the states speak of ------------------------------------------------------------------------------------
+
+
+def _generation_of(index: HistoryIndex, repository: Repository) -> str:
+    return f"{index.generation}:{_patterns(repository)}"
+
+
+def _is_of(generation: str | None, repository: Repository) -> bool:
+    """False when a rebuild was asked for, or the patterns have changed: archives that leave out different files must not
+    be compared with each other."""
+    return generation is not None and generation.endswith(f":{_patterns(repository)}")
+
+
+def _patterns(repository: Repository) -> str:
+    return Excludes(repository.history_index_excludes).fingerprint.hex()
 
 
 def trust_only(session: Session, repository: Repository, index: HistoryIndex) -> None:
     """Make the stored states say what this index has: no more, no less."""
     indexed = {archive.engine_id: archive.entries for archive in index.archives()}
-    store.note_evidence(session, repository.id, history_generation=index.generation)
+    store.note_evidence(session, repository.id, history_generation=_generation_of(index, repository))
     for archive in archive_records.all_of(session, repository.id):
         if archive.engine_id in indexed:
             archive.history_state = "indexed"
             archive.history_indexed_at = archive.history_indexed_at or clock.now()
             archive.history_rows = indexed[archive.engine_id]
+            archive.history_error = None
         elif archive.history_state == "indexed":
             archive.history_state = "pending"
             archive.history_indexed_at = None

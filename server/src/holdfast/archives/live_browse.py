@@ -1,37 +1,60 @@
 """One directory out of an engine's listing."""
 
-import base64
 from itertools import chain
 from pathlib import Path
 
+from holdfast.archives.history import cursor as cursors
 from holdfast.archives.history.browse import BrowsePage
 from holdfast.archives.history.entry import Entry, implicit_directory
+from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.history.listing import Listing
-from holdfast.kit import cursor as cursors
-from holdfast.kit import text
+
+ITSELF = b"."
 
 
 def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None) -> BrowsePage:
-    """Given the engine's listing of an archive, return a page of one directory. Raise ListingFailed if it is cut off."""
-    after = text.from_exact(str(cursors.decode(cursor, str)[0])) if cursor else None
+    """Given the engine's listing of an archive, return a page of one directory, as the index would.
+
+    Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a directory's pages.
+    """
+    after = position_of(cursor) if cursor else None
+    found = _members(output, directory)
+    if found is None:
+        return BrowsePage(False, [], None)
+    names = sorted(name for name in found if after is None or name > after)
+    page = names[:limit]
+    following = cursors.encode("browse", page[-1].hex()) if len(names) > limit else None
+    return BrowsePage(True, [found[name] for name in page], following)
+
+
+def position_of(cursor: str) -> bytes:
+    """The last name of the page before: the same in pages from the index. Raise InvalidCursor."""
+    try:
+        return bytes.fromhex(str(cursors.decode(cursor, "browse", str)[0]))
+    except ValueError as error:
+        raise InvalidCursor(cursor) from error
+
+
+def _members(output: Path, directory: bytes) -> dict[bytes, Entry] | None:
+    """The entries of a directory by name; of a path that is there twice the last one counts. None without directory."""
     prefix = directory + b"/" if directory else b""
     found: dict[bytes, Entry] = {}
     exists = not directory
+    below_itself = False
     with output.open("rb") as stream:
         listing = Listing(stream, lambda: 0)
-        for record in chain.from_iterable(listing.batches()):
-            entry = listing.parse(record)
+        for entry in map(listing.parse, chain.from_iterable(listing.batches())):
             if entry.path == directory:
-                exists = True
-            if not entry.path.startswith(prefix) or entry.path == directory:
+                exists = exists or entry.is_directory
+            if entry.path == directory or not entry.path.startswith(prefix):
                 continue
             name, below, _ = entry.path[len(prefix) :].partition(b"/")
             exists = True
+            below_itself = below_itself or bool(below and name == ITSELF)
             if not below:
                 found[name] = entry
             else:
                 found.setdefault(name, implicit_directory(prefix + name))
-    names = sorted(name for name in found if after is None or name > after)
-    page = names[:limit]
-    following = cursors.encode(base64.b64encode(page[-1]).decode()) if len(names) > limit else None
-    return BrowsePage(exists, [found[name] for name in page], following)
+    if not directory and not below_itself:
+        found.pop(ITSELF, None)  # the entry of the root itself, in archives made of "."
+    return found if exists else None

@@ -4,15 +4,13 @@ import stat
 from collections.abc import Sequence
 from itertools import groupby
 
-from sqlalchemy.orm import Session
-
 from holdfast.archives import paths
+from holdfast.archives.coverage import Covered
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
+from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.presence import PathHistory, unchanged
-from holdfast.archives.indexes import Indexes
 from holdfast.archives.schemas import (
-    Coverage,
     HistoryEntry,
     PathHistoryAnswer,
     PresentRange,
@@ -20,28 +18,25 @@ from holdfast.archives.schemas import (
     SearchHit,
 )
 from holdfast.kit.cursor import bad_cursor
-from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.models import Repository
 
 
-def path_history(session: Session, indexes: Indexes, repository: Repository, path: bytes) -> PathHistoryAnswer:
+def path_history(
+    index: HistoryIndex | None, covered: Covered, archives: Sequence[Archive], path: bytes
+) -> PathHistoryAnswer:
     """Every archive that touched a path, series by series."""
-    archives = archive_records.all_of(session, repository.id)
-    index = indexes.reading(repository.uuid)
     found = {one.archive: one.entry for one in index.path_history(path).presence} if index else {}
-    unindexed = [archive.id for archive in archives if archive.history_state != "indexed"]
     entries: list[HistoryEntry] = []
     present: list[PresentRange] = []
     for _, series in _by_series(archives):
-        entries += _events(series, found)
-        present += _ranges(series, found)
+        entries += _events(series, found, covered)
+        present += _ranges(series, found, covered)
     return PathHistoryAnswer(
         **paths.told(path),
         entries=sorted(entries, key=lambda entry: (entry.start, entry.archive_id)),
         present=present,
         present_in_latest=any(one.to_archive_id is None for one in present),
-        coverage=Coverage(indexed=len(archives) - len(unindexed), total=len(archives), unindexed_archive_ids=unindexed),
+        coverage=covered.told(archives),
     )
 
 
@@ -50,12 +45,12 @@ def _by_series(archives: Sequence[Archive]) -> list[tuple[str, list[Archive]]]:
     return [(series, list(group)) for series, group in groupby(ordered, key=lambda archive: archive.series)]
 
 
-def _events(series: list[Archive], found: dict[str, Entry]) -> list[HistoryEntry]:
+def _events(series: list[Archive], found: dict[str, Entry], covered: Covered) -> list[HistoryEntry]:
     """One entry for each archive in which the path differs from the indexed archive before it."""
     events: list[HistoryEntry] = []
     before: Entry | None = None
     for archive in series:
-        if archive.history_state != "indexed":
+        if not covered.has(archive):
             continue
         now = found.get(archive.engine_id)
         if now is not None and before is None:
@@ -75,20 +70,20 @@ def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:
         series=archive.series,
         start=archive.start,
         change=change,
-        size=entry.size if entry else None,
-        mtime=paths.moment(entry.mtime) if entry else None,
+        size=entry.size if entry and not entry.is_implicit else None,
+        mtime=paths.moment(entry.mtime) if entry and not entry.is_implicit else None,
         mode=stat.filemode(entry.mode) if entry and not entry.is_implicit else None,
     )
 
 
-def _ranges(series: list[Archive], found: dict[str, Entry]) -> list[PresentRange]:
+def _ranges(series: list[Archive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
     """Runs of indexed archives that have the path; null is the end of one that reaches the newest."""
     ranges: list[PresentRange] = []
     current: PresentRange | None = None
     last_holder = 0
     gaps: list[int] = []
     for archive in series:
-        if archive.history_state != "indexed":
+        if not covered.has(archive):
             gaps.append(archive.id)
             continue
         if archive.engine_id in found:
@@ -108,9 +103,9 @@ def _ranges(series: list[Archive], found: dict[str, Entry]) -> list[PresentRange
 
 
 def search(
-    session: Session,
-    indexes: Indexes,
-    repository: Repository,
+    index: HistoryIndex | None,
+    covered: Covered,
+    archives: Sequence[Archive],
     query: str,
     *,
     limit: int,
@@ -118,34 +113,24 @@ def search(
     series: str | None,
     deleted_only: bool,
 ) -> SearchAnswer:
-    """Paths by a part of their name, over all indexed archives."""
-    archives = [
-        archive for archive in archive_records.all_of(session, repository.id) if archive.history_state == "indexed"
-    ]
-    if series is not None:
-        archives = [archive for archive in archives if archive.series == series]
-    index = indexes.reading(repository.uuid)
-    if index is None or not archives:
-        return SearchAnswer(query=query, results=[], truncated=False, next_cursor=None)
-    newest = {group[-1].engine_id for _, group in _by_series(archives)}
+    """Paths by a part of their name, over all indexed archives, or those of one series."""
+    asked = [archive for archive in archives if series is None or archive.series == series]
+    indexed = {archive.engine_id: archive for archive in asked if covered.has(archive)}
+    answer = SearchAnswer(query=query, results=[], truncated=False, next_cursor=None, coverage=covered.told(asked))
+    if index is None or not indexed:
+        return answer
+    newest = {group[-1].engine_id for _, group in _by_series(list(indexed.values()))}
     try:
         page = index.search(
-            query,
-            limit=limit,
-            cursor=cursor,
-            within=[archive.engine_id for archive in archives] if series is not None else None,
-            missing_from=newest if deleted_only else (),
+            query, limit=limit, cursor=cursor, within=list(indexed), missing_from=newest if deleted_only else ()
         )
     except InvalidCursor as error:
         raise bad_cursor() from error
-    by_engine_id = {archive.engine_id: archive for archive in archives}
-    hits = [_hit(hit, by_engine_id, newest) for hit in page.hits]
-    return SearchAnswer(
-        query=query,
-        results=[hit for hit in hits if hit is not None],
-        truncated=page.truncated,
-        next_cursor=page.next_cursor,
-    )
+    hits = [_hit(hit, indexed, newest) for hit in page.hits]
+    answer.results = [hit for hit in hits if hit is not None]
+    answer.truncated = page.truncated
+    answer.next_cursor = page.next_cursor
+    return answer
 
 
 def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> SearchHit | None:
@@ -159,8 +144,8 @@ def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> Se
     entry = holders[-1][1]
     return SearchHit(
         **paths.told(hit.path),
-        size=entry.size,
-        mtime=paths.moment(entry.mtime) or paths.EPOCH,
+        size=None if entry.is_implicit else entry.size,
+        mtime=None if entry.is_implicit else paths.moment(entry.mtime),
         first_seen=first.id,
         last_seen=last.id,
         archive_count=len(holders),

@@ -3,11 +3,13 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from backup_engine.command import Command
 from backup_engine.interface import Engine
+from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED
+from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, RepositoryLocation
 from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
@@ -16,8 +18,9 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.ingest import IngestResult
 from holdfast.archives.history.listing import Listing, listing_arguments
+from holdfast.operations.context import Cancelled
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.work import RepositoryWork
+from holdfast.repositories.work import SUCCEEDED, RepositoryWork
 
 
 @dataclass(slots=True)
@@ -29,13 +32,22 @@ class Reader:
     excludes: Excludes
     chunks: EngineChunks | None
     reason: str
+    _spent: list[Path] = field(default_factory=list)
 
     def read(self, archive: Archive, base: str | None) -> IngestResult:
-        """Index one archive. Raise ListingFailed, or what the index raises; nothing of it is visible then."""
+        """Index one archive; nothing of it is visible unless all of it is.
+
+        Raise ListingFailed if the archive cannot be read, ArchiveGone, EngineRefused, Cancelled, or what the index raises.
+        """
         if self.chunks is not None:
             try:
                 return self.index.ingest_chunks(
-                    archive.engine_id, self.chunks, series=archive.series, base=base, excludes=self.excludes
+                    archive.engine_id,
+                    self.chunks,
+                    series=archive.series,
+                    base=base,
+                    excludes=self.excludes,
+                    progress=self._stop_if_cancelled,
                 )
             except ArchiveGone:
                 raise
@@ -46,16 +58,47 @@ class Reader:
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
         command = listing_command(self.work.engine, self.work.location, archive.name)
         step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
-        if step.outcome.status == "cancelled":
-            raise ListingFailed("it was cancelled")
-        if step.outcome.status not in ("completed", "completed_with_warnings"):
-            raise ListingFailed(step.outcome.message or "the engine failed")
-        code = step.exit.code
+        self._spent.append(step.stdout)
+        _refuse(step.outcome)
         with step.stdout.open("rb") as output:
-            listing = Listing(output, lambda: 0 if code is not None else 1)
-            result = self.index.ingest_listing(archive.engine_id, listing, base=base, excludes=self.excludes)
-        step.stdout.unlink(missing_ok=True)
-        return result
+            listing = Listing(output, lambda: 0)
+            return self.index.ingest_listing(
+                archive.engine_id, listing, base=base, excludes=self.excludes, progress=self._stop_if_cancelled
+            )
+
+    def free(self) -> None:
+        """Remove listings whose archives are indexed, and are known to be: until then a restart may want them again."""
+        while self._spent:
+            self._spent.pop().unlink(missing_ok=True)
+
+    def _stop_if_cancelled(self, _records: int) -> None:
+        if self.work.context.is_cancelled():
+            raise Cancelled
+
+
+class EngineRefused(Exception):
+    """The engine does not open the repository: no archive is to blame."""
+
+    def __init__(self, outcome: EngineOutcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+OF_ONE_ARCHIVE = frozenset({FAILED, DAMAGED})
+"""Failures that may be those of one archive alone."""
+
+
+def _refuse(outcome: EngineOutcome) -> None:
+    """Raise what an engine's listing that did not succeed stands for."""
+    if outcome.status in SUCCEEDED:
+        return
+    if outcome.status == "cancelled":
+        raise Cancelled
+    if outcome.reason == ARCHIVE_MISSING:
+        raise ArchiveGone(outcome.message or "the archive is gone")
+    if outcome.error_key in OF_ONE_ARCHIVE:
+        raise ListingFailed(outcome.message or "the engine failed")
+    raise EngineRefused(outcome)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """HTTP for the archive index."""
 
-import stat
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
@@ -15,17 +15,14 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
-from holdfast.archives import changes_view, heatmap, history_stage, path_view, paths, status_view
+from holdfast.archives import browse_view, changes_view, heatmap, history_stage, path_view, paths, status_view
 from holdfast.archives.feature import ArchiveIndex
-from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.archives.live import LiveAnswers
 from holdfast.archives.schemas import (
     ArchiveDetail,
     ArchiveList,
     ArchiveStats,
     BrowseAnswer,
-    BrowseEntry,
     Changes,
     Heatmap,
     LiveList,
@@ -37,10 +34,9 @@ from holdfast.archives.schemas import (
     archive_answer,
 )
 from holdfast.archives.series_view import neighbours
-from holdfast.archives.stages import REBUILD, RESYNC, Stage, repeats
+from holdfast.archives.stages import REBUILD, RESYNC, Stage
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import cursor as cursors
-from holdfast.kit import text
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
@@ -79,7 +75,6 @@ def list_archives(
     repository_id: RowId,
     session: Reading,
     index: TheIndex,
-    settings: TheSettings,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
@@ -95,25 +90,38 @@ def list_archives(
     if until is not None:
         statement = statement.where(Archive.start <= until)
     if cursor is not None:
-        archive = archive_records.get(session, int(cursors.decode(cursor, int)[0]))
-        if archive is None or archive.repository_id != repository_id:
-            raise cursors.bad_cursor()
-        statement = statement.where(
-            (Archive.start < archive.start) | ((Archive.start == archive.start) & (Archive.id < archive.id))
-        )
+        start, number = _place(cursor)
+        statement = statement.where((Archive.start < start) | ((Archive.start == start) & (Archive.id < number)))
     ordered = statement.order_by(Archive.start.desc(), Archive.id.desc()).limit(limit + 1)
     found = session.scalars(ordered).all()
     all_series = session.scalars(
         select(Archive.series).where(Archive.repository_id == repository_id).distinct().order_by(Archive.series)
     ).all()
+    covered = index.covered(repository)
     return ArchiveList(
-        archives=[archive_answer(archive) for archive in found[:limit]],
+        archives=[archive_answer(archive, covered.state(archive)) for archive in found[:limit]],
         series=list(all_series),
         sync_state=index.state.sync_state(session, repository),
         last_synced_at=repository.last_synced,
-        history_available=has_feature(settings, "archive_history") and repository.index_mode == "full",
-        next_cursor=cursors.encode(found[limit - 1].id) if len(found) > limit else None,
+        history_available=index.stages.builds_history(repository.index_mode),
+        next_cursor=_cursor_after(found[limit - 1]) if len(found) > limit else None,
     )
+
+
+def _cursor_after(archive: Archive) -> str:
+    return cursors.encode(archive.start.isoformat(), archive.id)
+
+
+def _place(cursor: str) -> tuple[datetime, int]:
+    """Where the page before ended: a place, not an archive, which may be gone by now."""
+    start, number = cursors.decode(cursor, str, int)
+    try:
+        moment = datetime.fromisoformat(str(start))
+    except ValueError as error:
+        raise cursors.bad_cursor() from error
+    if moment.tzinfo is None:
+        raise cursors.bad_cursor()
+    return moment, int(number)
 
 
 @routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
@@ -160,11 +168,14 @@ def read_heatmap(
 
 
 @routes.get("/archives/{archive_id}", summary="One archive", responses=documented(404))
-def read_archive(caller: SignedIn, repository_id: RowId, archive_id: RowId, session: Reading) -> ArchiveDetail:
-    archive = _archive(session, caller, repository_id, archive_id)
+def read_archive(
+    caller: SignedIn, repository_id: RowId, archive_id: RowId, session: Reading, index: TheIndex
+) -> ArchiveDetail:
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    archive = archive_records.of_repository(session, repository_id, archive_id)
     before, after = neighbours(session, archive)
     return ArchiveDetail(
-        **archive_answer(archive).model_dump(),
+        **archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
         history_error=archive.history_error,
         predecessor_id=before.id if before else None,
         successor_id=after.id if after else None,
@@ -218,21 +229,17 @@ def read_changes(
     cursor: Cursor = None,
 ) -> Changes:
     """Against the predecessor of the series, or any archive of the repository."""
-    archive = _archive(session, caller, repository_id, archive_id)
     repository = store.require(session, caller, repository_id, Role.VIEWER)
+    archive = archive_records.of_repository(session, repository_id, archive_id)
     if set(change) - {"added", "removed", "modified"}:
         raise Unprocessable("archives.bad_change", "change is added, removed or modified.")
     other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
-    return changes_view.changes(
-        session,
-        index.indexes,
+    prefix = paths.asked(path_prefix, path_b64)
+    return index.ask(
         repository,
-        archive,
-        other,
-        prefix=paths.asked(path_prefix, path_b64),
-        kinds=change,
-        limit=limit,
-        cursor=cursor,
+        lambda opened, covered: changes_view.changes(
+            session, opened, covered, archive, other, prefix=prefix, kinds=change, limit=limit, cursor=cursor
+        ),
     )
 
 
@@ -250,7 +257,8 @@ def read_history(
     wanted = paths.asked(path, path_b64)
     if not wanted:
         raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
-    return path_view.path_history(session, index.indexes, repository, wanted)
+    archives = archive_records.all_of(session, repository_id)
+    return index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
 
 
 @routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
@@ -269,8 +277,12 @@ def search(
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     if not q.strip():
         raise Unprocessable("archives.empty_query", "Give something to search for.")
-    return path_view.search(
-        session, index.indexes, repository, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
+    archives = archive_records.all_of(session, repository_id)
+    return index.ask(
+        repository,
+        lambda opened, covered: path_view.search(
+            opened, covered, archives, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
+        ),
     )
 
 
@@ -289,45 +301,25 @@ def browse(
 ) -> BrowseAnswer:
     """From the index; from the engine where the archive is not indexed, which `source` says."""
     with database.reading() as session:
-        archive = _archive(session, caller, repository_id, archive_id)
         repository = store.require(session, caller, repository_id, Role.VIEWER)
+        archive = archive_records.of_repository(session, repository_id, archive_id)
     directory = paths.asked(path, path_b64)
-    source: Literal["index", "engine"] = "index"
-    opened = index.indexes.reading(repository.uuid)
-    try:
-        if opened is None:
-            raise ArchiveNotIndexed(archive.engine_id)
-        page = opened.browse(archive.engine_id, directory, limit=limit, cursor=cursor)
-    except InvalidCursor as error:
-        raise cursors.bad_cursor() from error
-    except ArchiveNotIndexed:
-        source = "engine"
+    page = index.ask(
+        repository,
+        lambda opened, covered: browse_view.from_index(opened, covered, archive, directory, limit, cursor),
+    )
+    source: Literal["index", "engine"] = "index" if page is not None else "engine"
+    if page is None:
         page = live.browse(repository, archive, directory, limit, cursor)
     if not page.exists:
         raise NotFound("archives.path_not_found", "The archive has no such folder.")
     return BrowseAnswer(
         archive_id=archive.id,
         **paths.told(directory),
-        entries=[_entry(entry) for entry in page.entries],
+        entries=[browse_view.entry(one) for one in page.entries],
         next_cursor=page.next_cursor,
         source=source,
-    )
-
-
-def _entry(entry: Entry) -> BrowseEntry:
-    name = entry.path.rsplit(b"/", 1)[-1]
-    implicit = entry.is_implicit
-    return BrowseEntry(
-        **paths.told(entry.path),
-        name=text.readable(name),
-        name_b64=text.exact(name),
-        type=entry.type,
-        size=None if entry.is_directory else entry.size,
-        mtime=None if implicit else paths.moment(entry.mtime),
-        mode=None if implicit else stat.filemode(entry.mode),
-        user=entry.user,
-        group=entry.group,
-        link_target=text.readable(entry.link) if entry.link else None,
+        excludes=repository.history_index_excludes if source == "index" else [],
     )
 
 
@@ -346,13 +338,8 @@ def _queue(
         run_id=queued[0].run_id if queued else "",
         operations=[operation.id for operation in queued],
         index_mode=repository.index_mode,
-        repeats=repeats(repository.index_mode, stages),
+        repeats=index.stages.repeats(stages, repository.index_mode),
     )
-
-
-def _archive(session: Session, caller: SignedIn, repository_id: int, archive_id: int) -> Archive:
-    store.require(session, caller, repository_id, Role.VIEWER)
-    return archive_records.of_repository(session, repository_id, archive_id)
 
 
 def _by_id_or_path(session: Session, repository_id: int | None, path: str | None) -> Repository | None:

@@ -8,6 +8,8 @@ from holdfast.kit.fields import Timestamp
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.schemas import IndexMode
 
+HistoryState = Literal["pending", "indexed", "skipped", "failed"]
+
 
 class ArchiveAnswer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
@@ -28,7 +30,7 @@ class ArchiveAnswer(BaseModel):
     username: str | None
     comment: str | None
     backup_operation_id: int | None
-    history_state: Literal["pending", "indexed", "skipped", "failed"]
+    history_state: HistoryState
     history_indexed_at: Timestamp | None
     history_rows: int | None
     history_truncated: bool
@@ -36,8 +38,12 @@ class ArchiveAnswer(BaseModel):
     last_seen_at: Timestamp
 
 
-def archive_answer(archive: Archive) -> ArchiveAnswer:
-    return ArchiveAnswer.model_validate(archive)
+def archive_answer(archive: Archive, state: HistoryState) -> ArchiveAnswer:
+    answer = ArchiveAnswer.model_validate(archive)
+    if state != "indexed":
+        answer.history_indexed_at, answer.history_rows = None, None
+    answer.history_state = state
+    return answer
 
 
 class ArchiveStats(BaseModel):
@@ -122,8 +128,11 @@ class Heatmap(BaseModel):
     flags_available: dict[str, bool]
 
 
+CellName = Literal["backup", "check", "prune", "compact", "restore_check", "index", "mirror"]
+
+
 class StatusCell(BaseModel):
-    cell: Literal["backup", "check", "prune", "compact", "restore_check", "index", "mirror"]
+    cell: CellName
     status: str
     completed_at: Timestamp | None
     age_seconds: int | None
@@ -158,7 +167,7 @@ class ChangeRow(PathAnswer):
 class Changes(BaseModel):
     archive_id: int
     compare_to_id: int | None
-    history_state: str
+    history_state: HistoryState
     changes: list[ChangeRow]
     totals: dict[str, int]
     next_cursor: str | None
@@ -198,8 +207,10 @@ class PathHistoryAnswer(PathAnswer):
 
 
 class SearchHit(PathAnswer):
-    size: int
-    mtime: Timestamp
+    """As it is in the last archive that has it."""
+
+    size: int | None
+    mtime: Timestamp | None
     first_seen: int
     last_seen: int
     archive_count: int
@@ -212,6 +223,7 @@ class SearchAnswer(BaseModel):
     results: list[SearchHit]
     truncated: bool
     next_cursor: str | None
+    coverage: Coverage
 
 
 class BrowseEntry(PathAnswer):
@@ -233,3 +245,6 @@ class BrowseAnswer(BaseModel):
     entries: list[BrowseEntry]
     next_cursor: str | None
     source: Literal["index", "engine"]
+    excludes: list[str] = Field(
+        description="Patterns that the index leaves out, so that they are not among the entries."
+    )

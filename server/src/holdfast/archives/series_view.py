@@ -34,11 +34,11 @@ def neighbours(session: Session, archive: Archive) -> tuple[Archive | None, Arch
     )
 
 
+def is_before(one: Archive, other: Archive) -> bool:
+    return (one.start, one.id) < (other.start, other.id)
+
+
 def between(archives: Sequence[Archive], first: Archive, second: Archive) -> list[Archive]:
     """Those of an ordered series that lie strictly between two of its archives."""
-    low, high = sorted((_place(first), _place(second)))
-    return [archive for archive in archives if low < _place(archive) < high]
-
-
-def _place(archive: Archive) -> tuple[object, int]:
-    return archive.start, archive.id
+    low, high = (first, second) if is_before(first, second) else (second, first)
+    return [archive for archive in archives if is_before(low, archive) and is_before(archive, high)]

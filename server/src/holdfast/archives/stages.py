@@ -28,6 +28,7 @@ REBUILD: dict[str, tuple[Stage, ...]] = {
     "history": ("history",),
 }
 RESYNC: tuple[Stage, ...] = ("archives", "stats", "history")
+IMPORT: tuple[Stage, ...] = ("stats", "archives", "history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,25 @@ class Stages:
     """Queues chains of index operations: each waits for the one before it."""
 
     kinds: dict[str, Kind]
+    has_history: bool = True
+    """Whether the plan of this installation includes file history."""
+
+    def builds_history(self, mode: str) -> bool:
+        return self.has_history and mode == "full"
+
+    def kept_fresh(self, mode: str) -> frozenset[Stage]:
+        """What is refreshed by itself in a mode."""
+        return KEPT_FRESH[mode] if self.has_history else KEPT_FRESH[mode] - {"history"}
+
+    def requested(self, stages: Sequence[Stage], mode: str) -> tuple[Stage, ...]:
+        """What a request for stages means in a mode: history comes along only where it is kept."""
+        if tuple(stages) == ("history",):
+            return ("history",)
+        return tuple(stage for stage in stages if stage != "history" or self.builds_history(mode))
+
+    def repeats(self, stages: Sequence[Stage], mode: str) -> bool:
+        """False when any stage that was requested will not be kept fresh afterwards."""
+        return set(self.requested(stages, mode)) <= self.kept_fresh(mode)
 
     def enqueue(
         self, session: Session, repository: Repository, stages: Sequence[Stage], origin: Origin
@@ -42,7 +62,7 @@ class Stages:
         """Queue stages as one run. File history is never built for a mode that excludes it."""
         queued: list[Operation] = []
         for stage in stages:
-            if stage == "history" and repository.index_mode != "full":
+            if stage == "history" and not self.builds_history(repository.index_mode):
                 continue
             link = Origin(
                 origin.trigger,
@@ -57,10 +77,19 @@ class Stages:
 
     def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
         """Queue what the mode keeps fresh, unless the same work waits already."""
-        wanted = [stage for stage in RESYNC if stage in KEPT_FRESH[repository.index_mode]]
+        wanted = [stage for stage in RESYNC if stage in self.kept_fresh(repository.index_mode)]
         if not wanted or self._waits(session, repository.id, "archives"):
             return []
         return self.enqueue(session, repository, wanted, origin)
+
+    def is_at_work(self, session: Session, repository_id: int) -> bool:
+        """True while any index work of a repository waits or runs."""
+        statement = select(Operation.id).where(
+            Operation.repository_id == repository_id,
+            Operation.category == "index",
+            Operation.status.in_((Status.PENDING, Status.RUNNING)),
+        )
+        return session.scalars(statement.limit(1)).first() is not None
 
     def _waits(self, session: Session, repository_id: int, stage: Stage) -> bool:
         statement = select(Operation.id).where(
@@ -82,16 +111,11 @@ class Stages:
             self.keep_fresh(session, repository, origin)
 
     def after_import(self, session: Session, repository: Repository) -> None:
-        stages = [stage for stage in RESYNC if stage in KEPT_FRESH[repository.index_mode]]
+        stages = [stage for stage in IMPORT if stage in self.kept_fresh(repository.index_mode)]
         self.enqueue(session, repository, stages, Origin(Trigger.IMPORT))
 
     def after_mode_change(self, session: Session, repository: Repository, old: str, new: str) -> None:
         """One catch-up run for what the new mode keeps fresh and the old one did not."""
         if KEPT_FRESH[new] - KEPT_FRESH[old]:
-            stages = [stage for stage in RESYNC if stage in KEPT_FRESH[new]]
+            stages = [stage for stage in RESYNC if stage in self.kept_fresh(new)]
             self.enqueue(session, repository, stages, Origin(Trigger.RECONCILE))
-
-
-def repeats(mode: str, stages: Sequence[Stage]) -> bool:
-    """False when any of the stages will not be kept fresh afterwards."""
-    return set(stages) <= KEPT_FRESH[mode]

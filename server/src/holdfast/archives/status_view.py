@@ -1,66 +1,86 @@
 """One cell per kind of care that a repository needs, from evidence alone."""
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from holdfast.archives.schemas import StatusAnswer, StatusCell
+from holdfast.archives.schemas import CellName, StatusAnswer, StatusCell
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
-from holdfast.operations.status import Status
+from holdfast.operations.status import TERMINAL, Status
+from holdfast.operations.store import Filter
 from holdfast.repositories.models import Repository
 
-CELLS: tuple[tuple[str, tuple[str, ...], str | None, int | None], ...] = (
-    # cell, kinds, column with the last success, days after which it is overdue
-    ("backup", ("backup",), "last_backup", 7),
-    ("check", ("check",), "last_check", 30),
-    ("prune", ("prune",), "last_prune", 30),
-    ("compact", ("compact",), "last_compact", 30),
-    ("restore_check", ("restore_check",), "last_restore_check", 90),
-    ("index", ("archives", "stats", "history"), "last_index", 7),
-    ("mirror", ("sync", "hydrate"), None, None),
+NEVER = "never"
+ENDED = tuple(sorted(TERMINAL - {Status.SKIPPED}))
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    cell: CellName
+    kinds: tuple[str, ...]
+    column: str | None
+    """The repository's own record of the last success."""
+    days: int | None
+    """After so many days without it, it is overdue."""
+
+
+CARE = (
+    Care("backup", ("backup",), "last_backup", 7),
+    Care("check", ("check",), "last_check", 30),
+    Care("prune", ("prune",), "last_prune", 30),
+    Care("compact", ("compact",), "last_compact", 30),
+    Care("restore_check", ("restore_check",), "last_restore_check", 90),
+    Care("index", ("archives", "stats", "history"), "last_index", 7),
+    Care("mirror", ("sync", "hydrate"), None, None),
 )
-LOOKED_AT = 5
 
 
 def status(session: Session, repository: Repository, *, overdue: bool) -> StatusAnswer:
-    return StatusAnswer(
-        cells=[_cell(session, repository, *cell, with_overdue=overdue) for cell in CELLS], overdue_available=overdue
-    )
+    running = _running_kinds(session, repository.id)
+    cells = [_cell(session, repository, care, running, with_overdue=overdue) for care in CARE]
+    return StatusAnswer(cells=cells, overdue_available=overdue)
 
 
-def _cell(
-    session: Session,
-    repository: Repository,
-    cell: str,
-    kinds: tuple[str, ...],
-    column: str | None,
-    threshold: int | None,
-    *,
-    with_overdue: bool,
-) -> StatusCell:
-    recent = operations.latest_of_kind(session, repository.id, kinds, LOOKED_AT)
-    ended = next((one for one in recent if one.completed_at is not None and one.status != Status.SKIPPED), None)
-    success: datetime | None = getattr(repository, column) if column else None
-    completed_at = ended.completed_at if ended else success
-    age = clock.seconds_between(success, clock.now()) if success else None
-    overdue = None
-    if with_overdue and threshold is not None:
-        overdue = age > threshold * 86400 if age is not None else True
+def _cell(session: Session, repository: Repository, care: Care, running: set[str], *, with_overdue: bool) -> StatusCell:
+    success: datetime | None = getattr(repository, care.column) if care.column else None
+    ended = _last_ended(session, repository.id, care.kinds)
+    if care.cell == "backup" and _is_outdated(ended, success):
+        ended = None
+    days = None if care.cell == "index" and repository.index_mode == "off" else care.days
     return StatusCell(
-        cell=cell,
-        status=_word(ended, success),
-        completed_at=completed_at,
-        age_seconds=int(age) if age is not None else None,
-        threshold_days=threshold,
-        overdue=overdue,
-        running=any(one.status == Status.RUNNING for one in recent),
-        source=f"operation:{ended.id}" if ended else ("repository" if success else None),
+        cell=care.cell,
+        status=ended.status if ended else str(Status.COMPLETED) if success else NEVER,
+        completed_at=ended.completed_at if ended else success,
+        age_seconds=int(clock.seconds_between(success, clock.now())) if success else None,
+        threshold_days=days,
+        overdue=_is_overdue(success or repository.created_at, days) if with_overdue else None,
+        running=not running.isdisjoint(care.kinds),
+        source=f"operation:{ended.id}" if ended else "repository" if success else None,
     )
 
 
-def _word(ended: Operation | None, success: datetime | None) -> str:
-    if ended is not None:
-        return ended.status
-    return str(Status.COMPLETED) if success else "never"
+def _is_outdated(ended: Operation | None, success: datetime | None) -> bool:
+    """True when an archive is newer than the last backup of ours: somebody else has made it."""
+    return bool(ended and ended.completed_at and success and success > ended.completed_at)
+
+
+def _is_overdue(since: datetime, days: int | None) -> bool | None:
+    """What has never been done is due so many days after the repository became known."""
+    return None if days is None else clock.now() - since > timedelta(days=days)
+
+
+def _last_ended(session: Session, repository_id: int, kinds: tuple[str, ...]) -> Operation | None:
+    narrowed = Filter(repository_id=repository_id, kinds=kinds, statuses=ENDED)
+    found, _ = operations.page(session, narrowed, 1, None)
+    return found[0] if found else None
+
+
+def _running_kinds(session: Session, repository_id: int) -> set[str]:
+    statement = select(Operation.kind).where(
+        Operation.status == Status.RUNNING, Operation.repository_id == repository_id
+    )
+    return set(session.scalars(statement))

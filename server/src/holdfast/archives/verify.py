@@ -6,7 +6,8 @@ from itertools import chain
 from pathlib import Path
 
 from holdfast.archives.history.entry import Entry, listed
-from holdfast.archives.history.errors import ArchiveNotIndexed, ListingFailed
+from holdfast.archives.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
+from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.listing import Listing
 from holdfast.archives.reading import listing_command
@@ -16,6 +17,7 @@ from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.work import SUCCEEDED
 from holdfast.runner.inline import InlineCalls
 
 
@@ -43,36 +45,47 @@ def verify_archive(
     except ArchiveNotIndexed:
         yield Verified(archive.name, 0, 0, "not indexed")
         return
+    except HistoryError as error:
+        yield Verified(archive.name, 0, 0, str(error))
+        return
     command = listing_command(opener.engine(repository), opener.location(repository), archive.name)
     with inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
         step = hold.run(command)
-        if step.outcome.status not in ("completed", "completed_with_warnings"):
+        if step.outcome.status not in SUCCEEDED:
             yield Verified(archive.name, 0, 0, step.outcome.message or "the engine failed")
             return
-        yield from _compare(archive.name, step.stdout, indexed)
+        yield from _compare(archive.name, step.stdout, indexed, Excludes(repository.history_index_excludes))
 
 
-def _compare(archive: str, output: Path, indexed: dict[bytes, Entry]) -> Iterator[Difference | Verified]:
-    files = differences = 0
+def _compare(
+    archive: str, output: Path, indexed: dict[bytes, Entry], excludes: Excludes
+) -> Iterator[Difference | Verified]:
     try:
-        for entry in _newest_of_each_path(output).values():
-            files += 1
-            known = indexed.pop(entry.path, None)
-            if known == entry:
-                continue
-            differences += 1
-            yield Difference(archive, text.readable(entry.path), "missing in the index" if known is None else "differs")
+        said = _said_by_engine(output, excludes)
     except ListingFailed as failure:
-        yield Verified(archive, files, differences, str(failure))
+        yield Verified(archive, 0, 0, str(failure))
         return
-    for path in indexed:
-        differences += 1
-        yield Difference(archive, text.readable(path), "only in the index")
-    yield Verified(archive, files, differences)
+    differences = 0
+    for path in sorted(said.keys() | indexed.keys()):
+        if said.get(path) != indexed.get(path):
+            differences += 1
+            yield Difference(archive, text.readable(path), _problem(said.get(path), indexed.get(path)))
+    yield Verified(archive, len(said), differences)
 
 
-def _newest_of_each_path(output: Path) -> dict[bytes, Entry]:
-    """A path that an archive holds twice is, after a restore, what came last."""
+def _problem(said: Entry | None, indexed: Entry | None) -> str:
+    if indexed is None:
+        return "missing in the index"
+    if said is None:
+        return "only in the index"
+    told = [name for name in Entry._fields if getattr(said, name) != getattr(indexed, name)]
+    return f"differs in {', '.join(told)}"
+
+
+def _said_by_engine(output: Path, excludes: Excludes) -> dict[bytes, Entry]:
+    """What the engine lists, without what the index leaves out. Of a path that an archive holds twice the last one
+    counts: that is what a restore leaves."""
     with output.open("rb") as stream:
         listing = Listing(stream, lambda: 0)
-        return {entry.path: entry for entry in map(listing.parse, chain.from_iterable(listing.batches()))}
+        found = map(listing.parse, chain.from_iterable(listing.batches()))
+        return {entry.path: entry for entry in found if not excludes.match(entry.path)}

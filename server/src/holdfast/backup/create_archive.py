@@ -376,7 +376,7 @@ def _note_evidence(
         repository.id,
         engine_id=archive["id"],
         name=archive["name"],
-        series=series_of(archive["name"]),
+        series=series_of(archive["name"], operation.params.get("archive_name") or repository.archive_name_template),
         start=datetime.fromisoformat(archive["start"]),
         end=datetime.fromisoformat(archive["end"]) if archive["end"] else None,
         duration_seconds=archive["duration"],

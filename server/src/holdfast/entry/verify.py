@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import or_, select
 
 from holdfast.access.vault import Vault
+from holdfast.archives.history.errors import HistoryError
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import Indexes
 from holdfast.archives.verify import Difference, verify_archive
@@ -36,10 +37,23 @@ def verify(
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
         opener = Opener(settings, Engines(settings), Vault(settings))
-        return sum(_verify_one(inline, opener, found, archive, index, tell) for archive in wanted)
+        return _verify_itself(index, tell) + sum(
+            _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
+        )
     finally:
         runner.stop()
         indexes.close()
+
+
+def _verify_itself(index: HistoryIndex, tell: Callable[[str], None]) -> int:
+    """Is the index in order as a store, before what it says is compared?"""
+    try:
+        damage = index.damage()
+    except HistoryError as error:
+        damage = [str(error)]
+    for found in damage:
+        tell(f"the index itself: {found}")
+    return len(damage)
 
 
 def _verify_one(

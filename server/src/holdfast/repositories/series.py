@@ -1,6 +1,7 @@
 """To which series an archive belongs: its name without the time in it."""
 
 import re
+from functools import lru_cache
 
 TIME = re.compile(
     r"""[-_.+@ ]*
@@ -15,8 +16,55 @@ TIME = re.compile(
 )
 UNNAMED = "archives"
 
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+DIRECTIVE = re.compile(r"%-?([a-zA-Z%])")
+NOW = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}"
+DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "H": 2, "I": 2, "M": 2, "S": 2, "j": 3, "U": 2, "W": 2, "V": 2, "f": 6}
+SEPARATORS = "-_.+@ "
+GAP = re.compile(r"([-_.+@ ])[-_.+@ ]+")
 
-def series_of(name: str) -> str:
-    """Given an archive's name, return what is left of it without timestamps."""
-    rest = TIME.sub("", name).strip("-_.+@ ")
-    return rest or UNNAMED
+
+def series_of(name: str, template: str | None = None) -> str:
+    """Given an archive's name, return what is left of it without the time.
+
+    A name that was made from the template loses what the template calls time, however it is written. Any other loses
+    whatever looks like a timestamp.
+    """
+    made = _pattern(template).fullmatch(name) if template and "{now" in template else None
+    rest = "".join(made.groups("")) if made else TIME.sub("", name)
+    return GAP.sub(r"\1", rest).strip(SEPARATORS) or UNNAMED
+
+
+@lru_cache(maxsize=1024)
+def _pattern(template: str) -> re.Pattern[str]:
+    """What names made from a template look like: all that is not time is in groups."""
+    parts = PLACEHOLDER.split(template)
+    made = []
+    for number, part in enumerate(parts):
+        word, _, form = part.partition(":")
+        if number % 2 == 0:
+            made.append(f"({_literal(part)})")
+        elif word == "now":
+            made.append(f"(?:{_time(form) if form else NOW})")
+        else:
+            made.append("(.+)")
+    return re.compile("".join(made), re.DOTALL)
+
+
+def _literal(text: str) -> str:
+    """Text of a template as names have it: what the engine takes as separators has become a dash there."""
+    return re.escape(re.sub(r"[\s/]+", "-", text.replace("::", "-")))
+
+
+def _time(form: str) -> str:
+    """A format of strftime as what it prints."""
+    parts = DIRECTIVE.split(form)
+    return "".join(_letter(part) if number % 2 else _literal(part) for number, part in enumerate(parts))
+
+
+def _letter(letter: str) -> str:
+    if letter == "%":
+        return "%"
+    if letter in DIGITS:
+        return rf"\d{{1,{DIGITS[letter]}}}"
+    return r"\d+" if letter == "s" else r"[^\W\d_][\w:. -]*?"
