@@ -101,6 +101,14 @@ class _Counter:
         return group in self.limits and self.running.get(group, 0) >= self.limits[group]
 
 
+def full_groups(running: Iterable[Holder], limits: Mapping[str, int], total: int) -> frozenset[str]:
+    """The groups of which nothing more may start while all of this runs."""
+    counter = _Counter(limits, total)
+    for holder in running:
+        counter.add(holder.limit_group)
+    return frozenset(group for group in limits if counter.is_full(group))
+
+
 def judge(
     waiting: Iterable[Waiter],
     running: Iterable[Holder],

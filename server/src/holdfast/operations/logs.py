@@ -72,7 +72,7 @@ class LogWriter:
         """
         buffer: list[bytes] = []
         entries: list[bytes] = []
-        for line in (single for line in lines for single in line.split("\n")):
+        for line in (line for text in lines for line in text.split("\n")):
             self._next += 1
             if self._next <= self.lines:
                 continue

@@ -84,7 +84,7 @@ class Operation(Base):
         CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in Status)})", name="status"),
         _partial("uq_operations_one_exclusive_per_lane", "lock_key", where=EXCLUSIVE_RUNNING, unique=True),
         _partial("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
-        _partial("ix_operations_active_lane", "lock_key", "status", where=ACTIVE_CLAUSE),
+        _partial("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
         # One for each set of axes of a filter: see streams.py.
         Index("ix_operations_repository", "repository_id", "id"),

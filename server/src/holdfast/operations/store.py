@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
+    Integer,
     Select,
     and_,
     bindparam,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     select,
     table,
     text,
+    tuple_,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -30,21 +33,26 @@ from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import streams
 from holdfast.operations.kinds import Kind, Registry
-from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, judge
+from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
 from holdfast.operations.models import Operation, OutboxEntry, Runner
 from holdfast.operations.status import (
     AGEING_SECONDS_PER_POINT,
+    HELD_BY_PAUSE,
     PRIORITY,
     SUCCEEDED,
+    TERMINAL,
     TRANSITIONS,
     LockMode,
     Status,
     Trigger,
 )
 from holdfast.storage.session import wake_after_commit
+from holdfast.storage.types import UtcDateTime
 
 CLAIM_LOCK = 0x486F6C64
 CANDIDATES = 1000
+"""More than can start at once: what is left is found by the claim that the next change brings about."""
+DEPENDENCY_FAILED = "dependency_failed"
 CREATED_SLACK = 1000
 """Ids grow with creation times except among neighbours that were written at the same moment."""
 
@@ -130,7 +138,17 @@ def enqueue(
     session.add(operation)
     session.flush()
     note(session, operation.id, operation.repository_id, Status.PENDING)
+    if origin.depends_on_id is not None:
+        _settle_with_dependency(session, operation, origin.depends_on_id)
     return operation
+
+
+def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
+    """Skip a newcomer whose dependency has failed. The lock makes an end that is being recorded come first, or see it."""
+    locked = select(Operation.status).where(Operation.id == dependency).with_for_update(read=True)
+    status = session.scalar(locked)
+    if status is not None and Status(status) in TERMINAL - SUCCEEDED and skip(session, operation.id, DEPENDENCY_FAILED):
+        session.refresh(operation)
 
 
 def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
@@ -178,15 +196,21 @@ def move(
 def verdicts(
     session: Session, now: datetime, *, only_lanes: Sequence[str] | None = None, everyone: bool = False
 ) -> tuple[list[Waiter], dict[int, Verdict]]:
-    """Judge the waiting operations. Unless `everyone` is asked for, those behind a held exclusive lane are left out."""
+    """Judge the waiting operations: all of them if `everyone` is asked for, else only those that a runner could start."""
     limits, paused = kernel_limits.read(session)
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
-    statement = _WAITING if everyone else _WAITING_ON_FREE_LANES
+    by_group, total = limits.by_group(), limits.max_running_total
+    if everyone:
+        statement = _WAITING
+        values: dict[str, Any] = {}
+    else:
+        statement = _STARTABLE
+        full = full_groups(running, by_group, total)
+        values = {"now": now, "paused": int(paused), "full": sorted(full), "most": CANDIDATES}
     if only_lanes is not None:
         statement = statement.where(Operation.lock_key.in_(only_lanes))
-    waiting = [Waiter(*row) for row in session.execute(statement).all()]
-    judged = judge(waiting, running, limits=limits.by_group(), total=limits.max_running_total, paused=paused, now=now)
-    return waiting, judged
+    waiting = [Waiter(*row) for row in session.execute(statement, values).all()]
+    return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
 
 
 def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:
@@ -343,7 +367,7 @@ def settle_dependants(session: Session, operation_id: int, status: Status) -> No
     if status in SUCCEEDED:
         return
     for dependant in session.scalars(_DEPENDANTS, {"dependency": operation_id}).all():
-        if skip(session, dependant, "dependency_failed"):
+        if skip(session, dependant, DEPENDENCY_FAILED):
             settle_dependants(session, dependant, Status.SKIPPED)
 
 
@@ -368,23 +392,36 @@ def fail_pending(session: Session, operation_id: int, error_key: str, error_mess
 
 def request_cancel(session: Session, operation_id: int) -> Status | None:
     """Cancel a pending operation at once, ask a running one to stop; return the status after it, None if unknown."""
+    while True:
+        if _cancel_pending(session, operation_id):
+            return Status.CANCELLED
+        if _ask_to_stop(session, operation_id):
+            return Status.RUNNING
+        status = session.scalar(select(Operation.status).where(Operation.id == operation_id))
+        if status is None or Status(status) in TERMINAL:
+            return Status(status) if status else None
+        # On PostgreSQL it was claimed or queued again between two of these statements: it still has to be told.
+
+
+def _cancel_pending(session: Session, operation_id: int) -> bool:
     now = clock.now()
     cancelled = move(session, operation_id, Status.PENDING, Status.CANCELLED, cancel_requested_at=now, completed_at=now)
     if cancelled:
         settle_dependants(session, operation_id, Status.CANCELLED)
-        return Status.CANCELLED
+    return cancelled
+
+
+def _ask_to_stop(session: Session, operation_id: int) -> bool:
     asked = session.execute(
         update(Operation)
         .where(Operation.id == operation_id, Operation.status == Status.RUNNING)
-        .values(cancel_requested_at=func.coalesce(Operation.cancel_requested_at, now))
+        .values(cancel_requested_at=func.coalesce(Operation.cancel_requested_at, clock.now()))
         .returning(Operation.repository_id)
         .execution_options(synchronize_session=False)
     ).all()
     if asked:
         note(session, operation_id, asked[0].repository_id, Status.RUNNING, cancel_requested=True)
-        return Status.RUNNING
-    status = session.scalar(select(Operation.status).where(Operation.id == operation_id))
-    return Status(status) if status else None
+    return bool(asked)
 
 
 def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
@@ -677,17 +714,44 @@ _WAITING = (
     .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
     .where(Operation.status == Status.PENDING)
     .order_by(Operation.queue_rank, Operation.id)
-    .limit(CANDIDATES)
 )
+
+
+def _has_no_reason_of_its_own(waiter: Any) -> ColumnElement[bool]:
+    """The rules of `lanes` for whoever does not hold up those behind it, said in SQL."""
+    awaited = aliased(Operation)
+    return and_(
+        or_(bindparam("paused", type_=Integer) == 0, waiter.trigger.not_in([str(word) for word in HELD_BY_PAUSE])),
+        or_(waiter.available_at.is_(None), waiter.available_at <= bindparam("now", type_=UtcDateTime)),
+        or_(
+            waiter.depends_on_id.is_(None),
+            ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(("pending", "running"))),
+        ),
+    )
+
+
 _holder = aliased(Operation)
-_WAITING_ON_FREE_LANES = _WAITING.where(
-    ~exists().where(
-        and_(
+_earlier = aliased(Operation)
+_STARTABLE = (
+    # Each of these may start as far as lanes go. The others are left out before the queue is cut to a length that can be
+    # judged often: however many of them stand in front, they must not hide one behind them.
+    _WAITING.where(
+        Operation.executor == "runner",
+        or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
+        _has_no_reason_of_its_own(Operation),
+        ~exists().where(
             _holder.lock_key == Operation.lock_key,
             _holder.status == Status.RUNNING,
-            _holder.lock_mode == LockMode.EXCLUSIVE,
-        )
-    )
+            or_(_holder.lock_mode == LockMode.EXCLUSIVE, Operation.lock_mode == LockMode.EXCLUSIVE),
+        ),
+        ~exists().where(
+            _earlier.lock_key == Operation.lock_key,
+            _earlier.status == Status.PENDING,
+            tuple_(_earlier.queue_rank, _earlier.id) < tuple_(Operation.queue_rank, Operation.id),
+            or_(_earlier.lock_mode == LockMode.EXCLUSIVE, Operation.lock_mode == LockMode.EXCLUSIVE),
+            _has_no_reason_of_its_own(_earlier),
+        ),
+    ).limit(bindparam("most", type_=Integer))
 )
 _REPOSITORY_EXISTS: Select[Any] = (
     select(literal_column("1"))

@@ -116,7 +116,7 @@ def upgrade() -> None:
         )
         batch_op.create_index(
             "ix_operations_active_lane",
-            ["lock_key", "status"],
+            ["lock_key", "status", "queue_rank", "id"],
             unique=False,
             sqlite_where=sa.text("status IN ('pending', 'running')"),
             postgresql_where=sa.text("status IN ('pending', 'running')"),

@@ -1,0 +1,252 @@
+"""What a claim takes, in which order, and what the store refuses whoever asks."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from sqlalchemy import insert, text
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.kit import clock
+from holdfast.operations import store
+from holdfast.operations.lanes import QueuedReason
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.storage.session import Database
+from tests.unit.operations import kernel
+from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, SCRIPT, claim, enqueue, read, status_of
+
+
+def reasons(database: Database) -> dict[int, str | None]:
+    with database.reading() as session:
+        _, judged = store.verdicts(session, clock.now(), everyone=True)
+    return {number: verdict.reason for number, verdict in judged.items()}
+
+
+def many(count: int, **values: Any) -> list[dict[str, Any]]:
+    """Rows of waiting operations, older than whatever is enqueued afterwards."""
+    row = {
+        "kind": "index",
+        "category": "index",
+        "status": "pending",
+        "trigger": "manual",
+        "priority": 0,
+        "queue_rank": 1.0,
+        "run_id": "run",
+        "executor": "runner",
+        "created_at": clock.now(),
+        "params": {},
+        "attempt": 1,
+        "log_base_line": 0,
+        **values,
+    }
+    return [{**row, "uuid": f"{number:032d}"} for number in range(count)]
+
+
+# --- what it takes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_takes_what_may_start_and_nothing_else(database: Database) -> None:
+    first = enqueue(database, BACKUP, 1)
+    waiting = enqueue(database, CHECK, 1)
+    other = enqueue(database, BACKUP, 2)
+
+    assert claim(database, "me") == [first, other]
+    taken = read(database, first)
+    assert (taken.status, taken.runner_id, taken.spool) == ("running", "me", f"/spool/{first}")
+    assert taken.started_at is not None
+    assert taken.log_file == f"{taken.started_at:%Y-%m}/{first}.log"
+    assert status_of(database, waiting) is Status.PENDING
+    assert claim(database) == []
+
+
+def test_a_claim_takes_no_more_than_asked_for(database: Database) -> None:
+    operations = [enqueue(database, BACKUP, number) for number in range(1, 5)]
+
+    assert [claim(database, capacity=1), claim(database, capacity=2)] == [operations[:1], operations[1:3]]
+
+
+@pytest.mark.parametrize("executor", ["agent", "inline"])
+def test_a_runner_leaves_the_work_of_others_alone(database: Database, executor: str) -> None:
+    enqueue(database, BACKUP, 1, executor=executor)
+
+    assert claim(database) == []
+
+
+def test_work_of_others_keeps_its_place_in_the_lane(database: Database) -> None:
+    theirs = enqueue(database, BACKUP, 1, executor="agent")
+    mine = enqueue(database, BACKUP, 1)
+
+    assert claim(database) == []
+    assert reasons(database) == {theirs: None, mine: QueuedReason.REPOSITORY_BUSY}
+
+
+def test_the_oldest_of_the_same_priority_comes_first(database: Database) -> None:
+    operations = [enqueue(database, SCRIPT, None) for _ in range(3)]
+
+    assert claim(database, capacity=3) == operations
+
+
+def test_a_person_comes_before_a_schedule_and_a_schedule_before_a_followup(database: Database) -> None:
+    triggers = (Trigger.RECONCILE, Trigger.FOLLOWUP, Trigger.SCHEDULE, Trigger.MANUAL)
+    operations = [enqueue(database, SCRIPT, None, trigger) for trigger in triggers]
+
+    assert claim(database) == operations[::-1]
+
+
+@pytest.mark.parametrize(("minutes", "first"), [(9, "person"), (11, "followup")])
+def test_who_has_waited_long_enough_comes_before_a_person(database: Database, minutes: int, first: str) -> None:
+    with time_machine.travel(clock.now() - timedelta(minutes=minutes)):
+        followup = enqueue(database, SCRIPT, None, Trigger.FOLLOWUP)
+    person = enqueue(database, SCRIPT, None)
+
+    assert claim(database, capacity=1) == [{"person": person, "followup": followup}[first]]
+
+
+def test_limits_hold_and_a_change_counts_at_once(database: Database) -> None:
+    operations = [enqueue(database, BACKUP, number) for number in range(1, 7)]
+    kernel.change_limits(database, max_running_backups=2)
+    assert claim(database) == operations[:2]
+
+    kernel.change_limits(database, max_running_backups=3, max_running_total=3)
+    assert claim(database) == operations[2:3]
+    assert reasons(database) == dict.fromkeys(operations[3:], QueuedReason.LIMIT_REACHED)
+
+
+def test_paused_followups_wait_until_work_is_resumed(database: Database) -> None:
+    followup = enqueue(database, INDEX, 1, Trigger.FOLLOWUP)
+    kernel.pause(database)
+    assert claim(database) == []
+    assert reasons(database) == {followup: QueuedReason.PAUSED}
+
+    kernel.pause(database, paused=False)
+    assert claim(database) == [followup]
+
+
+# --- a long queue -----------------------------------------------------------------------------------------------------
+
+LONG = 1500
+
+
+@pytest.mark.parametrize(
+    ("values", "obstacle"),
+    [
+        pytest.param({"trigger": "followup"}, "pause", id="paused"),
+        pytest.param({"limit_group": "index"}, "limit", id="at a limit"),
+        pytest.param({"executor": "agent"}, None, id="of agents"),
+        pytest.param({"lock_key": "repository:1", "lock_mode": "exclusive"}, "reader", id="behind a reader"),
+        pytest.param({"depends_on_id": 1}, "reader", id="behind a dependency"),
+        pytest.param({"available_at": clock.now() + timedelta(hours=1)}, None, id="backing off"),
+    ],
+)
+def test_a_long_queue_of_those_who_cannot_start_holds_up_nobody_else(
+    database: Database, values: dict[str, Any], obstacle: str | None
+) -> None:
+    if obstacle == "pause":
+        kernel.pause(database)
+    if obstacle == "limit":
+        kernel.change_limits(database, max_running_index=1)
+        kernel.started(database, INDEX, 9)
+    if obstacle == "reader":
+        kernel.started(database, RESTORE, 1)
+    with database.writing() as session:
+        session.execute(insert(Operation), many(LONG, **values))
+    newcomer = enqueue(database, BACKUP, 2)
+
+    assert claim(database) == [newcomer]
+
+
+def test_everyone_in_a_long_queue_is_told_the_reason(database: Database) -> None:
+    holder = kernel.started(database, BACKUP, 1)
+    with database.writing() as session:
+        session.execute(insert(Operation), many(LONG, lock_key="repository:1", lock_mode="exclusive"))
+    last = enqueue(database, BACKUP, 1)
+
+    assert len(reasons(database)) == LONG + 1
+    with database.reading() as session:
+        _, judged = store.verdicts(session, clock.now(), everyone=True)
+    assert (judged[last].reason, judged[last].behind_id) == (QueuedReason.REPOSITORY_BUSY, holder)
+
+
+# --- one given operation ----------------------------------------------------------------------------------------------
+
+
+def claim_one(database: Database, operation_id: int) -> Any:
+    return kernel.in_transaction(database, store.claim_one, operation_id, "me", "/spool")
+
+
+def test_a_request_gets_a_free_lane_at_once(database: Database) -> None:
+    call = enqueue(database, INDEX, 1, executor="inline")
+
+    assert claim_one(database, call).may_start
+    assert (read(database, call).status, read(database, call).runner_id) == ("running", "me")
+
+
+def test_a_request_is_told_who_holds_the_lane(database: Database) -> None:
+    holder = kernel.started(database, BACKUP, 1)
+    call = enqueue(database, INDEX, 1, executor="inline")
+
+    verdict = claim_one(database, call)
+    assert (verdict.reason, verdict.behind_id) == (QueuedReason.REPOSITORY_BUSY, holder)
+    assert status_of(database, call) is Status.PENDING
+
+
+def test_a_request_does_not_overtake_either(database: Database) -> None:
+    kernel.started(database, RESTORE, 1)
+    writer = enqueue(database, BACKUP, 1)
+    call = enqueue(database, INDEX, 1, executor="inline")
+
+    assert claim_one(database, call).behind_id == writer
+
+
+def test_a_request_that_was_cancelled_does_not_start(database: Database) -> None:
+    call = enqueue(database, INDEX, 1, executor="inline")
+    kernel.cancel(database, call)
+
+    assert not claim_one(database, call).may_start
+    assert status_of(database, call) is Status.CANCELLED
+
+
+# --- the store itself -------------------------------------------------------------------------------------------------
+
+
+def set_running(database: Database, operation_id: int) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE operations SET status = 'running' WHERE id = :id"), {"id": operation_id})
+
+
+def test_the_store_itself_refuses_a_second_writer_on_a_lane(database: Database) -> None:
+    kernel.started(database, BACKUP, 1)
+    second = enqueue(database, CHECK, 1)
+
+    with pytest.raises(IntegrityError):
+        set_running(database, second)
+    assert status_of(database, second) is Status.PENDING
+
+
+def test_the_store_itself_lets_readers_and_other_lanes_be(database: Database) -> None:
+    kernel.started(database, RESTORE, 1)
+    kernel.started(database, BACKUP, 2)
+    others = [enqueue(database, RESTORE, 1), enqueue(database, BACKUP, 3), enqueue(database, SCRIPT, None)]
+    for operation_id in others:
+        set_running(database, operation_id)
+
+    assert [status_of(database, number) for number in others] == [Status.RUNNING] * 3
+
+
+def test_the_store_itself_refuses_a_second_writer_put_there_whole(database: Database) -> None:
+    kernel.started(database, BACKUP, 1)
+    lane = store.lane_of(1)
+
+    with pytest.raises(IntegrityError), database.writing() as session:
+        session.execute(insert(Operation), many(1, status="running", lock_key=lane, lock_mode=LockMode.EXCLUSIVE))
+
+
+def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(database: Database) -> None:
+    kernel.started(database, RESTORE, 1)
+    enqueue(database, BACKUP, 1)
+    with database.reading() as session:
+        waiting, _ = store.verdicts(session, clock.now(), everyone=True)
+
+    assert not kernel.in_transaction(database, store.start, waiting[0], "me", "/spool")

@@ -1,0 +1,242 @@
+"""What waits for something else, and what follows from something's end."""
+
+import threading
+
+import pytest
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.operations import store
+from holdfast.operations.kinds import Effect, Listener, Registry
+from holdfast.operations.lanes import QueuedReason
+from holdfast.operations.models import Operation
+from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Status, Trigger
+from holdfast.operations.store import Origin
+from holdfast.storage.session import Database
+from tests.unit.operations import kernel
+from tests.unit.operations.kernel import (
+    BACKUP,
+    INDEX,
+    KINDS,
+    SCRIPT,
+    cancel,
+    claim,
+    enqueue,
+    finish,
+    read,
+    started,
+    status_of,
+)
+from tests.unit.operations.test_transitions import overlapped
+
+ENDS = sorted(TRANSITIONS[Status.RUNNING] - {Status.PENDING})
+UNSUCCESSFUL = [status for status in ENDS if status not in SUCCEEDED]
+
+
+def a_chain(database: Database, first: int, length: int) -> list[int]:
+    chain = [first]
+    for _ in range(length):
+        chain.append(enqueue(database, SCRIPT, None, Trigger.FOLLOWUP, depends_on_id=chain[-1]))
+    return chain[1:]
+
+
+def test_who_depends_on_something_waits_for_its_success(database: Database) -> None:
+    first = started(database)
+    [second] = a_chain(database, first, 1)
+    assert claim(database) == []
+    with database.reading() as session:
+        _, judged = store.verdicts(session, clock.now(), everyone=True)
+    assert (judged[second].reason, judged[second].behind_id) == (QueuedReason.DEPENDENCY, first)
+
+    finish(database, first, Status.COMPLETED_WITH_WARNINGS)
+    assert claim(database) == [second]
+
+
+@pytest.mark.parametrize("end", UNSUCCESSFUL)
+def test_what_depends_on_a_failure_is_skipped_down_to_the_last(database: Database, end: Status) -> None:
+    first = started(database)
+    chain = a_chain(database, first, 3)
+    beside = a_chain(database, first, 1)
+    unconcerned = enqueue(database, SCRIPT, None)
+
+    finish(database, first, end)
+    assert [status_of(database, number) for number in chain + beside] == [Status.SKIPPED] * 4
+    assert {read(database, number).skip_reason for number in chain + beside} == {"dependency_failed"}
+    assert status_of(database, unconcerned) is Status.PENDING
+
+
+def test_a_cancelled_link_skips_what_hangs_on_it_and_nothing_before_it(database: Database) -> None:
+    first = started(database)
+    chain = a_chain(database, first, 3)
+
+    cancel(database, chain[1])
+    assert [status_of(database, number) for number in (first, *chain)] == ["running", "pending", "cancelled", "skipped"]
+
+
+def test_a_failure_before_the_start_skips_too(database: Database) -> None:
+    first = enqueue(database)
+    [second] = a_chain(database, first, 1)
+    with database.writing() as session:
+        assert store.fail_pending(session, first, "agents.revoked", "The agent is gone.")
+
+    assert read(database, first).error_key == "agents.revoked"
+    assert status_of(database, second) is Status.SKIPPED
+
+
+def test_trying_again_skips_nobody(database: Database) -> None:
+    first = started(database)
+    [second] = a_chain(database, first, 1)
+    with database.writing() as session:
+        store.requeue_for_next_attempt(session, read(database, first), log_lines=0, delay_seconds=0)
+
+    assert status_of(database, second) is Status.PENDING
+
+
+@pytest.mark.parametrize("end", UNSUCCESSFUL)
+def test_who_comes_to_depend_on_a_failure_is_skipped_at_once(database: Database, end: Status) -> None:
+    first = started(database)
+    finish(database, first, end)
+
+    [second] = a_chain(database, first, 1)
+    assert status_of(database, second) is Status.SKIPPED
+    assert claim(database) == []
+
+
+def test_who_comes_to_depend_on_a_success_starts(database: Database) -> None:
+    first = started(database)
+    finish(database, first, Status.COMPLETED)
+
+    assert claim(database) == []
+    [second] = a_chain(database, first, 1)
+    assert claim(database) == [second]
+
+
+def depending_on(first: int) -> Origin:
+    return Origin(Trigger.FOLLOWUP, depends_on_id=first)
+
+
+def test_a_failure_that_meets_a_newcomer_does_not_let_it_start(database: Database) -> None:
+    known = read(database, started(database))
+
+    _, newcomer = overlapped(
+        database,
+        lambda session: store.finish(session, kernel.REGISTRY, known, Status.FAILED),
+        lambda session: store.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
+    )
+    assert claim(database) == []
+    assert status_of(database, newcomer) is Status.SKIPPED
+
+
+def test_a_newcomer_that_meets_a_failure_does_not_start(database: Database) -> None:
+    known = read(database, started(database))
+
+    newcomer, _ = overlapped(
+        database,
+        lambda session: store.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
+        lambda session: store.finish(session, kernel.REGISTRY, known, Status.FAILED),
+    )
+    assert claim(database) == []
+    assert status_of(database, newcomer) is Status.SKIPPED
+
+
+# --- effects ----------------------------------------------------------------------------------------------------------
+
+
+def following(session: Session, operation: Operation) -> None:
+    """A listener that queues a follow-up, as the index does."""
+    assert operation.status in SUCCEEDED
+    assert operation.completed_at is not None
+    origin = Origin(Trigger.FOLLOWUP, run_id=operation.run_id, parent_id=operation.id, depends_on_id=operation.id)
+    store.enqueue(session, INDEX, {}, origin, subject=kernel.subject(operation.repository_id or 0))
+
+
+def breaking(_session: Session, _operation: Operation) -> None:
+    raise ZeroDivisionError
+
+
+def with_listeners(*listeners: Listener) -> Registry:
+    return Registry.of(KINDS.values(), [(Effect.ARCHIVES_CHANGED, listener) for listener in listeners])
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_success_queues_its_followups_in_the_same_step(database: Database, end: Status) -> None:
+    first = started(database)
+    finish(database, first, end, with_listeners(following))
+
+    with database.reading() as session:
+        run = [member.kind for member in store.of_run(session, read(database, first).run_id)]
+    assert run == (["backup", "index"] if end in SUCCEEDED else ["backup"])
+
+
+def test_a_kind_without_the_effect_tells_nobody(database: Database) -> None:
+    first = started(database, kernel.CHECK)
+    finish(database, first, Status.COMPLETED, with_listeners(breaking))
+
+    assert status_of(database, first) is Status.COMPLETED
+
+
+def test_an_end_whose_followups_cannot_be_queued_has_not_happened(database: Database) -> None:
+    first = started(database)
+
+    with pytest.raises(ZeroDivisionError):
+        finish(database, first, Status.COMPLETED, with_listeners(following, breaking))
+    assert status_of(database, first) is Status.RUNNING
+    with database.reading() as session:
+        assert len(store.of_run(session, read(database, first).run_id)) == 1
+
+
+def test_an_end_that_is_not_ours_to_record_tells_nobody(database: Database) -> None:
+    known = read(database, started(database))
+    finish(database, known, Status.COMPLETED)
+
+    assert not finish(database, known, Status.COMPLETED, with_listeners(breaking))
+
+
+def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
+    known = read(database, started(database))
+    heard: list[tuple[int, str]] = []
+
+    def noting(_session: Session, operation: Operation) -> None:
+        heard.append((operation.id, operation.status))
+
+    with database.writing() as session:
+        store.finish(session, with_listeners(noting), known, Status.FAILED, had_effects=True)
+
+    assert heard == [(known.id, "failed")]
+
+
+def test_waiting_threads_are_woken_after_the_commit_and_not_before(database: Database) -> None:
+    seen = database.wake.number
+    with database.writing() as session:
+        store.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
+        assert database.wake.number == seen
+
+    assert database.wake.number == seen + 1
+
+
+def enqueue_and_fail(session: Session) -> None:
+    store.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
+    raise ZeroDivisionError
+
+
+def test_a_step_that_fails_wakes_nobody(database: Database) -> None:
+    seen = database.wake.number
+    with pytest.raises(ZeroDivisionError):
+        kernel.in_transaction(database, enqueue_and_fail)
+
+    assert database.wake.number == seen
+
+
+def test_a_waiting_thread_wakes_when_work_comes(database: Database) -> None:
+    woken = threading.Event()
+    seen = database.wake.number
+
+    def wait() -> None:
+        if database.wake.wait(seen, 60) != seen:
+            woken.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    enqueue(database)
+    thread.join(60)
+    assert woken.is_set()
