@@ -98,7 +98,7 @@ def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
 def disposition(name: str) -> str:
     """The header that names the file: a plain name for old programs, and the exact one where that differs (RFC 5987)."""
     plain = "".join(character if _is_plain(character) else "_" for character in name) or "download"
-    exact = "" if plain == name else f"; filename*=UTF-8''{quote(name, safe='')}"
+    exact = "" if name in ("", plain) else f"; filename*=UTF-8''{quote(name, safe='')}"
     return f'attachment; filename="{plain}"{exact}'
 
 
