@@ -1,0 +1,44 @@
+"""Index one archive in a process of its own, so that its time and memory can be measured: arguments as JSON, result as JSON."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
+from holdfast.archives.history.sqlite import SqliteStore
+
+
+def main() -> None:
+    wanted = json.loads(sys.argv[1])
+    began, used = time.monotonic(), processor_seconds()  # the service has long started and imported everything
+    file = Path(wanted["index"])
+    index = HistoryIndex(SqliteStore(file) if file.exists() else SqliteStore.create(file))
+    program, environment = Path(wanted["program"]), {**os.environ, **ENVIRONMENT}
+    if wanted["route"] == "chunks":
+        with EngineChunks(program, wanted["repository"], environment=environment, niceness=0) as chunks:
+            result = index.ingest_chunks(wanted["engine_id"], chunks, series="bench")
+    else:
+        command = [str(program), *listing_arguments(wanted["repository"], wanted["name"])]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            listing = Listing(process.stdout, process.wait)
+            result = index.ingest_listing(wanted["engine_id"], listing, base=wanted["base"])
+    index.close()
+    cost = {"wall": time.monotonic() - began, "cpu": processor_seconds() - used}
+    print(json.dumps({"entries": result.entries, "read": result.records_read, **cost}))
+
+
+def processor_seconds() -> float:
+    """Of this process and of the engine processes it has started and waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+if __name__ == "__main__":
+    main()
