@@ -134,7 +134,12 @@ def accepted_by_engine(
     try:
         build(engine, RepositoryLocation(repository.path))
     except (InvalidRequest, EngineUnsupported) as error:
-        raise Unprocessable(error.key, str(error)) from error
+        raise Unprocessable(error.key, _sentence(str(error))) from error
+
+
+def _sentence(words: str) -> str:
+    """The engine's adapter may begin with the name of a field or a quoted value."""
+    return words if words[:1].isupper() else f"The engine would not take it: {words}"
 
 
 def _number(archive: str) -> int:

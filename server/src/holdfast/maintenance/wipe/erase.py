@@ -74,6 +74,7 @@ class _Wipe:
         self._work = RepositoryWork.open(opener, context)
         with context.database.reading() as session:
             preview = store.of_repository(session, self._work.repository.id, self._params.preview_id)
+        self._confirmed = frozenset(archive["id"] for archive in preview.archives)
         self._names: dict[str, str] = {archive["id"]: archive["name"] for archive in preview.archives}
         self._before = _Tally.of(context.operation.result)
 
@@ -109,13 +110,14 @@ class _Wipe:
         if bad is not None:
             return self._ended(bad, "error", self._before)
         present = self._known_before(read_archives(step.stdout))
-        expected = self._names.keys() - set(self._before.removed)
+        expected = self._confirmed - set(self._before.removed)
         if ids(present) != expected:
             return self._ended(Outcome(Status.FAILED, *STALE), self._failed_phase(self._before), self._before)
         return self._delete(present)
 
     def _known_before(self, present: list[ArchiveInfo]) -> list[ArchiveInfo]:
         """Settle what an earlier attempt may have removed, now that the repository can be asked again."""
+        self._names.update({archive.id: archive.name for archive in present})
         there = ids(present)
         gone = tuple(archive for archive in self._before.maybe if archive not in there)
         removed = self._before.removed + gone
@@ -230,10 +232,10 @@ class _Wipe:
 
     def _result(self, phase: str, tally: _Tally, **more: Any) -> dict[str, Any]:
         known = not tally.maybe
-        remaining = tally.remaining if tally.remaining is not None else self._names.keys() - set(tally.removed)
+        remaining = tally.remaining if tally.remaining is not None else self._confirmed - set(tally.removed)
         return {
             "phase": phase,
-            "archive_count": len(self._names),
+            "archive_count": len(self._confirmed),
             "deleted_count": len(tally.removed) if known else None,
             "remaining_count": len(remaining) if known else None,
             "deleted": self._named(tally.removed),

@@ -1,0 +1,47 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.maintenance.jobs import Made
+from tests.support.archive_sets import OwnEngine
+from tests.support.running import Running, Services
+
+NAMES = ("first", "second", "third")
+
+
+def made(running: Running, **settings: Any) -> Made:
+    """A repository with three archives, made behind the service's back, a day between each."""
+    repository = running.new_repository(index_mode="off", **settings)
+    source = Path(repository["source_paths"][0])
+    engine = OwnEngine.of(running)
+    today = datetime.now(UTC).replace(microsecond=0)
+    engine.make(repository, [(name, today - timedelta(days=10 - at)) for at, name in enumerate(NAMES)], source)
+    return Made(running, repository, engine)
+
+
+@pytest.fixture(scope="session")
+def kept(services: Services) -> dict[str, Made]:
+    """For each store, a repository that tests of refusals share: they change nothing."""
+    del services
+    return {}
+
+
+@pytest.fixture
+def unchanged(running: Running, kept: dict[str, Made]) -> Made:
+    store = str(running.process.database_url)
+    if store not in kept:
+        kept[store] = made(running)
+    return kept[store]
+
+
+@pytest.fixture
+def archived(running: Running) -> Made:
+    return made(running)
+
+
+@pytest.fixture(scope="session")
+def impatient(services: Services) -> Running:
+    """A service whose requests do not wait for a busy repository."""
+    return services.new(HOLDFAST_INLINE_WAIT_SECONDS="0.3")
