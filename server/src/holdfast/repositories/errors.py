@@ -1,6 +1,6 @@
 """What can be wrong with a repository."""
 
-from backup_engine.outcome import Outcome
+from backup_engine.outcome import SENTENCES, Outcome
 from holdfast.errors import Conflict, HoldfastError, Locked, NotFound, Unprocessable
 
 
@@ -21,10 +21,13 @@ def name_taken() -> Conflict:
     return Conflict("repository.name_taken", "A repository has this name already.")
 
 
-def refused_by_engine(outcome: Outcome) -> HoldfastError:
+def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> HoldfastError:
     """An engine call inside a request failed: say why, as a condition of the request."""
     key = outcome.error_key or "engine.failed"
     message = outcome.message or "The engine refused."
+    if key == "engine.passphrase_wrong" and not passphrase_given:  # the engine got a random one, so as not to ask
+        key = "engine.passphrase_missing"
+        message = SENTENCES[key]
     if key == "engine.locked":
         return Locked(key, message, retry_after=10)
     return Unprocessable(key, message)
