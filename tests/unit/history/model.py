@@ -100,7 +100,7 @@ class Model:
         return found
 
 
-def random_archive(rng: random.Random, size: int = 60) -> Files:
+def random_archive(rng: random.Random, size: int = 36) -> Files:
     directories = [b""]
     files: Files = {}
     for _ in range(size // 4):

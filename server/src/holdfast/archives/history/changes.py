@@ -14,6 +14,7 @@ from holdfast.archives.history import bits, columns, cursor
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.columns import CachedColumn
 from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.hardlinks import unchanged_behind_links
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import directory_of
 from holdfast.archives.history.presence import path_id
@@ -146,7 +147,7 @@ class Comparer:
         )
         if "format_1" in meta and "format_2" in meta:
             comparison = _without_twins(snapshot, comparison)
-        return comparison
+        return comparison.restricted(~unchanged_behind_links(snapshot, comparison.before, comparison.after, old, new))
 
     def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
         """Keep what is the prefix itself or lies in it; `a/b` is not a prefix of `a/bc`."""

@@ -13,6 +13,7 @@ from holdfast.archives.history.schema import (
     DIRECTORY_ENTRY,
     DIRECTORY_PARENT,
     PATH_DIRECTORY,
+    VERSION_LINK,
     VERSION_PATH,
     VERSION_TWIN,
 )
@@ -38,14 +39,19 @@ class Dictionary:
         """Return the version ids of these entries, adding what is not there yet."""
         batch = _Batch(transaction, self._next)
         places = [split_path(entry.path) for entry in entries]
-        new_directories = self._intern_directories(batch, {directory for directory, _ in places})
+        linked = {entry.link: split_path(entry.link) for entry in entries if entry.is_hard_link}
+        new_directories = self._intern_directories(batch, {directory for directory, _ in (*places, *linked.values())})
         own_entries = {directory: entry_of(directory) for directory in new_directories}
-        self._intern_names(batch, dict.fromkeys(name for _, name in (*places, *own_entries.values())))
+        others = [*linked.values(), *own_entries.values()]
+        self._intern_names(batch, dict.fromkeys(name for _, name in (*places, *others)))
         pairs = [self._pair(place) for place in places]
-        paths = self._intern_paths(batch, [*pairs, *(self._pair(place) for place in own_entries.values())])
+        paths = self._intern_paths(batch, [*pairs, *(self._pair(place) for place in others)])
         self._tie_directories(batch, own_entries, paths)
         keys = [self._version_key(batch, paths[pair], entry) for pair, entry in zip(pairs, entries, strict=True)]
         versions = self._intern_versions(batch, keys, entries)
+        for key, entry in zip(keys, entries, strict=True):
+            if entry.is_hard_link:
+                batch.set_number(VERSION_LINK, versions[key], paths[self._pair(linked[entry.link])])
         batch.write()
         self._forget_if_many()
         return np.fromiter((versions[key] for key in keys), np.uint32, len(keys))

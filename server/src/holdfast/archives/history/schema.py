@@ -16,13 +16,14 @@ TABLES = {
 # Numeric columns kept beside the rows in chunks of 8192, so that set algebra never walks rows.
 VERSION_PATH = 1  # path id of a version; 0 where the id is free
 VERSION_TWIN = 2  # of an exact version: the version by which the CLI listing shows the same file
+VERSION_LINK = 6  # of a hard link: path id of the name that holds the content
 PATH_DIRECTORY = 3
 DIRECTORY_PARENT = 4
 DIRECTORY_ENTRY = 5  # path id of the directory's own entry; 0 for the root
 KEYS = 16  # + record format: key of the record that last led to the version
 
 COLUMN_TYPES = {VERSION_PATH: "<u4", VERSION_TWIN: "<u4", PATH_DIRECTORY: "<u4", DIRECTORY_PARENT: "<u4"}
-COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
+COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", VERSION_LINK: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
 
 _TABLES_SQL = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value {blob} NOT NULL);

@@ -16,6 +16,7 @@ from holdfast.archives.history.schema import (
     KEYS,
     PATH_DIRECTORY,
     ROOT_ID,
+    VERSION_LINK,
     VERSION_PATH,
     VERSION_TWIN,
 )
@@ -71,6 +72,8 @@ def _delete_versions(transaction: Transaction, versions: Ids) -> None:
     transaction.delete("version", versions.tolist())
     for kind in (VERSION_PATH, *(KEYS + number for number in formats)):
         columns.update(transaction, kind, ids, nothing)
+    linked = ids[columns.take(columns.load(transaction, VERSION_LINK), ids) != 0]
+    columns.update(transaction, VERSION_LINK, linked, nothing[: len(linked)])
     if len(formats) > 1:
         _delete_twins(transaction, versions)
     _next_epoch(transaction)
@@ -93,6 +96,7 @@ def _dead_paths(snapshot: Snapshot) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     parent, entry = columns.load(snapshot, DIRECTORY_PARENT), columns.load(snapshot, DIRECTORY_ENTRY)
     alive = np.zeros(len(directory_of), np.bool_)
     alive[version_path] = True
+    alive[columns.load(snapshot, VERSION_LINK)] = True
     used = np.zeros(len(parent), np.bool_)
     used[directories_above(columns.take(directory_of, np.flatnonzero(alive)), parent)] = True
     alive[entry[used]] = True

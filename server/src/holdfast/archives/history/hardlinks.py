@@ -1,0 +1,59 @@
+"""Hard links in comparisons. The engine stores the content with the first name it meets; other names only point there.
+
+When the first name goes, another one takes its place: its record changes from a pointer to a file, and the file behind
+it does not. The engine's own comparison looks behind the pointers, and so does this one.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.archives.history import bits, columns
+from holdfast.archives.history.bits import Ids, Packed
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.schema import VERSION_LINK
+from holdfast.archives.history.store import Snapshot
+
+
+def unchanged_behind_links(
+    snapshot: Snapshot, before: Ids, after: Ids, old: Packed, new: Packed
+) -> npt.NDArray[np.bool_]:
+    """Given pairs of versions of a path in two archives, tell for which the difference is only who points to whom."""
+    link = columns.load(snapshot, VERSION_LINK)
+    linked = (columns.take(link, before) != 0) | (columns.take(link, after) != 0)
+    linked &= (before != 0) & (after != 0)
+    same = np.zeros(len(before), np.bool_)
+    places = np.flatnonzero(linked)
+    if not len(places):
+        return same
+    some_before, some_after = before[places], after[places]
+    behind_before = _behind(snapshot, some_before, link, old)
+    behind_after = _behind(snapshot, some_after, link, new)
+    ids = {
+        version for row in (some_before.tolist(), some_after.tolist(), behind_before, behind_after) for version in row
+    }
+    entries = {found.version: found.entry for found in snapshot.entries(ids - {0})}
+    rows = zip(some_before.tolist(), some_after.tolist(), behind_before, behind_after, strict=True)
+    same[places] = [_same(*(entries.get(version) for version in row)) for row in rows]
+    return same
+
+
+def _behind(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], members: Packed) -> list[int]:
+    """Given versions of an archive, return the version that holds the content of each; 0 where the archive has none."""
+    target = columns.take(link, versions)
+    pairs = snapshot.versions_of_paths(np.unique(target[target != 0]).tolist())
+    candidates = np.fromiter((version for _, version in pairs), np.uint32, len(pairs))
+    inside = bits.member_mask(members, candidates).tolist()
+    holder = {path: version for (path, version), is_member in zip(pairs, inside, strict=True) if is_member}
+    return [
+        holder.get(path, 0) if path else version
+        for version, path in zip(versions.tolist(), target.tolist(), strict=True)
+    ]
+
+
+def _same(before: Entry | None, after: Entry | None, behind_before: Entry | None, behind_after: Entry | None) -> bool:
+    if before is None or after is None or behind_before is None or behind_after is None:
+        return False
+    if (before[1:6], before.mtime, behind_before.size) != (after[1:6], after.mtime, behind_after.size):
+        return False
+    known = behind_before.content and behind_after.content
+    return not known or behind_before.content == behind_after.content
