@@ -98,9 +98,7 @@ class EventHub:
     def subscribe(self, subscriber: Subscriber) -> None:
         with self._guard:
             if not self._subscribers:
-                with self._database.reading() as session:
-                    self._last_id = newest_id(session)
-                self._seen.clear()
+                self._begin_now()
             self._subscribers.add(subscriber)
         self._database.wake.notify()
 
@@ -117,6 +115,12 @@ class EventHub:
                 return [LiveEvent(newest_id(session), "reset", None, {})]
             events = self._present(session, rows)
         return [event for event in events if subscriber.may_see(event)]
+
+    def _begin_now(self) -> None:
+        """What is in the outbox already is not news, also not within the window that is looked at again."""
+        with self._database.reading() as session:
+            self._last_id = newest_id(session)
+            self._seen = set(session.scalars(_IDS_AFTER, {"after": self._last_id - LATE_COMMIT_WINDOW}))
 
     def _all(self) -> list[Subscriber]:
         with self._guard:
@@ -212,6 +216,7 @@ def forget_old(session: Session, before: Any) -> None:
 
 
 _AFTER = select(OutboxEntry).where(OutboxEntry.id > bindparam("after")).order_by(OutboxEntry.id).limit(MOST_REPLAYED)
+_IDS_AFTER = select(OutboxEntry.id).where(OutboxEntry.id > bindparam("after"))
 _RUNNING_PROGRESS = select(Operation.id, Operation.repository_id, Operation.progress).where(
     Operation.status == Status.RUNNING
 )

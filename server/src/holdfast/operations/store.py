@@ -17,7 +17,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     literal_column,
     or_,
     select,
@@ -31,10 +30,10 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import streams
+from holdfast.operations import outbox, streams
 from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
-from holdfast.operations.models import Operation, OutboxEntry, Runner
+from holdfast.operations.models import Operation, Runner
 from holdfast.operations.status import (
     AGEING_SECONDS_PER_POINT,
     HELD_BY_PAUSE,
@@ -153,17 +152,8 @@ def _settle_with_dependency(session: Session, operation: Operation, dependency: 
 
 def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
     """Write the outbox row of a change of status."""
-    session.execute(
-        _NOTE,
-        {
-            "created_at": clock.now(),
-            "topic": "operation.updated",
-            "operation_id": operation_id,
-            "repository_id": repository_id,
-            "payload": {"id": operation_id, "status": str(status), **more},
-        },
-    )
-    wake_after_commit(session)
+    payload = {"id": operation_id, "status": str(status), **more}
+    outbox.tell(session, "operation.updated", payload, repository_id=repository_id, operation_id=operation_id)
 
 
 def move(
@@ -694,7 +684,6 @@ def _by_ids(session: Session, ids: list[int]) -> list[Operation]:
 
 # --- statements that run often -------------------------------------------------------------------------------------
 
-_NOTE = insert(OutboxEntry.__table__)  # type: ignore[arg-type]
 _CLAIM_LOCK = select(func.pg_advisory_xact_lock(CLAIM_LOCK))
 _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operation.limit_group).where(
     Operation.status == Status.RUNNING

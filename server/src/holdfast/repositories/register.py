@@ -71,12 +71,20 @@ class Register:
             return self._store(caller, path, wanted, wanted.encryption, passphrase, known, "repository.created")
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
-        """Open an existing repository and store it. Nothing is stored if it does not open."""
+        """Open an existing repository and store it. Nothing is stored if it does not open.
+
+        Who names the place says by that where the repository is, so one that the engine knows from another place opens.
+        """
         path = self._checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version)
         location = RepositoryLocation(
-            path, passphrase, wanted.encryption, wanted.remote_path, unencrypted_ok=wanted.encryption == "none"
+            path,
+            passphrase,
+            wanted.encryption,
+            wanted.remote_path,
+            relocated_ok=True,
+            unencrypted_ok=wanted.encryption == "none",
         )
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
@@ -86,7 +94,7 @@ class Register:
                 self._still_free(path, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
-                    raise errors.refused_by_engine(opened.outcome)
+                    raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
                 known = self._read(opened)
                 encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
                 return self._store(
@@ -139,6 +147,7 @@ class Register:
             for listener in self.on_forget:
                 listener(session, repository)
             session.delete(repository)
+            store.tell(session, repository_id, "deleted")
 
     def export_key(self, caller: Caller, repository: Repository) -> str:
         if repository.encryption == "none":
@@ -262,6 +271,7 @@ class Register:
             with self.database.writing() as session:
                 session.add(repository)
                 session.flush()
+                store.tell(session, repository.id, "created")
                 audit.record(
                     session,
                     actor=caller,
@@ -319,6 +329,7 @@ class Register:
             repository.passphrase = sealed
         repository.updated_at = clock.now()
         session.flush()
+        store.tell(session, repository_id, "changed")
         if repository.index_mode != old_mode:
             self._index_mode_changed(session, repository, old_mode)
         fields = sorted([*changes, *(["passphrase"] if sealed is not None else [])])

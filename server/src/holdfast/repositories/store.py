@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.operations import outbox
 from holdfast.operations.store import Subject
 from holdfast.repositories import errors
 from holdfast.repositories.models import Repository
@@ -57,6 +58,13 @@ def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
     known = {name: value for name, value in values.items() if value is not None}
     if known:
         session.execute(update(Repository).where(Repository.id == repository_id).values(**known))
+        tell(session, repository_id, "evidence")
+
+
+def tell(session: Session, repository_id: int, change: Literal["created", "changed", "evidence", "deleted"]) -> None:
+    """Let those who watch the repository know that its answer is another one now."""
+    payload = {"id": repository_id, "change": change}
+    outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
 
 
 def subject(repository: Repository) -> Subject:
