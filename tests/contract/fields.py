@@ -64,7 +64,7 @@ def error_of(answer: Any) -> tuple[int, str]:
     detail = answer.json()["detail"]
     assert {"key", "message", "params"} <= set(detail), answer.text
     assert re.fullmatch(r"[a-z_]+\.[a-z_]+", detail["key"])
-    assert re.fullmatch(r"[A-Z].*[.]", detail["message"], re.DOTALL), "a sentence"
+    assert re.fullmatch(r"[A-Z'].*[.]", detail["message"], re.DOTALL), "a sentence"
     return answer.status_code, detail["key"]
 
 

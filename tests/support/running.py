@@ -10,17 +10,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.status import Status, Trigger
+from holdfast.operations.store import Origin, Subject, enqueue
+from holdfast.storage.session import Database
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG, Gate
+from tests.support.outside import Outside
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.service import Client, ServiceProcess, wait_until
 
 PASSPHRASE = "a passphrase of the tests"
 PASSWORD = "a password of the tests"
 SECONDS_TO_START = 120.0
+# Some tests wait for the service to give up waiting.
+IMPATIENT = {"HOLDFAST_INLINE_WAIT_SECONDS": "1", "HOLDFAST_ENGINE_LOCK_WAIT_SECONDS": "1"}
+# The kind under which the service's own one runs what is queued; here it is only a name in the queue.
+BACKUP = Kind(
+    name="backup",
+    category="backup",
+    limit_group="backup",
+    run=lambda _context: Outcome(Status.FAILED),
+    params=BaseModel,
+    on_interrupted=again_when_interrupted,
+)
 
 
-@dataclass
+@dataclass(eq=False)
 class Running:
     """One service on one store with one engine. Tests share it, so each makes its own repositories and users."""
 
@@ -52,22 +70,24 @@ class Running:
             (folder / f"file-{number}").write_text(f"the content of file {number} in {folder.name}\n")
         return folder
 
+    def new_path(self, word: str = "repository") -> Path:
+        return self.folder / self.new_name(word)
+
     def gate(self) -> Gate:
-        return Gate(self.folder / self.new_name("gate"))
+        return Gate(self.new_path("gate"))
 
     # --- repositories and backups ---------------------------------------------------------------------------------
 
     def new_repository(self, **more: Any) -> dict[str, Any]:
-        """Create a repository over HTTP, unencrypted unless told otherwise: that is the quickest to open."""
-        path = more.pop("path", None) or self.folder / self.new_name("repository")
+        """Create a repository over HTTP, quick to open and without work of its own unless told otherwise."""
+        path = more.pop("path", None) or self.new_path()
         sources = more.pop("source_paths", None)
         if sources is None:
             sources = [self.new_source()]
         encryption = more.pop("encryption", "none")
         passphrase = more.pop("passphrase", None if encryption == "none" else PASSPHRASE)
-        return self.admin.create_repository(
-            path, sources, encryption=encryption, passphrase=passphrase, custom_flags=[FLAG], **more
-        )
+        settings = {"custom_flags": [FLAG], "index_mode": "off", **more}
+        return self.admin.create_repository(path, sources, encryption=encryption, passphrase=passphrase, **settings)
 
     @cached_property
     def known(self) -> "Finished":
@@ -76,6 +96,44 @@ class Running:
         job_id = self.admin.start_backup(repository)
         assert self.admin.wait_for_end(job_id)["status"] == "completed"
         return Finished(repository, job_id)
+
+    @cached_property
+    def warned(self) -> int:
+        """A finished backup with a long log: the engine had a word to say about each of forty missing sources."""
+        repository = self.new_repository()
+        sources = [*repository["source_paths"], *(str(self.new_path("missing")) for _ in range(40))]
+        job_id = self.admin.start_backup(repository, source_paths=sources)
+        assert self.admin.wait_for_end(job_id)["status"] == "completed_with_warnings"
+        return job_id
+
+    @cached_property
+    def several(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """A repository with one backup of each end, by its status. The failed one is a retry of the cancelled one."""
+        repository = self.new_repository()
+        missing = str(self.new_path("missing"))
+        with self.held_backup(repository) as (completed, _gate):
+            cancelled = self.admin.start_backup(repository, source_paths=[missing])
+            assert self.admin.post(f"/api/backup/cancel/{cancelled}").json()["status"] == "cancelled"
+        warned = self.admin.start_backup(repository, source_paths=[*repository["source_paths"], missing])
+        failed = self.admin.post(f"/api/backup/jobs/{cancelled}/retry").json()["job_id"]
+        jobs = {self.admin.wait_for_end(job)["status"]: job for job in (completed, cancelled, warned, failed)}
+        assert set(jobs) == {"completed", "completed_with_warnings", "cancelled", "failed"}
+        return repository, jobs
+
+    def enqueue_backup(self, repository: dict[str, Any], trigger: str) -> int:
+        """Queue a backup as another part of the service would, for triggers that no route of its own has."""
+        database = Database(self.process.database_url or f"sqlite:///{self.process.data_dir / 'holdfast.db'}")
+        subject = Subject(repository["id"], repository["name"], repository["path"])
+        try:
+            with database.writing() as session:
+                return enqueue(session, BACKUP, {}, Origin(Trigger(trigger)), subject=subject).id
+        finally:
+            database.dispose()
+
+    @cached_property
+    def scratch(self) -> dict[str, Any]:
+        """A repository that tests may change: what each relies on, it sets first."""
+        return self.new_repository()
 
     @contextmanager
     def held_backup(self, repository: dict[str, Any], **more: Any) -> Iterator[tuple[int, Gate]]:
@@ -129,7 +187,16 @@ class Running:
         token: str = answer.json()["token"]
         return token
 
+    @cached_property
+    def token(self) -> str:
+        """An account token of the admin."""
+        return self.account_token()
+
     # --- the engine -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def outside(self) -> Outside:
+        return Outside(ENGINES[self.engine], self.new_folder("outside"))
 
     def engine_calls(self) -> list[str]:
         """The command lines with which the engine has been started so far."""
@@ -148,19 +215,22 @@ class Services:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._all: list[Running] = []
-        self._shared: dict[tuple[str, str], Running] = {}
+        self._shared: dict[tuple[str, str], Running | None] = {}
         self._databases: list[tuple[PostgresServer, str]] = []
 
     def get(self, store: str = "sqlite", engine: str = "1.4") -> Running:
         if (store, engine) not in self._shared:
+            self._shared[store, engine] = None  # so that one that does not start is waited for once
             self._shared[store, engine] = self.new(store, engine)
-        return self._shared[store, engine]
+        running = self._shared[store, engine]
+        assert running is not None, f"the service with {store} and engine {engine} did not start"
+        return running
 
     def new(self, store: str = "sqlite", engine: str = "1.4", **environment: str) -> Running:
         """Start a service that nobody else uses. It ends with the others."""
         folder = self._folder / f"service-{len(self._all) + 1}"
         folder.mkdir()
-        settings = {"HOLDFAST_BORG1": str(recording_engine(folder, ENGINES[engine])), **environment}
+        settings = {**IMPATIENT, "HOLDFAST_BORG1": str(recording_engine(folder, ENGINES[engine])), **environment}
         process = ServiceProcess(folder / "data", settings, database_url=self._database(store))
         running = Running(folder, process, engine)
         self._all.append(running)
@@ -170,7 +240,8 @@ class Services:
 
     def stop(self) -> None:
         for running in self._all:
-            running.process.stop(60)
+            if running.process.process is not None:
+                running.process.stop(60)
         for server, url in self._databases:
             server.drop_database(url)
 
