@@ -1,0 +1,150 @@
+"""The stored archive list against a complete listing."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from holdfast.archives.sync import bring_in_line
+from holdfast.kit import clock
+from holdfast.operations.status import Status
+from holdfast.repositories import archive_records, store
+from holdfast.storage.session import Database
+from tests.support.stores import a_store
+from tests.unit.archives.records import a_repository, an_archive, an_operation, day, listed
+
+
+def names(session: Session, repository: int) -> list[str]:
+    return [archive.name for archive in archive_records.all_of(session, repository)]
+
+
+def test_the_list_becomes_what_the_engine_says(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        an_archive(session, repository, "gone", day(0))
+        an_archive(session, repository, "stays", day(1))
+        synced = bring_in_line(session, repository.id, [listed("stays", day(1)), listed("new", day(2))], clock.now())
+
+        assert (synced.added, synced.removed, synced.total) == (1, 1, 2)
+        assert names(session, repository.id) == ["stays", "new"]
+
+
+def test_given_twice_it_changes_nothing_the_second_time(database: Database) -> None:
+    listing = [listed("one", day(0)), listed("two", day(1))]
+    with database.writing() as session:
+        repository = a_repository(session)
+        bring_in_line(session, repository.id, listing, clock.now())
+    with database.writing() as session:
+        before = [(one.id, one.name, one.first_seen_at) for one in archive_records.all_of(session, repository.id)]
+        synced = bring_in_line(session, repository.id, listing, clock.now())
+
+        assert (synced.added, synced.removed, synced.total) == (0, 0, 2)
+        after = [(one.id, one.name, one.first_seen_at) for one in archive_records.all_of(session, repository.id)]
+        assert after == before
+
+
+def test_an_archive_recorded_since_the_listing_began_is_not_gone(database: Database) -> None:
+    began = clock.now()
+    with database.writing() as session:
+        repository = a_repository(session)
+        an_archive(session, repository, "just made", day(0), first_seen_at=began + timedelta(seconds=1))
+        bring_in_line(session, repository.id, [], began)
+
+        assert names(session, repository.id) == ["just made"]
+
+
+def test_a_renamed_archive_keeps_the_operation_that_made_it(database: Database) -> None:
+    """The engine gives a renamed archive another id; its comment still carries the key of the operation."""
+    with database.writing() as session:
+        repository = a_repository(session)
+        made = an_operation(session, repository, "backup", Status.COMPLETED)
+        an_archive(session, repository, "old", day(0), backup_operation_id=made.id)
+        comment = f"before the move holdfast:{made.uuid}"
+        bring_in_line(session, repository.id, [listed("renamed", day(0), comment=comment)], clock.now())
+        (found,) = archive_records.all_of(session, repository.id)
+
+        assert (found.name, found.backup_operation_id, found.comment) == ("renamed", made.id, comment)
+
+
+def test_a_comment_with_a_key_of_nobody_names_no_operation(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        comment = "holdfast: holdfast:0123 holdfast:%00"
+        bring_in_line(session, repository.id, [listed("foreign", day(0), comment=comment)], clock.now())
+        (found,) = archive_records.all_of(session, repository.id)
+
+        assert found.backup_operation_id is None
+
+
+def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        archive = an_archive(session, repository, "web-2026-03-01", day(0), series="web")
+        bring_in_line(session, repository.id, [listed("db-2026-03-01", day(0), id=archive.engine_id)], clock.now())
+        (found,) = archive_records.all_of(session, repository.id)
+
+        assert (found.id, found.name, found.series) == (archive.id, "db-2026-03-01", "db")
+
+
+def test_the_template_of_the_repository_tells_the_series(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session, archive_name_template="{repository}-{now:%A}")
+        bring_in_line(session, repository.id, [listed("nas-Sunday", day(0)), listed("nas-Monday", day(1))], clock.now())
+
+        assert {one.series for one in archive_records.all_of(session, repository.id)} == {"nas"}
+
+
+def test_the_newest_archive_is_evidence_of_the_last_backup_but_never_takes_it_back(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        later = a_repository(session, last_backup=day(9))
+        for one in (repository, later):
+            bring_in_line(session, one.id, [listed("old", day(1)), listed("new", day(2))], clock.now())
+    with database.reading() as session:
+        found, kept = store.get(session, repository.id), store.get(session, later.id)
+
+        assert found is not None
+        assert found.last_backup == day(2) + timedelta(seconds=5)
+        assert kept is not None
+        assert kept.last_backup == day(9)
+
+
+def test_an_empty_list_counts_nothing_and_is_no_backup(database: Database) -> None:
+    with database.writing() as session:
+        repository = a_repository(session)
+        bring_in_line(session, repository.id, [], clock.now())
+    with database.reading() as session:
+        found = store.get(session, repository.id)
+
+        assert found is not None
+        assert (found.archive_count, found.last_backup) == (0, None)
+        assert found.last_synced is not None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_two_lists_read_at_once_are_brought_in_line_one_after_the_other(kind: str, tmp_path: Path) -> None:
+    listing = [listed(f"a{number}", day(number)) for number in range(50)]
+    with a_store(kind, tmp_path) as database:
+        with database.writing() as session:
+            repository = a_repository(session).id
+        together = threading.Barrier(4)
+        failures: list[BaseException] = []
+
+        def sync() -> None:
+            try:
+                together.wait()
+                with database.writing() as session:
+                    bring_in_line(session, repository, listing, clock.now())
+            except BaseException as error:  # noqa: BLE001 -- told to the test's own thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=sync) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with database.reading() as session:
+            assert failures == []
+            assert len(names(session, repository)) == 50
