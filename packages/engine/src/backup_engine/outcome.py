@@ -90,6 +90,8 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         "engine.not_installed",
     ),
     (re.compile(r"Permission denied \([a-z,-]+\)|Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
+    # A segment that the repository's index names is not there.
+    (re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*/data/\d+/\d+'"), frozenset({"error"}), DAMAGED),
     (re.compile(r"\[Errno (?:1|13|30)\]"), frozenset({"error"}), "engine.permission_denied"),
     (
         re.compile(r"repository check, errors found\.|check complete, problems found\."),
