@@ -57,7 +57,15 @@ def test_a_password_that_the_operator_chose_need_not_be_changed(database: Databa
     assert is_password("chosen by me", user.password_hash)
 
 
-@pytest.mark.parametrize("password", ["short", "x" * 1025])
+def test_a_short_chosen_password_is_taken_with_a_word(database: Database, settings: Settings) -> None:
+    settings.admin_password = SecretStr("short")
+    first = ensure_first_admin(database, settings)
+    assert first is not None
+    assert "It is short" in first.announcement(to_terminal=False)
+    assert is_password("short", the_user(database).password_hash)
+
+
+@pytest.mark.parametrize("password", ["x" * 1025, "nul\0"])
 def test_a_chosen_password_must_be_one(database: Database, settings: Settings, password: str) -> None:
     settings.admin_password = SecretStr(password)
     with pytest.raises(Unprocessable, match="HOLDFAST_ADMIN_PASSWORD") as caught:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit, initial_password
 from holdfast.access.models import User
-from holdfast.access.passwords import MAX_BYTES, MIN_CHARACTERS, hash_password, is_acceptable, random_password
+from holdfast.access.passwords import MAX_BYTES, MIN_CHARACTERS, hash_password, is_storable, random_password
 from holdfast.access.roles import Role
 from holdfast.errors import Unprocessable
 from holdfast.settings import Settings
@@ -24,11 +24,14 @@ class FirstAdmin:
     username: str
     password: str | None = field(repr=False)
     password_file: Path | None
+    password_is_short: bool = False
+    """The owner of the machine may choose a short one, and is told; users may not."""
 
     def announcement(self, *, to_terminal: bool) -> str:
         """What to print. A random password is shown on a terminal only: other output ends up in logs."""
         if self.password_file is None:
-            return f"Created the user {self.username} with the password of HOLDFAST_ADMIN_PASSWORD."
+            note = " It is short; choose a longer one." if self.password_is_short else ""
+            return f"Created the user {self.username} with the password of HOLDFAST_ADMIN_PASSWORD.{note}"
         if to_terminal:
             return f"Admin password (shown once): {self.password}"
         return f"The password of the user {self.username} is in {self.password_file}"
@@ -54,18 +57,20 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
         # way round it could leave an admin whose password nobody knows.
         password_file = initial_password.write(settings, password) if chosen is None else None
         _create(session, password_hash, has_initial_password=chosen is None)
-    return FirstAdmin(USERNAME, password if chosen is None else None, password_file)
+    return FirstAdmin(
+        USERNAME,
+        password if chosen is None else None,
+        password_file,
+        password_is_short=len(password) < MIN_CHARACTERS,
+    )
 
 
 def _chosen_password(settings: Settings) -> str | None:
     if settings.admin_password is None or not settings.admin_password.get_secret_value():
         return None
     password = settings.admin_password.get_secret_value()
-    if not is_acceptable(password):
-        raise Unprocessable(
-            "auth.password_refused",
-            f"HOLDFAST_ADMIN_PASSWORD must have at least {MIN_CHARACTERS} characters and at most {MAX_BYTES} bytes.",
-        )
+    if not is_storable(password):
+        raise Unprocessable("auth.password_refused", f"HOLDFAST_ADMIN_PASSWORD must have at most {MAX_BYTES} bytes.")
     return password
 
 

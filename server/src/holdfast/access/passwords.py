@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -33,8 +33,18 @@ Result = TypeVar("Result")
 
 
 def is_acceptable(password: str) -> bool:
+    """Fit to be anybody's new password."""
+    return _fits(password, NewPassword)
+
+
+def is_storable(password: str) -> bool:
+    """Fit to be a password at all."""
+    return _fits(password, AnyPassword)
+
+
+def _fits(password: str, form: Any) -> bool:
     try:
-        TypeAdapter(NewPassword).validate_python(password)
+        TypeAdapter(form).validate_python(password)
     except ValidationError:
         return False
     return True
