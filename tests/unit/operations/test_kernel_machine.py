@@ -287,26 +287,22 @@ class Kernel(RuleBasedStateMachine):
         assert self.add_followed() == (record.kind.name == "backup" and status in SUCCEEDED)
 
     @precondition(lambda self: self.handles)
-    @rule(number=NUMBERS, what=st.sampled_from(["finish", "try again", "take over"]))
-    def act_on_what_was_known(self, number: int, what: str) -> None:
-        """A runner that was cut off comes back: it may act only on what is still its own, in the same attempt."""
-        known = self.handles[number % len(self.handles)]
-        record = self.records.get(known.id)
-        ours = (
-            record is not None
-            and record.status is Status.RUNNING
-            and (record.runner, record.attempt) == (known.runner_id, known.attempt)
-        )
-        if record is not None and ours:
-            return
+    @rule()
+    def act_on_what_is_no_longer_true(self) -> None:
+        """Runners that were cut off come back: what they knew is another's now, or another attempt's, or has ended."""
         with self.database.writing() as session:
-            if what == "finish":
-                assert not store.finish(session, self.registry, known, Status.FAILED)
-            elif what == "try again":
-                assert not store.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0)
-                assert not store.requeue_as_never_started(session, known)
-            else:
-                assert not store.take_over(session, known, "thief")
+            for known in self.handles:
+                if not self.is_still_true(known):
+                    assert not store.finish(session, self.registry, known, Status.FAILED)
+                    assert not store.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0)
+                    assert not store.requeue_as_never_started(session, known)
+                    assert not store.take_over(session, known, "thief")
+
+    def is_still_true(self, known: Operation) -> bool:
+        record = self.records.get(known.id)
+        if record is None or record.status is not Status.RUNNING:
+            return False
+        return (record.runner, record.attempt) == (known.runner_id, known.attempt)
 
     @precondition(lambda self: self.has(Status.RUNNING))
     @rule(number=NUMBERS, delay=st.sampled_from([0.0, 1.0, 600.0]))
