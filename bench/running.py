@@ -21,11 +21,11 @@ def folder() -> Iterator[Path]:
 def settings_for(data_dir: Path, store: str) -> Iterator[Settings]:
     """Settings of a service over an empty store of this kind; its database goes away afterwards."""
     if store == "sqlite":
-        yield Settings(data_dir=data_dir, admin_password=ADMIN_PASSWORD)  # type: ignore[arg-type]
+        yield Settings(data_dir=data_dir, admin_password=ADMIN_PASSWORD)
         return
     with start_postgres_server({"fsync": "on", "synchronous_commit": "on", "shared_buffers": "256MB"}) as server:
         url = server.create_database()
-        yield Settings(data_dir=data_dir, database_url=url, admin_password=ADMIN_PASSWORD)  # type: ignore[arg-type]
+        yield Settings(data_dir=data_dir, database_url=url, admin_password=ADMIN_PASSWORD)
 
 
 @contextmanager

@@ -30,26 +30,12 @@ GRACE_SECONDS = 2
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One installation on SQLite for all tests of this file: each starts the service and leaves none behind."""
+    """One installation on SQLite for all tests of this file."""
     folder = tmp_path_factory.mktemp("embedded")
     environment = {"HOLDFAST_CANCEL_GRACE_SECONDS": str(GRACE_SECONDS)}
     installation = Installation(folder, PacedEngine(folder / "engine", ENGINE), environment=environment)
-    first = installation.service().start()
-    try:
-        installation.prepare(first)
-        first.stop(SECONDS)
+    with prepared(installation, "all"):
         yield installation
-    finally:
-        installation.end_everything()
-
-
-@pytest.fixture
-def service(embedded: Installation) -> Iterator[ServiceProcess]:
-    running = embedded.service().start()
-    yield running
-    if running.process is not None and running.process.poll() is None:
-        running.stop(SECONDS)
-    assert not embedded.engine.overlaps()
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +44,30 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     folder = tmp_path_factory.mktemp("split")
     with postgres_server().database() as url:
         installation = Installation(folder, PacedEngine(folder / "engine", ENGINE), database_url=url)
-        first = installation.service("api").start()
-        try:
-            installation.prepare(first)
-            first.stop(SECONDS)
+        with prepared(installation, "api"):
             yield installation
-        finally:
-            installation.end_everything()
+
+
+@contextlib.contextmanager
+def prepared(installation: Installation, role: str) -> Iterator[None]:
+    installation.main = installation.service(role)
+    try:
+        installation.prepare(installation.main.start())
+        yield
+    finally:
+        installation.end_everything()
+
+
+@pytest.fixture
+def service(embedded: Installation) -> Iterator[ServiceProcess]:
+    """The service of the embedded installation, up; a test may kill it and need not start it again."""
+    yield embedded.up()
+    assert not embedded.engine.overlaps()
 
 
 @pytest.fixture
 def api(split: Installation) -> Iterator[ServiceProcess]:
-    running = split.service("api").start()
-    yield running
-    running.stop(SECONDS)
+    yield split.up()
     assert not split.engine.overlaps()
 
 
@@ -157,7 +153,7 @@ def test_a_backup_that_finished_while_nobody_watched_is_recorded_as_finished(
 def test_an_archive_that_was_made_before_shim_and_service_were_killed_is_found_in_the_repository(
     embedded: Installation, service: ServiceProcess
 ) -> None:
-    operation_id = embedded.start_backup(service, "around")
+    operation_id = embedded.start_backup(service, "made")
     run = embedded.wait_for_lines(operation_id)
     wait_until(lambda: run in embedded.engine.made(), SECONDS, pause=0.01, what="the archive is made")
 
@@ -183,13 +179,13 @@ def test_a_backup_whose_engine_was_killed_is_tried_again(embedded: Installation,
     assert embedded.archives_with(key_of(embedded, run)) == 1
 
 
-def test_a_service_that_is_told_to_stop_while_it_starts_stops(embedded: Installation) -> None:
-    starting = embedded.service()
-    said = len(starting.own_log())
-    starting.launch()
-    wait_until(lambda: "listening" in starting.own_log()[said:], SECONDS, pause=0.001, what="the service listens")
+def test_a_service_that_is_told_to_stop_while_it_starts_stops(embedded: Installation, service: ServiceProcess) -> None:
+    assert service.stop(SECONDS) == 0
+    said = len(service.own_log())
+    service.launch()
+    wait_until(lambda: "listening" in service.own_log()[said:], SECONDS, pause=0.001, what="the service listens")
 
-    assert starting.stop(SECONDS) == 0
+    assert service.stop(SECONDS) == 0
 
 
 def test_a_second_service_on_the_same_folder_says_so_and_ends(embedded: Installation, service: ServiceProcess) -> None:
@@ -402,7 +398,7 @@ def test_a_backup_is_cancelled_while_the_engine_itself_works(embedded: Installat
 def test_a_backup_that_is_cancelled_after_its_archive_was_made_is_completed(
     embedded: Installation, service: ServiceProcess
 ) -> None:
-    operation_id = embedded.start_backup(service, "around")
+    operation_id = embedded.start_backup(service, "made")
     run = embedded.wait_for_lines(operation_id)
     wait_until(lambda: run in embedded.engine.made(), SECONDS, pause=0.01, what="the archive is made")
 
@@ -415,8 +411,8 @@ def test_a_backup_that_is_cancelled_after_its_archive_was_made_is_completed(
 def test_an_engine_that_does_not_heed_the_request_to_stop_is_killed_after_the_grace(
     embedded: Installation, service: ServiceProcess
 ) -> None:
-    operation_id = embedded.start_backup(service, "stubborn")
-    run = embedded.wait_for_lines(operation_id, 1)
+    operation_id = embedded.start_backup(service, "deaf")
+    run = embedded.wait_for_lines(operation_id)
     engine = embedded.engine_pid(operation_id)
 
     begin = time.monotonic()
@@ -431,8 +427,8 @@ def test_an_engine_that_does_not_heed_the_request_to_stop_is_killed_after_the_gr
 def test_a_cancel_that_was_asked_for_while_the_service_was_away_is_carried_out(
     embedded: Installation, service: ServiceProcess
 ) -> None:
-    operation_id = embedded.start_backup(service, "stubborn")
-    run = embedded.wait_for_lines(operation_id, 1)
+    operation_id = embedded.start_backup(service, "deaf")
+    run = embedded.wait_for_lines(operation_id)
     service.kill()
 
     ask_the_store_to_cancel(embedded, operation_id)
@@ -457,7 +453,7 @@ def test_a_backup_that_finished_before_the_cancel_reached_it_is_completed(
     completed_with_one_start(embedded, service, operation_id, run)
     with embedded.client(service) as client:
         refused = client.post(f"/api/operations/{operation_id}/cancel")
-    assert (refused.status_code, refused.json()["error_key"]) == (409, "operations.already_finished")
+    assert (refused.status_code, refused.json()["detail"]["key"]) == (409, "operations.already_finished")
 
 
 def cancel(installation: Installation, service: ServiceProcess, operation_id: int) -> dict[str, object]:

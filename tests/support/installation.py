@@ -25,6 +25,8 @@ class Installation:
     environment: dict[str, str] = field(default_factory=dict)
     repository: dict[str, Any] = field(default_factory=dict)
     token: str = ""
+    main: ServiceProcess | None = None
+    """The process that answers, for tests that share one."""
 
     def service(self, role: str = "all") -> ServiceProcess:
         environment = {"HOLDFAST_BORG1": str(self.engine.program), **self.environment}
@@ -45,6 +47,13 @@ class Installation:
         self.repository = client.create_repository(
             self.folder / "repository", [self.engine.source("quick")], passphrase=PASSPHRASE
         )
+
+    def up(self) -> ServiceProcess:
+        """The process that answers, started again if a test has killed or stopped it."""
+        assert self.main is not None
+        if self.main.process is None or self.main.process.poll() is not None:
+            self.main.restart()
+        return self.main
 
     def client(self, service: ServiceProcess) -> Client:
         return Client(base_url=service.url, timeout=30, headers={"X-Backup-Authorization": self.token})

@@ -12,6 +12,8 @@ How a backup is paced is chosen by the name of its last source folder:
 `around`    lines with pauses, the engine as a child, and lines with pauses after it: here a kill finds the archive made
 `stubborn`  as `exec`, but signals to end are ignored while the lines are said
 `held`      as `around`, but it goes on saying lines and does not come to the engine before it is let go
+`deaf`      as `held`, but signals to end are ignored meanwhile
+`made`      as `around`, but it goes on saying lines after the engine and does not end before it is let go
 ==========  ==========================================================================================================
 """
 
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACES = ("quick", "exec", "around", "stubborn")
-HELD = "held"
+HELD = ("held", "deaf", "made")
 LINE = re.compile(r"line (?P<run>\S+) (?P<number>\d+)")
 
 SCRIPT = r"""#!/bin/sh
@@ -52,7 +54,8 @@ case "${last##*/}" in
     exec) before=@BEFORE@ pause=@PAUSE@ ;;
     around) before=@AFTER@ after=@AFTER@ pause=@PAUSE@ ;;
     stubborn) before=@BEFORE@ pause=@PAUSE@; trap '' TERM INT HUP ;;
-    held) before=2 after=2 pause=@PAUSE@ ;;
+    held|made) before=2 after=2 pause=@PAUSE@ ;;
+    deaf) before=2 after=2 pause=@PAUSE@; trap '' TERM INT HUP ;;
 esac
 number=0
 say() {
@@ -65,8 +68,11 @@ say() {
         [ -z "$pause" ] || sleep $pause
     done
 }
+hold() {
+    while [ ! -e "$notes/let-go" ]; do say 1; done
+}
 say $before
-while [ "${last##*/}" = held ] && [ ! -e "$notes/let-go" ]; do say 1; done
+case "${last##*/}" in held|deaf) hold ;; esac
 if [ $after = 0 ]; then
     echo "$run" >> "$notes/begun"
     exec "@ENGINE@" "$@"
@@ -75,6 +81,7 @@ fi
 code=$?
 echo "$run $code" >> "$notes/made"
 say $after
+case "${last##*/}" in made) hold ;; esac
 exit $code
 """
 
@@ -100,7 +107,7 @@ class PacedEngine:
         script = re.sub(r"@(\w+)@", lambda match: str(values[match[1]]), SCRIPT)
         self.program.write_text(script)
         self.program.chmod(0o755)
-        for pace in (*PACES, HELD):
+        for pace in (*PACES, *HELD):
             self._fill(self.sources / pace)
 
     def _fill(self, folder: Path) -> None:

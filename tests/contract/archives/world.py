@@ -14,7 +14,7 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.service import Client, wait_until
 
-SECONDS = 120.0
+SECONDS = 240.0
 NOT_UTF8 = b"caf\xe9"
 LINES = "two\nlines"
 DEEPEST = 4096

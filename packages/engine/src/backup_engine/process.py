@@ -98,6 +98,7 @@ class Spool:
         if self.exists():
             raise FileExistsError(f"a run was launched over {self.folder} already")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim of before may have put a lock there
+        self._reserve("started.json", "engine.json", "exit.json")
         self._write("command.json", _command_record(command))
         reading, writing = os.pipe()
         passed = (reading,) if output is None else (reading, output)
@@ -169,6 +170,11 @@ class Spool:
         for pid in _processes_with_open(self.folder / "lock") - {started.get("shim_pid"), os.getpid()}:
             signalled = _signal_if_open(pid, self.folder / "lock", number) or signalled
         return signalled
+
+    def _reserve(self, *names: str) -> None:
+        """Take the disk space of the shim's records now: a full disk is to stop the starter, which can say so."""
+        for name in names:
+            (self.folder / f"{name}.part").write_bytes(b" " * shim.EXIT_RECORD_BYTES)
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
         part = self.folder / f"{name}.part"

@@ -186,8 +186,9 @@ class _Backup:
             return ending
         try:
             found = self._evidence(AFTER)
-        except EvidenceUnknown:
-            return ending
+        except EvidenceUnknown as unknown:
+            # A repository that refuses to be read fails for the reason that is known already.
+            return _ask_again(unknown) if unknown.error_key == "operations.interrupted" else ending
         if found is None:
             return ending
         return self._completed_by_evidence(found, step.accumulator, told=FAILED_LATE, warned=True)

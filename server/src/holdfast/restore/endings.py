@@ -111,7 +111,11 @@ def ended(context: Context, moved: Mapping[str, Any], attributes: Iterable[str])
         sentence = f"{result['files_failed']} files were not restored; the first: {describe(result['failed'][0])}."
         return Outcome(Status.FAILED, "restore.incomplete", storable(sentence), result=result, warnings=warnings)
     context.report(
-        nfiles=result["files_restored"], restored_size=result["bytes_restored"], progress_percent=100.0, message=None
+        nfiles=result["files_restored"],
+        restored_size=result["bytes_restored"],
+        original_size=moved["size"],
+        progress_percent=100.0,
+        message=None,
     )
     status = Status.COMPLETED_WITH_WARNINGS if warnings else Status.COMPLETED
     return Outcome(status, result=result, warnings=warnings)

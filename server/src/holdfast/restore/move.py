@@ -88,7 +88,7 @@ class Move:
             "conflict_count": plan.conflict_count if how == "conflicts" else 0,
         }
         attributes = [_item(path, reason) for path, reason in placed.attributes[:MOST_SHOWN]]
-        return {"how": how, "files": plan.files, "result": result, "attributes": attributes}
+        return {"how": how, "size": plan.size, "result": result, "attributes": attributes}
 
 
 def _item(path: bytes, reason: str) -> Mapping[str, str]:

@@ -234,7 +234,7 @@ class SqliteStore:
         try:
             with named_errors(file), closing(_connect(new, _WRITE_CACHE_KIB)) as connection:
                 _fill(connection)
-            os.link(new, file)
+            _put_in_place(new, file)
         except FileExistsError as error:
             raise IndexBusy(f"a history index is already at {file.name}") from error
         finally:
@@ -321,6 +321,18 @@ class SqliteStore:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def _put_in_place(new: Path, file: Path) -> None:
+    """Name the new file, unless the name is taken. Raise FileExistsError then."""
+    try:
+        os.link(new, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links; the caller's lock is then all that keeps two apart
+        if file.exists():
+            raise FileExistsError(file) from None
+        new.rename(file)
 
 
 def _connect(file: Path, cache_kib: int) -> sqlite3.Connection:

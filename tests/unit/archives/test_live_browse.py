@@ -1,0 +1,96 @@
+"""One directory out of an engine's listing."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.errors import InvalidCursor, ListingFailed
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.sqlite import SqliteStore
+from holdfast.archives.live_browse import page_of_listing
+from tests.unit.history.model import a_directory, a_file, a_link
+from tests.unit.history.sources import listing_of, record
+
+TREE = (
+    a_directory(b"home"),
+    a_directory(b"home/empty"),
+    a_file(b"home/b"),
+    a_file(b"home/a"),
+    a_file(b"home/caf\xe9"),
+    a_link(b"home/link", b"a"),
+    a_file(b"implied/deep/below/f"),
+    a_file(b"homely"),
+)
+
+
+def listing(folder: Path, *entries: Entry) -> Path:
+    file = folder / "listing"
+    file.write_bytes(b"".join(record(entry) + b"\0" for entry in entries))
+    return file
+
+
+def names(folder: Path, directory: bytes, *entries: Entry) -> list[bytes] | None:
+    page = page_of_listing(listing(folder, *(entries or TREE)), directory, 100, None)
+    return [entry.path for entry in page.entries] if page.exists else None
+
+
+def test_a_directory_has_its_own_entries_alone_in_order(tmp_path: Path) -> None:
+    assert names(tmp_path, b"home") == [b"home/a", b"home/b", b"home/caf\xe9", b"home/empty", b"home/link"]
+    assert names(tmp_path, b"home/empty") == []
+
+
+def test_parents_that_nobody_lists_are_directories(tmp_path: Path) -> None:
+    page = page_of_listing(listing(tmp_path, *TREE), b"implied", 100, None)
+
+    assert [(entry.path, entry.is_implicit, entry.type) for entry in page.entries] == [(b"implied/deep", True, "d")]
+    assert names(tmp_path, b"") == [b"home", b"homely", b"implied"]
+
+
+@pytest.mark.parametrize("directory", [b"nowhere", b"hom", b"home/a", b"home/a/below", b"home/link"])
+def test_what_is_no_directory_does_not_exist(tmp_path: Path, directory: bytes) -> None:
+    assert names(tmp_path, directory) is None
+
+
+def test_of_a_path_that_is_there_twice_the_last_one_counts(tmp_path: Path) -> None:
+    page = page_of_listing(listing(tmp_path, a_file(b"f", size=1), a_file(b"f", size=2)), b"", 100, None)
+
+    assert [entry.size for entry in page.entries] == [2]
+
+
+def test_the_root_itself_is_not_among_its_entries(tmp_path: Path) -> None:
+    assert names(tmp_path, b"", a_directory(b"."), a_file(b"f")) == [b"f"]
+
+
+def test_it_says_what_the_index_says(tmp_path: Path) -> None:
+    index = HistoryIndex(SqliteStore.create(tmp_path / "history.db"))
+    index.ingest_listing("archive", listing_of(TREE))
+    for directory in (b"", b"home", b"home/empty", b"implied", b"implied/deep", b"homely", b"nowhere"):
+        for limit in (2, 100):
+            by_engine = page_of_listing(listing(tmp_path, *TREE), directory, limit, None)
+            assert by_engine == index.browse("archive", directory, limit=limit)
+    index.close()
+
+
+def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    output = listing(tmp_path, *TREE)
+    first = page_of_listing(output, b"home", 2, None)
+    second = page_of_listing(output, b"home", 2, first.next_cursor)
+    third = page_of_listing(output, b"home", 2, second.next_cursor)
+
+    assert [entry.path for page in (first, second, third) for entry in page.entries] == names(tmp_path, b"home")
+    assert third.next_cursor is None
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "WyJicm93c2UiLCAienoiXQ"])
+def test_a_cursor_of_something_else_is_refused(tmp_path: Path, cursor: str) -> None:
+    with pytest.raises(InvalidCursor):
+        page_of_listing(listing(tmp_path, *TREE), b"home", 2, cursor)
+
+
+def test_a_listing_that_is_cut_off_is_not_half_a_directory(tmp_path: Path) -> None:
+    output = listing(tmp_path, *TREE)
+    output.write_bytes(output.read_bytes()[:-5])
+
+    with pytest.raises(ListingFailed):
+        page_of_listing(output, b"home", 100, None)
