@@ -25,7 +25,7 @@ class Read:
 
     name: str
     path: str
-    parameters: Callable[[Past], Parameters] = field(default=lambda _: dict(limit=PAGE))
+    parameters: Callable[[Past], Parameters] = field(default=lambda _: {"limit": PAGE})
     user: str = "admin"
 
 

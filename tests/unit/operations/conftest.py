@@ -11,9 +11,3 @@ from tests.support.stores import KINDS, a_store
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     with a_store(request.param, tmp_path) as opened:
         yield opened
-
-
-@pytest.fixture
-def postgresql(tmp_path: Path) -> Iterator[Database]:
-    with a_store("postgresql", tmp_path) as opened:
-        yield opened

@@ -38,6 +38,12 @@ class ProgressBoard:
                 for number in self._changed
             ]
             self._changed.clear()
-        if rows:
+        if not rows:
+            return
+        try:
             with database.writing() as session:
                 store.write_progress(session, rows)
+        except BaseException:
+            with self._lock:  # a later flush may have better luck
+                self._changed |= self._latest.keys() & {row["b_id"] for row in rows}
+            raise
