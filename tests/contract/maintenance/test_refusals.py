@@ -34,7 +34,7 @@ each_start = pytest.mark.parametrize(
 )
 
 
-def send(client: Client, method: str, path: str, body: dict[str, Any] | None, made: Made, **named: Any) -> Any:
+def send(client: Client, method: str, path: str, body: dict[str, Any] | None, made: Made, /, **named: Any) -> Any:
     place = path.format(**{"id": made.repository["id"], "path": made.repository["path"], **named})
     return client.request(method, place, json=body)
 

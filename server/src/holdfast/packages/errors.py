@@ -20,4 +20,4 @@ def install_active(operation_id: int) -> Conflict:
 
 
 def value_missing(field: str) -> Unprocessable:
-    return Unprocessable("packages.value_missing", f"{field} cannot be null.", field=field)
+    return Unprocessable("packages.value_missing", f"The field {field} cannot be null.", field=field)

@@ -380,7 +380,7 @@ def _refuse_empty(changes: dict[str, Any]) -> None:
     nullable = {"upload_ratelimit_kib", "remote_path"}
     for name, value in changes.items():
         if value is None and name not in nullable:
-            raise Unprocessable("repository.value_missing", f"{name} cannot be null.", field=name)
+            raise Unprocessable("repository.value_missing", f"The field {name} cannot be null.", field=name)
 
 
 def _refuse_unsupported(wanted: RepositoryPlace) -> None:
