@@ -43,6 +43,7 @@ def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A repository with two archives in the index."""
     admin = running.admin
     repository = running.new_repository()
+    admin.put(f"/api/repositories/{repository['id']}", json={"index_mode": "archives"})
     for _ in range(2):
         assert admin.wait_for_end(admin.start_backup(repository), 120)["status"] == "completed"
     place = f"/api/repositories/{repository['id']}/archives"
@@ -114,5 +115,5 @@ def test_an_archive_is_hidden_from_who_may_not_see_it_and_kept_from_a_viewer(run
     place = f"/api/archives/{archives[0]['id']}"
 
     assert error_of(running.stranger.delete(place)) == (404, "archives.not_found")
-    with running.client_with_right(repository, "viewer") as viewer:
-        assert error_of(viewer.delete(place)) == (403, "access.forbidden")
+    viewer = running.client_with_right(repository, "viewer")
+    assert error_of(viewer.delete(place)) == (403, "access.forbidden")

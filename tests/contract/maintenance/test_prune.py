@@ -140,9 +140,10 @@ def test_a_dry_run_on_a_busy_repository_says_so_and_by_whom(impatient: Running) 
 def test_a_prune_is_followed_by_the_index_and_its_rows_are_gone(running: Running) -> None:
     repository = running.new_repository()
     admin = running.admin
+    place = f"/api/repositories/{repository['id']}"
+    admin.put(place, json={"index_mode": "archives"})
     for _ in range(2):
         assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
-    place = f"/api/repositories/{repository['id']}"
     job_id = admin.post(f"{place}/prune", json={"keep_last": 1}).json()["job_id"]
 
     ended = admin.wait_for_end(job_id)
