@@ -40,7 +40,7 @@ def test_an_archive_that_is_not_there_is_not_deleted_and_nothing_else_is(archive
 
 
 def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A repository with two archives in the index."""
+    """A repository with two archives in the index, and nothing more to be done for it."""
     admin = running.admin
     repository = running.new_repository()
     admin.put(f"/api/repositories/{repository['id']}", json={"index_mode": "archives"})
@@ -50,6 +50,8 @@ def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     archives = wait_until(
         lambda: found if len(found := admin.get(place).json()["archives"]) == 2 else None, 120, what="two archives"
     )
+    work = {"repository_id": repository["id"], "status": ["pending", "running"]}
+    wait_until(lambda: not admin.get("/api/operations", params=work).json()["items"], 120, what="the index is at rest")
     return repository, archives
 
 

@@ -234,13 +234,12 @@ def test_archives_indexed_out_of_order_are_told_in_order(shelf: Shelf) -> None:
     assert ranges(shelf, found) == [("early", None, [])]
 
 
-def test_a_folder_that_archives_do_not_list_themselves_has_no_time(shelf: Shelf) -> None:
+def test_a_folder_that_no_archive_lists_itself_has_no_history_and_is_not_found(shelf: Shelf) -> None:
     shelf.put("a", a_file(b"above/f"))
-    (entry,) = shelf.history(b"above").entries
 
-    assert (entry.change, entry.size, entry.mtime, entry.mode) == ("added", None, None, None)
-    (hit,) = shelf.search("above", shelf.index).results
-    assert (hit.size, hit.mtime) == (None, None)
+    assert shelf.history(b"above").entries == []
+    assert [hit.path for hit in shelf.search("above/f", shelf.index).results] == ["above/f"]
+    assert shelf.search("above", shelf.index).results == []
 
 
 def test_a_search_tells_nothing_of_archives_that_are_not_listed_any_more(shelf: Shelf) -> None:

@@ -334,7 +334,7 @@ class Kernel(RuleBasedStateMachine):
     @precondition(lambda self: self.has(Status.PENDING))
     @rule(repository=st.integers(1, 2))
     def cancel_all_that_waits_for(self, repository: int) -> None:
-        waiting = sorted(record.id for record in self.queue() if record.repository == repository)
+        waiting = sorted((record.id for record in self.queue() if record.repository == repository), reverse=True)
         with self.database.writing() as session:
             store.cancel_pending_of_repository(session, repository)
         for record in (self.records[number] for number in waiting):

@@ -70,9 +70,9 @@ def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:
         series=archive.series,
         start=archive.start,
         change=change,
-        size=entry.size if entry and not entry.is_implicit else None,
-        mtime=paths.moment(entry.mtime) if entry and not entry.is_implicit else None,
-        mode=stat.filemode(entry.mode) if entry and not entry.is_implicit else None,
+        size=entry.size if entry else None,
+        mtime=paths.moment(entry.mtime) if entry else None,
+        mode=stat.filemode(entry.mode) if entry else None,
     )
 
 
@@ -144,8 +144,8 @@ def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> Se
     entry = holders[-1][1]
     return SearchHit(
         **paths.told(hit.path),
-        size=None if entry.is_implicit else entry.size,
-        mtime=None if entry.is_implicit else paths.moment(entry.mtime),
+        size=entry.size,
+        mtime=paths.moment(entry.mtime),
         first_seen=first.id,
         last_seen=last.id,
         archive_count=len(holders),

@@ -18,7 +18,7 @@ def asked(path: str | None, path_b64: str | None) -> bytes:
         try:
             wanted = text.from_exact(path_b64)
         except ValueError as error:
-            raise Unprocessable("archives.bad_path", "path_b64 is not valid base64.") from error
+            raise Unprocessable("archives.bad_path", "The path_b64 is not valid base64.") from error
     else:
         wanted = (path or "").encode("utf-8", "surrogateescape")
     if b"\0" in wanted or len(wanted) > 65536:

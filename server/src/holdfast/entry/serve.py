@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -28,8 +29,32 @@ BACKLOG = 8192
 log = structlog.get_logger("holdfast")
 
 
+class StopRequest:
+    """A signal to stop, heard from the first moment on, whatever the service is at."""
+
+    def __init__(self) -> None:
+        self._made = threading.Event()
+        self._tell: Callable[[], None] = self._made.set
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._hear)
+
+    def _hear(self, *_: object) -> None:
+        self._made.set()
+        self._tell()
+
+    def wait(self) -> None:
+        self._made.wait()
+
+    def pass_on(self, tell: Callable[[], None]) -> None:
+        """Call `tell` when the signal comes, or now if it has come already."""
+        self._tell = tell
+        if self._made.is_set():
+            tell()
+
+
 def serve(settings: Settings) -> int:
     """Run the service until it is told to stop; return the exit code."""
+    stop = StopRequest()
     os.umask(0o077)
     own_logging.configure(settings)
     prepare_data_dir(settings.data_dir)
@@ -50,12 +75,12 @@ def serve(settings: Settings) -> int:
         return EXIT_UNUSABLE
     if first is not None:
         print(first.announcement(to_terminal=sys.stdout.isatty()), flush=True)
-    return run(service, settings)
+    return run(service, settings, stop)
 
 
-def run(service: Service, settings: Settings) -> int:
+def run(service: Service, settings: Settings, stop: StopRequest) -> int:
     if settings.role == "runner":
-        return run_without_http(service)
+        return run_without_http(service, stop)
     listening = listen(settings)
     if listening is None:
         return EXIT_BUSY
@@ -78,22 +103,15 @@ def run(service: Service, settings: Settings) -> int:
 
     # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes earlier
     # must not be lost, and one that comes again must not end the process before the exit code is set.
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    stop.pass_on(lambda: setattr(server, "should_exit", True))
     server.run(sockets=[listening])
     return 0
 
 
-def run_without_http(service: Service) -> int:
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+def run_without_http(service: Service, stop: StopRequest) -> int:
     service.start()
     print("Holdfast runner is working", flush=True)
-    stopped.wait()
+    stop.wait()
     service.stop()
     return 0
 

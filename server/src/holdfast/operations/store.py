@@ -415,8 +415,15 @@ def _ask_to_stop(session: Session, operation_id: int) -> bool:
 
 
 def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
-    """Cancel all that waits for a repository (of some categories, if given)."""
-    statement = select(Operation.id).where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
+    """Cancel all that waits for a repository (of some categories, if given).
+
+    The newest first: what waits for another of them is cancelled like it, not skipped because of it.
+    """
+    statement = (
+        select(Operation.id)
+        .where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
+        .order_by(Operation.id.desc())
+    )
     if wanted := tuple(categories):
         statement = statement.where(Operation.category.in_(wanted))
     return sum(request_cancel(session, pending) is Status.CANCELLED for pending in session.scalars(statement).all())
