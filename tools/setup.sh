@@ -152,7 +152,7 @@ install_packages() {
     if ! cmp -s "$lock" ".boot/installed-$lock"; then
         say "installing the Python packages of $lock into .venv"
         rm -f .boot/installed-*
-        uv_pip sync --python .venv/bin/python --require-hashes "$lock"
+        uv_pip sync --python .venv/bin/python --compile-bytecode --require-hashes "$lock"
         cp "$lock" .boot/installed.new
         mv .boot/installed.new ".boot/installed-$lock"
     fi
@@ -169,7 +169,7 @@ build_engine() { # series: its pinned release, into a folder of its own
     need_packages build
     say "building BorgBackup $release into $folder (one to three minutes unless cached)"
     uv venv --clear --python .venv/bin/python "$folder"
-    uv_pip install --python "$folder/bin/python" --require-hashes --build-constraints tools/locks/build.lock \
+    uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes --build-constraints tools/locks/build.lock \
         --requirement "tools/locks/borg-$1.lock"
     [ "$(engine_version "$folder/bin/borg")" = "$release" ] || fail "the engine built into $folder does not run"
 }
