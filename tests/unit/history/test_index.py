@@ -383,3 +383,39 @@ def _implicit(index: HistoryIndex, archive: str, directory: bytes) -> list[Entry
         if not directory:
             return found
         directory = directory.rpartition(b"/")[0]
+
+
+def hard_link(path: bytes, first: bytes) -> Entry:
+    return a_file(path, size=0)._replace(link=first)
+
+
+@pytest.mark.parametrize("by_chunks", [False, True])
+def test_a_hard_link_that_takes_the_place_of_the_first_name_has_not_changed(
+    index: HistoryIndex, *, by_chunks: bool
+) -> None:
+    days = {
+        "both": [a_file(b"a/first", content=5), hard_link(b"b/second", b"a/first"), hard_link(b"b/third", b"a/first")],
+        "one gone": [a_file(b"b/second", content=5), hard_link(b"b/third", b"b/second")],
+        "other content": [a_file(b"b/second", content=6, size=11), hard_link(b"b/third", b"b/second")],
+        "other time": [a_file(b"b/second", content=5, mtime=5), hard_link(b"b/third", b"b/second")._replace(mtime=5)],
+        "dangling": [hard_link(b"b/second", b"a/first"), hard_link(b"b/third", b"a/first")],
+    }
+    for name, entries in days.items():
+        if by_chunks:
+            index.ingest_chunks(name, FakeChunks().add(name, entries), series="s")
+        else:
+            index.ingest_listing(name, listing_of(entries))
+    found = {name: {row.path: str(row.kind) for row in index.changes("both", name).changes} for name in days}
+    gone = {b"a/first": "removed"}
+    both_changed = {b"b/second": "modified", b"b/third": "modified"}
+    assert found == {
+        "both": {},
+        "one gone": gone,
+        "other content": gone | both_changed,
+        "other time": gone | both_changed,
+        "dangling": gone,
+    }
+    assert index.changes("dangling", "one gone").totals[ChangeKind.MODIFIED] == 2
+    index.remove(["both"])
+    index.sweep()
+    assert index.changes("one gone", "other content").totals[ChangeKind.MODIFIED] == 2

@@ -14,7 +14,7 @@ from holdfast.archives.history import bits, columns, cursor
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.columns import CachedColumn
 from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.hardlinks import unchanged_behind_links
+from holdfast.archives.history.hardlinks import changed_behind_links, unchanged_behind_links
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import directory_of
 from holdfast.archives.history.presence import path_id
@@ -49,7 +49,7 @@ class Change:
     @property
     def content_changed(self) -> bool | None:
         """None when it cannot be told: size and time are equal and one of the two was read from the CLI listing."""
-        if self.before is None or self.after is None:
+        if self.before is None or self.after is None or self.before == self.after:
             return True
         if self.before.size != self.after.size or self.before.link != self.after.link or self._differs(_kind):
             return True
@@ -74,7 +74,10 @@ class ChangePage:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Paths that differ, in ascending order of their id; version 0 where a side lacks the path."""
+    """Paths that differ, in ascending order of their id; version 0 where a side lacks the path.
+
+    The same version on both sides is a hard link that points to another content than before.
+    """
 
     paths: Ids
     before: Ids
@@ -82,6 +85,17 @@ class Comparison:
 
     def restricted(self, mask: npt.NDArray[np.bool_]) -> "Comparison":
         return Comparison(self.paths[mask], self.before[mask], self.after[mask])
+
+    def joined(self, paths: Ids, versions: Ids) -> "Comparison":
+        """With further paths, whose version is the same on both sides."""
+        if not len(paths):
+            return self
+        order = np.argsort(every := np.concatenate([self.paths, paths]))
+        return Comparison(
+            every[order],
+            np.concatenate([self.before, versions])[order],
+            np.concatenate([self.after, versions])[order],
+        )
 
     def of_kind(self, kind: ChangeKind) -> npt.NDArray[np.bool_]:
         lacked, lacks = np.equal(self.before, 0), np.equal(self.after, 0)
@@ -147,7 +161,9 @@ class Comparer:
         )
         if "format_1" in meta and "format_2" in meta:
             comparison = _without_twins(snapshot, comparison)
-        return comparison.restricted(~unchanged_behind_links(snapshot, comparison.before, comparison.after, old, new))
+        pointers = changed_behind_links(snapshot, comparison.paths, comparison.before, comparison.after, old, new)
+        same = unchanged_behind_links(snapshot, comparison.before, comparison.after, old, new)
+        return comparison.restricted(~same).joined(self._version_path.take(snapshot, epoch, pointers), pointers)
 
     def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
         """Keep what is the prefix itself or lies in it; `a/b` is not a prefix of `a/bc`."""

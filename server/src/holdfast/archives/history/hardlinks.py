@@ -1,7 +1,8 @@
 """Hard links in comparisons. The engine stores the content with the first name it meets; other names only point there.
 
 When the first name goes, another one takes its place: its record changes from a pointer to a file, and the file behind
-it does not. The engine's own comparison looks behind the pointers, and so does this one.
+it does not. When the content changes, the pointers stay as they are. The engine's own comparison looks behind the
+pointers, and so does this one.
 """
 
 import numpy as np
@@ -37,6 +38,25 @@ def unchanged_behind_links(
     return same
 
 
+def changed_behind_links(
+    snapshot: Snapshot, paths: Ids, before: Ids, after: Ids, old: Packed, new: Packed
+) -> npt.NDArray[np.uint32]:
+    """Given the paths that differ, return the pointers, the same in both archives, to those with another content."""
+    link = columns.load(snapshot, VERSION_LINK)
+    pointers = np.flatnonzero(np.isin(link, paths[(before != 0) & (after != 0)]) & (link != 0)).astype(np.uint32)
+    pointers = pointers[bits.member_mask(old, pointers) & bits.member_mask(new, pointers)]
+    if not len(pointers):
+        return pointers
+    place = np.searchsorted(paths, columns.take(link, pointers))
+    pairs = list(zip(before[place].tolist(), after[place].tolist(), strict=True))
+    entries = {found.version: found.entry for found in snapshot.entries({version for pair in pairs for version in pair})}
+    return pointers[np.array([_content_differs(entries[one], entries[other]) for one, other in pairs], np.bool_)]
+
+
+def _content_differs(before: Entry, after: Entry) -> bool:
+    return before.size != after.size or bool(before.content and after.content and before.content != after.content)
+
+
 def _behind(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], members: Packed) -> list[int]:
     """Given versions of an archive, return the version that holds the content of each; 0 where the archive has none."""
     target = columns.take(link, versions)
@@ -53,7 +73,6 @@ def _behind(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], mem
 def _same(before: Entry | None, after: Entry | None, behind_before: Entry | None, behind_after: Entry | None) -> bool:
     if before is None or after is None or behind_before is None or behind_after is None:
         return False
-    if (before[1:6], before.mtime, behind_before.size) != (after[1:6], after.mtime, behind_after.size):
+    if (before[1:6], before.mtime) != (after[1:6], after.mtime):
         return False
-    known = behind_before.content and behind_after.content
-    return not known or behind_before.content == behind_after.content
+    return not _content_differs(behind_before, behind_after)
