@@ -213,6 +213,21 @@ def test_an_unindexed_archive_at_the_end_does_not_end_the_range(shelf: Shelf) ->
     assert found.coverage.unindexed_archive_ids == shelf.ids("b")
 
 
+def test_no_archive_of_one_series_follows_one_of_another(shelf: Shelf) -> None:
+    shelf.put("a", ONE)
+    shelf.put("other", TWO, series="t")
+    shelf.put("b", ONE)
+    shelf.put("other, later", series="t")
+    found = shelf.history(b"f")
+
+    assert ranges(shelf, found) == [("a", None, []), ("other", "other", [])]
+    assert [(entry.archive_name, entry.change) for entry in found.entries] == [
+        ("a", "added"),
+        ("other", "added"),
+        ("other, later", "removed"),
+    ]
+
+
 def test_a_range_ends_with_the_last_archive_that_has_the_path(shelf: Shelf) -> None:
     shelf.put("a", ONE)
     shelf.put("b", TWO)

@@ -1,0 +1,61 @@
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.contract.archives.world import Story, World, build, tell
+from tests.support.engines import ENGINES
+from tests.support.running import Running, Services
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Story:
+    """The repository that the worlds are copies of: made once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+    with (shared / "story.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return tell(shared / "story")
+
+
+@pytest.fixture(scope="session")
+def worlds(services: Services, story: Story) -> Callable[[str], World]:
+    """The world on each store, built when it is first asked for.
+
+    On SQLite archives are read by metadata chunks; on PostgreSQL the engine is a script that notes its calls, so that
+    archives are read by its listing. All tests hold for both.
+    """
+    built: dict[str, World] = {}
+
+    def of(store: str) -> World:
+        if store not in built:
+            running = by_chunks(services) if store == "sqlite" else services.get(store)
+            built[store] = build(running, story)
+        return built[store]
+
+    return of
+
+
+def by_chunks(services: Services, **environment: str) -> Running:
+    return services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]), **environment)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> World:
+    return worlds(request.param)
+
+
+@pytest.fixture
+def listed_world(worlds: Callable[[str], World]) -> World:
+    """The world whose engine calls are noted."""
+    return worlds("postgresql")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of a world pays for building it, also on a machine that is busy with other things."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(900))

@@ -1,0 +1,341 @@
+"""Rebuild, resync, index modes, follow-ups, reconcile and pause."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.archives.world import SECONDS, World, get, no_tick, run_index, wait_for_index
+from tests.contract.fields import error_of
+from tests.support.running import Running, Services
+from tests.support.service import Client
+
+QUEUED = {"run_id", "operations", "index_mode", "repeats"}
+
+
+@pytest.fixture(scope="module")
+def quiet(services: Services) -> Running:
+    """A service of which the tests of this file switch the pause: nobody else's follow-ups may be held."""
+    running = services.new("postgresql")
+    no_tick(running.admin)
+    return running
+
+
+@pytest.fixture
+def paused(quiet: Running) -> Iterator[Running]:
+    """Follow-up and reconcile work is held, so that what is queued stays to be looked at."""
+    assert quiet.admin.post("/api/operations/pause").json() == {"paused": True}
+    yield quiet
+    assert quiet.admin.post("/api/operations/resume").json() == {"paused": False}
+
+
+def start(client: Client, repository: dict[str, Any], word: str, **body: Any) -> dict[str, Any]:
+    answer = client.post(f"/api/repositories/{repository['id']}/{word}", json=body or None)
+    assert answer.status_code == 200, answer.text
+    queued: dict[str, Any] = answer.json()
+    assert set(queued) == QUEUED
+    return queued
+
+
+def kinds_of(client: Client, queued: dict[str, Any]) -> list[str]:
+    return [client.operation(operation)["kind"] for operation in queued["operations"]]
+
+
+def index_work(client: Client, repository: dict[str, Any], *status: str) -> list[dict[str, Any]]:
+    """Index operations of a repository, oldest first."""
+    query = {"repository_id": repository["id"], "category": "index", "status": list(status)}
+    return list(reversed(get(client, "/api/operations/", **query)["items"]))
+
+
+def set_mode(client: Client, repository: dict[str, Any], mode: str) -> None:
+    answer = client.put(f"/api/repositories/{repository['id']}", json={"index_mode": mode})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["index_mode"] == mode
+
+
+# --- rebuild and resync -----------------------------------------------------------------------------------------------
+
+STAGES = {
+    ("full", "rebuild", "stats"): (["stats"], True),
+    ("full", "rebuild", "archives"): (["archives", "stats", "history"], True),
+    ("full", "rebuild", "history"): (["history"], True),
+    ("full", "resync", None): (["archives", "stats", "history"], True),
+    ("archives", "rebuild", "stats"): (["stats"], True),
+    ("archives", "rebuild", "archives"): (["archives", "stats"], True),
+    ("archives", "rebuild", "history"): ([], False),
+    ("archives", "resync", None): (["archives", "stats"], True),
+    ("off", "rebuild", "stats"): (["stats"], False),
+    ("off", "rebuild", "archives"): (["archives", "stats"], False),
+    ("off", "rebuild", "history"): ([], False),
+    ("off", "resync", None): (["archives", "stats"], False),
+}
+
+
+@pytest.fixture(scope="module")
+def empty(quiet: Running) -> dict[str, dict[str, Any]]:
+    """A repository without archives for each mode."""
+    return {mode: quiet.new_repository(index_mode=mode) for mode in ("full", "archives", "off")}
+
+
+@pytest.mark.parametrize(("mode", "word", "stage"), STAGES)
+def test_each_mode_runs_what_it_has_and_says_whether_it_is_kept_fresh(
+    quiet: Running, empty: dict[str, dict[str, Any]], mode: str, word: str, stage: str | None
+) -> None:
+    kinds, repeats = STAGES[mode, word, stage]
+    queued = start(quiet.admin, empty[mode], word, **({"from": stage} if stage else {}))
+    found = [quiet.admin.operation(operation) for operation in queued["operations"]]
+
+    assert [one["kind"] for one in found] == kinds
+    assert (queued["index_mode"], queued["repeats"]) == (mode, repeats)
+    assert {one["run_id"] for one in found} == ({queued["run_id"]} if found else set())
+    assert [one["depends_on_id"] for one in found] == [None, *queued["operations"]][: len(found)]
+    assert all((one["trigger"], one["priority"], one["category"]) == ("manual", 0, "index") for one in found)
+    assert all(one["triggered_by"] == "admin" for one in found)
+    for operation in queued["operations"]:
+        assert quiet.admin.wait_for_end(operation, SECONDS)["status"] == "completed"
+
+
+@pytest.mark.parametrize("body", [{"from": "everything"}, {"from": None}, {}, {"from": "stats", "more": 1}])
+def test_a_rebuild_from_what_is_no_stage_is_422_and_starts_nothing(
+    quiet: Running, empty: dict[str, dict[str, Any]], body: dict[str, Any]
+) -> None:
+    before = index_work(quiet.admin, empty["off"])
+
+    assert quiet.admin.post(f"/api/repositories/{empty['off']['id']}/rebuild", json=body).status_code == 422
+    assert index_work(quiet.admin, empty["off"]) == before
+
+
+def test_an_operator_of_the_repository_may_rebuild_and_resync(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
+    operator = quiet.client_with_right(empty["off"], "operator")
+
+    for word, body in (("rebuild", {"from": "history"}), ("resync", {})):
+        queued = start(operator, empty["off"], word, **body)
+        for operation in queued["operations"]:
+            quiet.admin.wait_for_end(operation, SECONDS)
+
+
+def test_a_stranger_gets_404_for_rebuild_and_resync(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
+    url = f"/api/repositories/{empty['off']['id']}"
+
+    assert error_of(quiet.stranger.post(f"{url}/rebuild", json={"from": "stats"}))[0] == 404
+    assert error_of(quiet.stranger.post(f"{url}/resync"))[0] == 404
+
+
+def test_a_rebuild_is_audited(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
+    start(quiet.admin, empty["off"], "rebuild", **{"from": "history"})
+
+    entries = get(quiet.admin, "/api/audit", action="archives.rebuild_history")["entries"]
+    assert entries[0]["object_id"] in (empty["off"]["id"], str(empty["off"]["id"]))
+
+
+# --- modes ------------------------------------------------------------------------------------------------------------
+
+
+def test_leaving_full_cancels_queued_index_work(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="full")
+    paused.admin.wait_for_end(paused.admin.start_backup(repository))
+    assert [one["kind"] for one in index_work(paused.admin, repository, "pending")] == ["archives", "stats", "history"]
+
+    set_mode(paused.admin, repository, "archives")
+
+    assert index_work(paused.admin, repository, "pending") == []
+    assert {one["status"] for one in index_work(paused.admin, repository)} <= {"cancelled", "skipped"}
+
+
+def test_back_to_full_queues_one_catch_up_run(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="archives")
+
+    set_mode(paused.admin, repository, "full")
+    set_mode(paused.admin, repository, "full")
+
+    queued = index_work(paused.admin, repository)
+    assert [one["kind"] for one in queued] == ["archives", "stats", "history"]
+    assert {one["trigger"] for one in queued} == {"reconcile"}
+    assert len({one["run_id"] for one in queued}) == 1
+
+
+def test_from_off_to_archives_one_run_of_archives_and_stats_is_queued(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="off")
+
+    set_mode(paused.admin, repository, "archives")
+
+    assert [one["kind"] for one in index_work(paused.admin, repository, "pending")] == ["archives", "stats"]
+
+
+def test_going_down_queues_nothing(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="full")
+
+    for mode in ("archives", "off"):
+        set_mode(paused.admin, repository, mode)
+
+    assert index_work(paused.admin, repository) == []
+
+
+@pytest.mark.parametrize("mode", ["everything", "", None, 1])
+def test_a_mode_that_is_none_is_422(quiet: Running, empty: dict[str, dict[str, Any]], mode: object) -> None:
+    answer = quiet.admin.put(f"/api/repositories/{empty['off']['id']}", json={"index_mode": mode})
+
+    assert answer.status_code == 422
+    assert get(quiet.admin, f"/api/repositories/{empty['off']['id']}")["index_mode"] == "off"
+
+
+@pytest.mark.parametrize(("mode", "kinds"), [("archives", ["archives", "stats"]), ("off", [])])
+def test_a_backup_is_followed_by_what_its_mode_keeps_fresh(paused: Running, mode: str, kinds: list[str]) -> None:
+    repository = paused.new_repository(index_mode=mode)
+    backup = paused.admin.wait_for_end(paused.admin.start_backup(repository))
+
+    assert [one["kind"] for one in backup["followups"]] == kinds
+
+
+def test_a_mode_without_history_skips_it_and_full_catches_up(quiet: Running) -> None:
+    repository = quiet.new_repository(index_mode="archives")
+    url = f"/api/repositories/{repository['id']}"
+    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
+    wait_for_index(quiet.admin, repository)
+    found = get(quiet.admin, f"{url}/archives")
+    assert (found["archives"][0]["history_state"], found["history_available"]) == ("skipped", False)
+    (row,) = [
+        one
+        for one in get(quiet.admin, "/api/operations/repositories")["repositories"]
+        if one["repository_id"] == repository["id"]
+    ]
+    assert (row["history"]["skipped"], row["history"]["pending"], row["archives"]) == (1, 0, 1)
+
+    set_mode(quiet.admin, repository, "full")
+    wait_for_index(quiet.admin, repository)
+
+    found = get(quiet.admin, f"{url}/archives")
+    assert (found["archives"][0]["history_state"], found["history_available"]) == ("indexed", True)
+    assert found["archives"][0]["backup_operation_id"] is not None
+
+
+def test_patterns_are_left_out_of_history_and_a_change_of_them_reads_all_archives_again(quiet: Running) -> None:
+    source = quiet.new_source()
+    (source / "a.log").write_text("log")
+    repository = quiet.new_repository(source_paths=[source], index_mode="full")
+    url = f"/api/repositories/{repository['id']}"
+    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
+    wait_for_index(quiet.admin, repository)
+    assert len(get(quiet.admin, f"{url}/search", q="a.log")["results"]) == 1
+
+    changed = quiet.admin.put(url, json={"history_index_excludes": ["*.log"]})
+    assert changed.json()["history_index_excludes"] == ["*.log"]
+    (source / "file-0").write_text("changed")
+    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
+    wait_for_index(quiet.admin, repository)
+
+    assert get(quiet.admin, f"{url}/search", q="a.log")["results"] == []
+    newest = get(quiet.admin, f"{url}/archives")["archives"][0]["id"]
+    rows = get(quiet.admin, f"{url}/archives/{newest}/changes")
+    assert {row["path"].rsplit("/", 1)[-1] for row in rows["changes"]} == {"file-0"}, "what is left out did not go"
+    shown = get(quiet.admin, f"{url}/archives/{newest}/browse", path=str(source))
+    assert shown["excludes"] == ["*.log"]
+    assert "a.log" not in {entry["name"] for entry in shown["entries"]}
+
+
+# --- follow-ups, reconcile, pause -------------------------------------------------------------------------------------
+
+
+def test_follow_ups_nest_under_their_backup_in_the_activity(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="full")
+    backup = paused.admin.start_backup(repository)
+    run = paused.admin.wait_for_end(backup)["run_id"]
+    query = {"repository_id": repository["id"]}
+
+    (nested,) = get(paused.admin, "/api/activity/recent", **query)
+    flat = get(paused.admin, "/api/activity/recent", collapse_runs=False, **query)
+
+    assert nested["id"] == backup
+    assert [one["type"] for one in nested["followups"]] == ["archives", "stats", "history"]
+    assert all((one["trigger"], one["parent_id"]) == ("followup", backup) for one in nested["followups"])
+    assert all(one["run_id"] == run for one in nested["followups"])
+    assert sorted(one["type"] for one in flat) == ["archives", "backup", "history", "stats"]
+
+
+def test_a_pause_holds_follow_ups_and_says_so_but_not_what_a_person_asks_for(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="full")
+    paused.admin.wait_for_end(paused.admin.start_backup(repository))
+    held = index_work(paused.admin, repository, "pending")
+    assert held[0]["queued_reason"] == "paused"
+
+    queued = start(paused.admin, repository, "rebuild", **{"from": "stats"})
+
+    assert paused.admin.wait_for_end(queued["operations"][0], SECONDS)["status"] == "completed"
+    assert len(index_work(paused.admin, repository, "pending")) == 3
+
+
+def test_resuming_lets_held_follow_ups_run(quiet: Running) -> None:
+    quiet.admin.post("/api/operations/pause")
+    repository = quiet.new_repository(index_mode="full")
+    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
+    url = f"/api/repositories/{repository['id']}/archives"
+    assert get(quiet.admin, url)["sync_state"] == "syncing"
+
+    quiet.admin.post("/api/operations/resume")
+
+    assert {one["status"] for one in wait_for_index(quiet.admin, repository)} == {"completed"}
+    assert get(quiet.admin, url)["sync_state"] == "fresh"
+    assert get(quiet.admin, url)["archives"][0]["history_state"] == "indexed"
+
+
+def test_reconcile_queues_what_was_never_synced_and_nothing_twice(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="full")
+
+    first = paused.admin.post("/api/operations/reconcile").json()
+    again = paused.admin.post("/api/operations/reconcile").json()
+
+    queued = index_work(paused.admin, repository)
+    assert [(one["kind"], one["trigger"], one["priority"]) for one in queued] == [
+        ("archives", "reconcile", 20),
+        ("stats", "reconcile", 20),
+        ("history", "reconcile", 20),
+    ]
+    assert set(first) == {"repositories", "enqueued"}
+    assert first["enqueued"] >= 3
+    assert again["enqueued"] == 0
+    assert first["repositories"] == len(get(paused.admin, "/api/repositories/")["repositories"])
+
+
+def test_reconcile_leaves_a_mode_that_is_off_alone(paused: Running) -> None:
+    repository = paused.new_repository(index_mode="off")
+
+    paused.admin.post("/api/operations/reconcile")
+
+    assert index_work(paused.admin, repository) == []
+
+
+def test_only_an_admin_reconciles(quiet: Running) -> None:
+    assert error_of(quiet.stranger.post("/api/operations/reconcile"))[0] == 403
+
+
+def test_an_import_is_followed_by_stats_archives_and_history(world: World) -> None:
+    run = [one for one in index_work(world.admin, world.repository) if one["trigger"] == "import"]
+
+    assert [one["kind"] for one in run] == ["stats", "archives", "history"]
+    assert len({one["run_id"] for one in run}) == 1
+
+
+def test_the_history_run_tells_which_way_it_read_the_archives(world: World) -> None:
+    (run,) = [one for one in index_work(world.admin, world.repository) if one["kind"] == "history"]
+    way = "chunks" if world.running.process.database_url is None else "listing"
+
+    assert run["result"]["routes"] == {way: 5}
+    assert (run["result"]["indexed"], run["result"]["failed"]) == (5, 0)
+    assert run["result"]["route_reason"]
+    log = world.admin.log_lines(run["id"])
+    assert sum(f"read by {way}" in line for line in log) == 5
+    assert log[-1] == "5 archives indexed, 0 failed."
+
+
+def test_a_resync_of_what_is_in_line_changes_nothing(world: World) -> None:
+    before = world.get("/archives")["archives"]
+    queued = run_index(world.admin, world.repository)
+
+    results = [world.admin.operation(operation)["result"] for operation in queued["operations"]]
+    assert {name: results[0][name] for name in ("added", "removed", "total")} == {"added": 0, "removed": 0, "total": 5}
+    assert results[2]["indexed"] == 0
+    after = world.get("/archives")["archives"]
+    moved = {"last_seen_at"}
+    assert [{k: v for k, v in one.items() if k not in moved} for one in after] == [
+        {k: v for k, v in one.items() if k not in moved} for one in before
+    ]
