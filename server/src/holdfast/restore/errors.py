@@ -27,7 +27,7 @@ def destination_forbidden() -> Unprocessable:
 def destination_is_link(link: str) -> Unprocessable:
     return Unprocessable(
         "restore.destination_is_link",
-        f"{link} is a symbolic link; nothing is written through one. Name the folder that it leads to.",
+        f"The place {link} is a symbolic link; nothing is written through one. Name the folder that it leads to.",
     )
 
 
