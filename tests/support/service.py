@@ -1,5 +1,6 @@
 """A real `holdfast serve` process, and a client of it."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ T = TypeVar("T")
 ADMIN_PASSWORD = "correct horse battery"
 ROUTE_VERDICTS = Path(__file__).resolve().parents[2] / ".cache" / "test-routes.json"
 """What earlier test runs found out about the engines' private interface: the self-test takes seconds."""
+PR_SET_PDEATHSIG = 1
 PROGRAM = Path(sys.executable).parent / "holdfast"
 
 
@@ -29,6 +31,11 @@ def wait_until(condition: Callable[[], T | None], seconds: float = 30.0, pause: 
             raise AssertionError(f"not within {seconds} s: {what or condition}")
         time.sleep(pause)
     return value
+
+
+def end_with_parent() -> None:
+    """In a new process: be killed when the tests are, so that none of their services outlives them."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -116,6 +123,8 @@ class ServiceProcess:
     role: str = "all"
     port: int = 0
     process: "subprocess.Popen[bytes] | None" = None
+    prefix: tuple[str, ...] = ()
+    """A program that starts the service, with its arguments."""
 
     def start(self) -> "ServiceProcess":
         self.launch()
@@ -138,6 +147,7 @@ class ServiceProcess:
         with (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *self.prefix,
                     str(PROGRAM),
                     "serve",
                     "--port",
@@ -152,6 +162,7 @@ class ServiceProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
 
     def _seed_route_verdicts(self) -> None:

@@ -52,6 +52,10 @@ def serve(
             "holdfast: --role api and --role runner share a PostgreSQL store; set HOLDFAST_DATABASE_URL.", err=True
         )
         raise typer.Exit(2)
+    from holdfast.entry.first_process import fork_if_first
+
+    if (ended := fork_if_first()) is not None:
+        raise typer.Exit(ended)
     from holdfast.entry.serve import serve as run
 
     raise typer.Exit(run(settings))

@@ -1,0 +1,32 @@
+"""What the first process of a container owes to the others: it takes leave of every orphan that ends.
+
+An engine whose shim was killed becomes a child of process 1. Nobody would wait for it there: it would stay as a zombie,
+whose number looks alive to whoever finds it in an engine's lock.
+"""
+
+import os
+import signal
+
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+
+def fork_if_first() -> int | None:
+    """As process 1, let a child go on, wait for everybody, and return the child's exit code when it has ended.
+
+    None in the process that is to go on: the child, or one that is not the first.
+    """
+    if os.getpid() != 1:
+        return None
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until they can be passed on
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+        return None
+    for number in PASSED_ON:
+        signal.signal(number, lambda heard, _frame: os.kill(child, heard))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code

@@ -1,0 +1,85 @@
+"""Archives read by metadata chunks and by the engine's listing: the same answers."""
+
+import json
+import os
+from typing import Any
+
+from tests.contract.archives.world import make_deep_file
+from tests.real.archives.service import Installed, Shelf
+from tests.real.archives.test_equal_over_http import asked, exact
+
+
+def answers(shelf: Shelf) -> dict[str, Any]:
+    """Everything the index tells of a repository, without what is about the index itself."""
+    archives = shelf.archives()
+    ids = [one["id"] for one in archives.values()]
+    entries: dict[str, Any] = {}
+    for number in ids:
+        folders = [b""]
+        while folders:
+            folder = folders.pop()
+            found = shelf.get(f"/archives/{number}/browse", **asked(folder))
+            assert found["source"] == "index"
+            entries[f"{number}:{folder!r}"] = found["entries"]
+            folders += [exact(entry) for entry in found["entries"] if entry["type"] == "d"]
+    paths = sorted({exact(entry) for listed in entries.values() for entry in listed})
+    return {
+        "browse": entries,
+        "changes": {
+            f"{one}:{other}": by_path(shelf.get(f"/archives/{one}/changes", compare_to=other, limit=5000))
+            for one in ids
+            for other in ids
+        },
+        "history": {repr(path): shelf.get("/history", **asked(path)) for path in paths},
+        "search": sorted(json.dumps(hit, sort_keys=True) for hit in shelf.get("/search", q="e", limit=500)["results"]),
+    }
+
+
+def by_path(answer: dict[str, Any]) -> dict[str, Any]:
+    """Rows come in the order in which paths were first seen, which is nobody's business."""
+    return {**answer, "changes": sorted(answer["changes"], key=lambda row: (row["path"], row["path_b64"] or ""))}
+
+
+def force_listing(installed: Installed) -> None:
+    """Have the service believe that the chunk route failed its self-test with every engine it knows."""
+    verdicts = installed.folder / "data" / "history" / "routes.json"
+    known = json.loads(verdicts.read_text())
+    assert known
+    for verdict in known.values():
+        verdict["failure"] = "told so by a test"
+    verdicts.write_text(json.dumps(known))
+
+
+def test_both_ways_of_reading_archives_give_equal_answers(by_chunks: Installed) -> None:
+    shelf = by_chunks.new_shelf()
+    (shelf.source / os.fsdecode(b"caf\xe9")).write_text("coffee")
+    (shelf.source / "two\nlines").write_text("lines")
+    (shelf.source / "link").symlink_to("file-1")
+    os.link(shelf.source / "file-1", shelf.source / "hard")
+    (shelf.source / "file-1").chmod(0o4755)
+    (shelf.source / "empty folder").mkdir()
+    make_deep_file(shelf.source)
+    names = [f"series-2026-02-0{day}" for day in (1, 2, 3)]
+    shelf.make(names[0])
+    os.chown(shelf.source / "file-2", 12, 34)
+    shelf.make(names[1])
+    os.utime(shelf.source / "file-2", ns=(1, 1_234_567_890_123_456_789))
+    shelf.make(names[2])
+    shelf.resync()
+    assert shelf.history_runs()[-1]["result"]["routes"] == {"chunks": 3}
+    first = answers(shelf)
+
+    verdicts = by_chunks.folder / "data" / "history" / "routes.json"
+    kept = verdicts.read_text()
+    force_listing(by_chunks)
+    try:
+        assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
+    finally:
+        verdicts.write_text(kept)
+    run = shelf.history_runs()[-1]
+    assert run["result"]["routes"] == {"listing": 3}
+    assert "told so by a test" in run["result"]["route_reason"]
+    second = answers(shelf)
+
+    for part, told in first.items():
+        assert second[part] == told, part

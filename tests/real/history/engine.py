@@ -1,0 +1,206 @@
+"""A real repository to index: a tree that changes, archives of it, and what the engine itself says about them."""
+
+import json
+import os
+import random
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.entry import Entry, printable
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.ingest import IngestResult
+from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
+
+PASSPHRASE = "not a secret"
+SECONDS = 60
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the engine prints UTC without saying so
+
+
+@dataclass
+class RealRepository:
+    program: Path
+    folder: Path
+    location: str = ""
+    ids: dict[str, str] = field(default_factory=dict)  # name → engine id
+
+    def __post_init__(self) -> None:
+        self.location = self.location or str(self.folder / "repository")
+        self.tree.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / "tree"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            **ENVIRONMENT,
+            "BORG_BASE_DIR": str(self.folder / "base"),
+            "BORG_PASSPHRASE": PASSPHRASE,
+            "BORG_SELFTEST": "disabled",
+            "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
+        }
+
+    def run(self, *arguments: str) -> bytes:
+        done = subprocess.run(
+            [self.program, *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def init(self) -> "RealRepository":
+        self.run("init", "--encryption", "repokey-blake2", self.location)
+        return self
+
+    def create(self, name: str, *options: str) -> None:
+        self.run("create", *options, f"{self.location}::{name}", "tree")
+        self.refresh()
+
+    def refresh(self) -> None:
+        listed = json.loads(self.run("list", "--json", self.location))
+        self.ids = {archive["name"]: archive["id"] for archive in listed["archives"]}
+
+    def chunks(self) -> EngineChunks:
+        return EngineChunks(self.program, self.location, environment=self.environment, lock_wait=10)
+
+    def ingest_listing(self, index: HistoryIndex, name: str, base: str | None = None) -> IngestResult:
+        command = [str(self.program), *listing_arguments(self.location, name)]
+        with subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None
+            return index.ingest_listing(self.ids[name], Listing(process.stdout, process.wait), base=base)
+
+    def json_lines(self, *arguments: str) -> Iterator[dict[str, Any]]:
+        for line in self.run(*arguments).decode("utf-8", "surrogateescape").splitlines():
+            yield json.loads(line)
+
+    def listed_by_engine(self, name: str) -> dict[bytes, tuple[object, ...]]:
+        """What `borg list --json-lines` says, under the names it prints."""
+        found: dict[bytes, tuple[object, ...]] = {}
+        for item in self.json_lines("list", "--json-lines", f"{self.location}::{name}"):
+            path = item["path"].encode("utf-8", "surrogateescape")
+            assert path not in found, "two files are printed under one name: give the tree other names"
+            time = datetime.fromisoformat(item["mtime"]).replace(tzinfo=None)
+            size = None if item["type"] == "l" else item["size"]
+            found[path] = (
+                item["type"],
+                item["mode"][1:],
+                item["uid"],
+                item["gid"],
+                size,
+                time,
+                item["linktarget"].encode(),
+            )
+        return found
+
+    def changed_by_engine(self, before: str, after: str) -> dict[bytes, str]:
+        """What `borg diff` says: added, removed or modified. A changed ctime alone is not a change of the file."""
+        found = {}
+        for item in self.json_lines("diff", "--json-lines", f"{self.location}::{before}", after):
+            path = printable(item["path"].encode("utf-8", "surrogateescape"))
+            kinds = {change["type"] for change in item["changes"] if not _is_nothing(change)}
+            if kinds & {"added", "added directory", "added link"}:
+                found[path] = "added"
+            elif kinds & {"removed", "removed directory", "removed link"}:
+                found[path] = "removed"
+            elif kinds - {"ctime"}:
+                found[path] = "modified"
+        return found
+
+
+def _is_nothing(change: dict[str, Any]) -> bool:
+    return change["type"] == "modified" and change.get("added") == 0 and change.get("removed") == 0
+
+
+def as_listed_by_engine(entry: Entry) -> tuple[object, ...]:
+    letters = stat.filemode(entry.mode)
+    time = _EPOCH + timedelta(microseconds=entry.mtime)
+    size = None if entry.type == "l" else entry.size
+    return letters[0], letters[1:], entry.uid, entry.gid, size, time, printable(entry.link)
+
+
+ODD = [
+    b"caf\xe9",
+    b"new\nline",
+    b"tab\there",
+    b"what?",
+    b'it\'s "so"',
+    "Straße".encode(),
+    b"UPPER",
+    b"upper",
+    b" ",
+    b"-x",
+]
+
+
+def plant(tree: Path, rng: random.Random, files: int = 40) -> None:
+    """Fill a tree with everything an archive can hold."""
+    for number in range(files // 8):
+        (tree / f"dir{number}" / "sub").mkdir(parents=True, exist_ok=True)
+    for name in ODD:
+        (tree / "dir0" / os.fsdecode(name)).write_bytes(name)
+    (tree / "dir1" / "sub" / ("n" * 200)).write_bytes(b"deep")
+    os.link(tree / "dir0" / "UPPER", tree / "dir1" / "hard")
+    (tree / "dir0" / "link").symlink_to("dir1/nowhere")
+    (tree / "dir0" / "oddlink").symlink_to(os.fsdecode(b"caf\xe9"))
+    os.mkfifo(tree / "dir1" / "fifo")
+    for _ in range(files):
+        _write(_some_place(tree, rng), rng)
+
+
+def mutate(tree: Path, rng: random.Random, changes: int = 8) -> None:
+    """A day's work."""
+    files = sorted(
+        path for path in tree.rglob("f*") if path.is_file() and not path.is_symlink() and path.name != "fifo"
+    )
+    for path in rng.sample(files, min(changes, len(files))):
+        roll = rng.random()
+        if roll < 0.25:
+            path.unlink()
+        elif roll < 0.5:
+            _write(path, rng)
+        elif roll < 0.6:
+            path.chmod(rng.choice([0o600, 0o640, 0o755, 0o2755]))
+        elif roll < 0.7:
+            os.chown(path, rng.randrange(3), rng.randrange(3))
+        elif roll < 0.8:
+            path.rename(path.with_name(f"f-moved-{rng.randrange(1000)}"))
+        elif roll < 0.9:
+            os.utime(path, ns=(0, rng.randrange(2 * 10**18)))
+        else:
+            _rewrite_behind_the_same_face(path, rng)
+    for _ in range(changes // 3):
+        _write(_some_place(tree, rng), rng)
+    if rng.random() < 0.5:
+        fresh = tree / f"dir-new-{rng.randrange(1000)}"
+        fresh.mkdir(exist_ok=True)
+        _write(fresh / "f", rng)
+
+
+def _some_place(tree: Path, rng: random.Random) -> Path:
+    return rng.choice(sorted(path for path in tree.rglob("*") if path.is_dir())) / f"f{rng.randrange(10_000)}"
+
+
+def _write(path: Path, rng: random.Random) -> None:
+    path.write_bytes(rng.randbytes(rng.choice([0, 1, 100, 3000])))
+
+
+def _rewrite_behind_the_same_face(path: Path, rng: random.Random) -> None:
+    """Other content, same size and time: only the content tells."""
+    before = path.stat()
+    path.write_bytes(rng.randbytes(before.st_size))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
