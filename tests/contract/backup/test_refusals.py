@@ -32,18 +32,14 @@ def test_an_account_token_is_refused_in_either_header(running: Running, method: 
 
 @each_route
 def test_without_a_credential_nothing_is_answered(running: Running, method: str, path: str) -> None:
-    answer = running.anonymous().request(
-        method, path.format(job=running.known.job_id), json=body_of(running, method)
-    )
+    answer = running.anonymous().request(method, path.format(job=running.known.job_id), json=body_of(running, method))
 
     assert error_of(answer) == (401, "auth.credential_missing")
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 @each_job_route
-def test_a_job_that_is_hidden_unknown_or_of_another_kind_is_not_found(
-    running: Running, method: str, path: str
-) -> None:
+def test_a_job_that_is_hidden_unknown_or_of_another_kind_is_not_found(running: Running, method: str, path: str) -> None:
     check = _check(running)
     before = traces(running)
 

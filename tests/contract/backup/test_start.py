@@ -173,9 +173,7 @@ def test_a_request_sent_again_with_its_key_is_one_backup(running: Running) -> No
     first, again = (running.admin.post("/api/backup/start", json=body, headers=headers) for _ in range(2))
     other = running.admin.post("/api/backup/start", json={**body, "comment": "other"}, headers=headers)
     elsewhere = running.admin.post("/api/backup/run", json=body, headers=headers)
-    of_another = running.client_with_right(repository, "operator").post(
-        "/api/backup/start", json=body, headers=headers
-    )
+    of_another = running.client_with_right(repository, "operator").post("/api/backup/start", json=body, headers=headers)
 
     assert first.json() == again.json()
     assert error_of(other) == (409, "idempotency.mismatch")
