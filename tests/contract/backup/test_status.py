@@ -1,5 +1,7 @@
 """GET /api/backup/status/{job_id} while a backup waits and runs"""
 
+import itertools
+
 from tests.contract.backup.jobs import status_of
 from tests.contract.fields import BACKUP_STATUS, MORE_BACKUP_STATUS, PROGRESS_DETAILS, is_timestamp
 from tests.contract.stores import both_stores
@@ -46,7 +48,7 @@ def test_two_backups_of_one_repository_run_one_after_the_other(running: Running)
     ended = [running.admin.wait_for_end(job_id) for job_id in (first, second, third)]
 
     assert [operation["status"] for operation in ended] == ["completed"] * 3
-    for before, after in zip(ended, ended[1:], strict=False):
+    for before, after in itertools.pairwise(ended):
         assert before["completed_at"] <= after["started_at"]
     assert len({operation["archive_name"] for operation in ended}) == 3
     assert len(running.outside.archives(repository["path"])) == 3

@@ -142,21 +142,21 @@ def test_limits_take_known_names_alone_and_change_all_or_nothing(running: Runnin
 
 @both_stores
 def test_a_pause_holds_follow_up_and_reconcile_work_and_nothing_else(running: Running) -> None:
-    repository = running.new_repository()
+    repository = running.new_repository(source_paths=[running.new_path("missing")])  # so that each ends at once
     with paused(running):
         held = [running.enqueue_backup(repository, trigger) for trigger in ("followup", "reconcile")]
         free = [running.enqueue_backup(repository, trigger) for trigger in ("schedule", "retry", "import")]
         manual = running.admin.start_backup(repository)
 
         for job_id in (manual, *free):
-            assert running.admin.wait_for_end(job_id)["status"] == "completed"
+            assert running.admin.wait_for_end(job_id)["status"] == "failed"
         assert queue_of(running.admin)["paused"] is True
         for job_id in held:
             operation = running.admin.operation(job_id)
             assert (operation["status"], operation["queued_reason"]) == ("pending", "paused")
         assert running.admin.post("/api/operations/pause").json() == {"paused": True}, "twice is once"
     for job_id in held:
-        assert running.admin.wait_for_end(job_id)["status"] == "completed"
+        assert running.admin.wait_for_end(job_id)["status"] == "failed"
     assert queue_of(running.admin)["paused"] is False
 
 
