@@ -13,6 +13,9 @@ BACKUP_STATUS = {
     *("queue_position", "warnings"),
 }
 
+# What the status says beyond the contract: a field that is new here is a decision, not an accident.
+MORE_BACKUP_STATUS = {"error_key", "queued_reason", "queued_behind_id", "cancel_requested"}
+
 PROGRESS_DETAILS = {
     *("progress_percent", "current_file", "nfiles", "original_size", "compressed_size", "deduplicated_size"),
     *("backup_speed", "total_expected_size", "estimated_time_remaining"),
@@ -28,6 +31,12 @@ OPERATION = {
     *("progress_percent", "progress_current", "progress_total", "progress_message", "has_logs", "log_file_path"),
     *("params", "result", "followups"),
 }
+
+MORE_OPERATION = {"retry_of", "cancel_requested", "warnings"}
+
+CANCEL = {"id", "status", "cancel_requested", "message"}
+
+LANE = {"repository_id", "repository_name", "lane_busy", "lane_holder", "lane_holders", "operations"}
 
 LIMITS = {
     "max_running_backups": 4,

@@ -3,6 +3,7 @@
 import itertools
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -148,6 +149,26 @@ class Running:
             if self.admin.operation(job_id)["status"] in ("pending", "running"):
                 gate.open()
             gate.forget()
+            self.admin.wait_for_end(job_id)
+
+    @contextmanager
+    def held_backup_with_progress(self, repository: dict[str, Any]) -> Iterator[int]:
+        """As `held_backup`, after the engine has told that it is past all files of the repository's sources.
+
+        It tells its progress when it goes on to another file, at most every 0.2 seconds.
+        """
+        first, last = self.gate(), self.gate()
+        sources = [*repository["source_paths"], str(first.path), str(self.new_source()), str(last.path)]
+        job_id = self.admin.start_backup(repository, source_paths=sources)
+        first.wait_until_reached()
+        reached = time.monotonic()
+        wait_until(lambda: time.monotonic() > reached + 0.25, what="the engine is due to tell its progress")
+        first.open()
+        try:
+            last.wait_until_reached()
+            yield job_id
+        finally:
+            last.open()
             self.admin.wait_for_end(job_id)
 
     # --- users ----------------------------------------------------------------------------------------------------

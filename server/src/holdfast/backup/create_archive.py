@@ -51,6 +51,7 @@ from holdfast.repositories.work import (
 STEP = "create"
 BEFORE, AFTER = "evidence-before", "evidence"
 """The repository is asked before a further attempt and after an unclear end: two questions, never one answer."""
+LOCKED = "engine.locked"
 DELETE_TRIES = 3
 MAY_COME_AFTER_THE_ARCHIVE = frozenset(
     {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
@@ -111,7 +112,7 @@ class _Backup:
                 try:
                     found = self._evidence(BEFORE)
                 except EvidenceUnknown as unknown:
-                    return _ask_again(unknown)
+                    return self._work.locked(unknown.message) if unknown.error_key == LOCKED else _ask_again(unknown)
                 if found is not None:
                     return self._completed_by_evidence(found, Accumulator())
             if self._sources and all(not os.path.lexists(source) for source in self._sources):

@@ -158,16 +158,18 @@ class EventHub:
             return [*self._present(session, rows), *self._progress_events(session)]
 
     def _present(self, session: Session, rows: Iterable[OutboxEntry]) -> list[LiveEvent]:
+        """Events of operations carry the operation as it is now. One that is not kept has no end that could be told."""
         rows = list(rows)
         wanted = {row.operation_id for row in rows if row.operation_id is not None}
-        found = {
-            operation.id: operation for operation in session.scalars(select(Operation).where(Operation.id.in_(wanted)))
-        }
-        items = {item.id: item for item in self._presenter.items(session, list(found.values()))}
+        kept = select(Operation).where(Operation.id.in_(wanted), Operation.executor != "inline")
+        items = {item.id: item for item in self._presenter.items(session, list(session.scalars(kept)))}
         events = []
         for row in rows:
-            item = items.get(row.operation_id) if row.operation_id is not None else None
-            data = {**row.payload, "operation": item.model_dump(mode="json")} if item else row.payload
+            data = row.payload
+            if row.operation_id is not None:
+                if row.operation_id not in items:
+                    continue
+                data = {**data, "operation": items[row.operation_id].model_dump(mode="json")}
             events.append(LiveEvent(row.id, row.topic, row.repository_id, data))
         return events
 

@@ -86,7 +86,8 @@ def list_operations(
         since=since,
     )
     operations, next_cursor = store.page(session, narrowed, limit, cursor)
-    return OperationPage(items=presenter.items(session, operations), next_cursor=next_cursor)
+    kept = [operation for operation in operations if operation.executor != "inline"]  # gone when their request ends
+    return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor)
 
 
 @routes.get("/queue", summary="What runs and what waits, and why")

@@ -1,0 +1,48 @@
+"""What the tests of the manual backup routes ask for again and again."""
+
+from typing import Any
+
+from tests.support.running import Running
+
+NOBODY = 999_999
+# Each route of manual backups, with a job that there is.
+ROUTES: list[tuple[str, str]] = [
+    ("POST", "/api/backup/start"),
+    ("POST", "/api/backup/run"),
+    ("GET", "/api/backup/jobs"),
+    ("GET", "/api/backup/status/{job}"),
+    ("GET", "/api/backup/logs/{job}/stream"),
+    ("GET", "/api/backup/logs/{job}/download"),
+    ("POST", "/api/backup/cancel/{job}"),
+    ("POST", "/api/backup/jobs/{job}/retry"),
+]
+JOB_ROUTES = [route for route in ROUTES if "{job}" in route[1]]
+
+
+def status_of(running: Running, job_id: int) -> dict[str, Any]:
+    answer = running.admin.get(f"/api/backup/status/{job_id}")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def stream_of(running: Running, job_id: int, **params: int) -> dict[str, Any]:
+    answer = running.admin.get(f"/api/backup/logs/{job_id}/stream", params=params)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def missing_backup(running: Running, repository: dict[str, Any]) -> int:
+    """A backup that fails without the engine, and has ended."""
+    job_id = running.admin.start_backup(repository, source_paths=[str(running.new_path("missing"))])
+    running.admin.wait_for_end(job_id)
+    return job_id
+
+
+def traces(running: Running) -> tuple[Any, ...]:
+    """All that a refused request must leave as it is in the store."""
+    admin = running.admin
+    operations = admin.get("/api/operations/", params={"limit": 500}).json()["items"]
+    repositories = admin.get("/api/repositories/").json()["repositories"]
+    return [(item["id"], item["status"]) for item in operations], repositories

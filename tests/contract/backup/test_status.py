@@ -1,0 +1,62 @@
+"""GET /api/backup/status/{job_id} while a backup waits and runs"""
+
+import itertools
+
+from tests.contract.backup.jobs import status_of
+from tests.contract.fields import BACKUP_STATUS, MORE_BACKUP_STATUS, PROGRESS_DETAILS, is_timestamp
+from tests.contract.stores import both_stores
+from tests.support.running import Running
+from tests.support.service import wait_until
+
+
+def test_a_running_backup_tells_its_progress(running: Running) -> None:
+    repository = running.scratch
+
+    with running.held_backup_with_progress(repository) as job_id:
+        status = wait_until(
+            lambda: found if (found := status_of(running, job_id))["progress_details"]["nfiles"] else None,
+            what="progress is told",
+        )
+        assert set(status) == BACKUP_STATUS | MORE_BACKUP_STATUS
+        assert (status["status"], status["completed_at"], status["queue_position"]) == ("running", None, None)
+        assert is_timestamp(status["started_at"])
+        assert set(status["progress_details"]) == PROGRESS_DETAILS
+        assert status["progress"] == status["progress_details"]["progress_percent"] < 100
+        assert status["progress_details"]["nfiles"] >= 3
+        assert status["progress_details"]["original_size"] > 0
+        assert status["progress_details"]["current_file"]
+        assert running.admin.get(f"/api/repositories/{repository['id']}").json()["running_operation"]["id"] == job_id
+
+
+@both_stores
+def test_two_backups_of_one_repository_run_one_after_the_other(running: Running) -> None:
+    repository = running.new_repository()
+    with running.held_backup(repository) as (first, _gate):
+        second, third = (running.admin.start_backup(repository) for _ in range(2))
+
+        waiting = [status_of(running, job_id) for job_id in (second, third)]
+
+        assert [status["status"] for status in waiting] == ["pending", "pending"]
+        assert [status["queued_reason"] for status in waiting] == ["repository_busy"] * 2
+        assert [status["queued_behind_id"] for status in waiting] == [first, first]
+        assert waiting[0]["queue_position"] < waiting[1]["queue_position"]
+        assert [status["started_at"] for status in waiting] == [None, None]
+        assert [status["progress"] for status in waiting] == [0, 0]
+        assert [status["logs"] for status in waiting] == [None, None]
+        item = running.admin.operation(second)
+        assert (item["queued_reason"], item["queued_behind_id"]) == ("repository_busy", first)
+    ended = [running.admin.wait_for_end(job_id) for job_id in (first, second, third)]
+
+    assert [operation["status"] for operation in ended] == ["completed"] * 3
+    for before, after in itertools.pairwise(ended):
+        assert before["completed_at"] <= after["started_at"]
+    assert len({operation["archive_name"] for operation in ended}) == 3
+    assert len(running.outside.archives(repository["path"])) == 3
+
+
+def test_two_repositories_are_backed_up_side_by_side(running: Running) -> None:
+    one, other = running.scratch, running.new_repository()
+
+    with running.held_backup(one) as (first, _), running.held_backup(other) as (second, _):
+        assert [status_of(running, job_id)["status"] for job_id in (first, second)] == ["running", "running"]
+        assert [status_of(running, job_id)["queued_reason"] for job_id in (first, second)] == [None, None]

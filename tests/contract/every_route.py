@@ -1,0 +1,120 @@
+"""Every operation of the OpenAPI document as requests that can be sent, about one repository or about none at all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.service import Client
+
+METHODS = ("get", "post", "put", "patch", "delete")
+NOT_THERE = 7_654_321
+NOWHERE = "/nowhere/at/all"
+ENDLESS = "/api/events/stream"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What requests are about: the values by which they can name it."""
+
+    path: str
+    archive: str
+    ids: dict[str, int]
+    """Ids by the name of the path parameter; those of jobs by the word in front of them in the path."""
+
+    def named_in(self, text: str) -> str:
+        """The text without the values by which a request has named this subject."""
+        for value in sorted({self.path, self.archive, *map(str, self.ids.values())}, key=len, reverse=True):
+            text = text.replace(value, "…")
+        return text
+
+
+NOTHING = Subject(NOWHERE, "no-such-archive", {})
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    query: frozenset[str]
+    takes: str | None
+    answers: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+    def requests_about(self, subject: Subject) -> Iterator[dict[str, Any]]:
+        """The ways in which a request of this route can name the subject: in its path, its query, its body."""
+        request: dict[str, Any] = {"method": self.method, "url": self._filled(subject)}
+        required = {"q": "e"} if "q" in self.query else {"path": "/etc/hostname"} if "path" in self.query else {}
+        if self.takes == "application/json":
+            for body in bodies(self.path, subject):
+                yield {**request, "json": body, "params": required}
+            return
+        if self.takes is not None:
+            yield {**request, "data": {"username": "nobody", "password": "nothing"}}
+            return
+        yield {**request, "params": required}
+        for name, value in (
+            ("repository_id", subject.ids.get("repository_id", NOT_THERE)),
+            ("repository", subject.path),
+        ):
+            if name in self.query:
+                yield {**request, "params": {**required, name: value}}
+
+    def _filled(self, subject: Subject) -> str:
+        parts = self.path.split("/")
+        for at, part in enumerate(parts):
+            if part == "{job_type}":
+                parts[at] = "backup"
+            elif part.startswith("{"):
+                words = (part.strip("{}"), parts[at - 1], parts[at - 2], "operation_id")
+                parts[at] = str(next((subject.ids[word] for word in words if word in subject.ids), NOT_THERE))
+        return "/".join(parts)
+
+
+def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
+    """Bodies that are well-formed, so that it is the caller's rights that decide."""
+    restore = {"paths": [], "destination": "/nowhere/restored"}
+    if path in ("/api/backup/start", "/api/backup/run"):
+        yield {"repository": subject.path}
+    elif path.startswith("/api/restore/"):
+        yield {"repository": subject.path, "archive": subject.archive, **restore}
+        by_id = {name: subject.ids.get(name, NOT_THERE) for name in ("repository_id", "archive_id")}
+        yield {**by_id, **restore}
+    elif path.endswith("/prune"):
+        yield {"keep_last": 1}
+        yield {"keep_last": 1, "dry_run": True}
+    elif path.endswith("/wipe"):
+        yield {"preview_id": subject.ids.get("wipe-jobs", NOT_THERE), "preview_fingerprint": "sha256:0"}
+    elif path.endswith("/rebuild"):
+        yield {"from": "stats"}
+    elif path.endswith("/repositories/{repository_id}") and path.startswith("/api/users"):
+        yield {"role": "viewer"}
+    elif path in ("/api/repositories/", "/api/repositories/import"):
+        yield {"name": "another", "path": subject.path, "passphrase": "a passphrase of nobody"}
+    else:
+        yield {}
+
+
+def routes(client: Client) -> list[Route]:
+    """All of the document, in its order."""
+    document = client.get("/api/openapi.json").json()
+    found = []
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if method in METHODS:
+                query = {entry["name"] for entry in operation.get("parameters", []) if entry["in"] == "query"}
+                takes = next(iter(operation.get("requestBody", {}).get("content", {})), None)
+                found.append(Route(method.upper(), path, frozenset(query), takes, frozenset(operation["responses"])))
+    return found
+
+
+def ask(client: Client, route: Route, request: dict[str, Any]) -> tuple[int, str]:
+    """The status and the body of an answer; of a stream without end only what comes first."""
+    if route.path == ENDLESS:
+        with client.stream(**request) as answer:
+            text = next(answer.iter_text()) if answer.status_code == 200 else answer.read().decode()
+            return answer.status_code, text
+    whole = client.request(**request)
+    return whole.status_code, whole.text

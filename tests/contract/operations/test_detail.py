@@ -1,0 +1,101 @@
+"""GET /api/operations/{id}, its logs, and POST /api/operations/{id}/cancel"""
+
+import pytest
+
+from tests.contract.fields import CANCEL, LOG_STREAM, MORE_OPERATION, OPERATION, error_of
+from tests.support.running import Running
+
+PLACES = [
+    ("GET", "/api/operations/{id}"),
+    ("GET", "/api/operations/{id}/logs"),
+    ("GET", "/api/operations/{id}/logs/download"),
+    ("POST", "/api/operations/{id}/cancel"),
+]
+
+
+def test_an_operation_has_its_run_and_what_its_kind_has_to_tell(running: Running) -> None:
+    detail = running.admin.operation(running.known.job_id)
+
+    assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail"}
+    assert [item["id"] for item in detail["run"]] == [running.known.job_id]
+    assert set(detail["run"][0]) == OPERATION | MORE_OPERATION
+    assert detail["detail"]["archive"]["name"] == detail["archive_name"]
+    assert set(detail["detail"]["stats"]) == {"original_size", "compressed_size", "deduplicated_size", "nfiles"}
+
+
+def test_all_operations_of_a_run_are_told_oldest_first(running: Running) -> None:
+    _, jobs = running.several
+
+    for job_id in (jobs["cancelled"], jobs["failed"]):
+        assert [item["id"] for item in running.admin.operation(job_id)["run"]] == [jobs["cancelled"], jobs["failed"]]
+    assert running.admin.operation(jobs["failed"])["retry_of"] == jobs["cancelled"]
+
+
+def test_a_failed_operation_says_why_in_a_key_and_a_sentence(running: Running) -> None:
+    _, jobs = running.several
+    failed = running.admin.operation(jobs["failed"])
+
+    assert failed["error_key"] == "engine.source_missing"
+    assert failed["error_message"][0].isupper()
+    assert failed["error_message"].endswith(".")
+    warned = running.admin.operation(jobs["completed_with_warnings"])
+    assert warned["error_key"] is None
+    assert [set(warning) for warning in warned["warnings"]] == [{"path", "message"}]
+
+
+@pytest.mark.parametrize(("method", "path"), PLACES, ids=[path for _, path in PLACES])
+def test_what_is_hidden_is_as_unknown_as_what_is_not_there(running: Running, method: str, path: str) -> None:
+    hidden = running.stranger.request(method, path.format(id=running.known.job_id))
+    missing = running.stranger.request(method, path.format(id=999_999))
+
+    assert error_of(hidden) == error_of(missing) == (404, "operations.not_found")
+    assert hidden.text.replace(str(running.known.job_id), "") == missing.text.replace("999999", "")
+    assert error_of(running.admin.request(method, path.format(id=999_999))) == (404, "operations.not_found")
+    assert error_of(running.admin.request(method, path.format(id=-5))) == (404, "operations.not_found")
+    assert running.admin.request(method, path.format(id="hunter2")).status_code == 422
+    assert "hunter2" not in running.admin.request(method, path.format(id="hunter2")).text
+
+
+def test_logs_have_the_shape_of_the_backup_stream(running: Running) -> None:
+    job_id = running.warned
+    stream = running.admin.get(f"/api/backup/logs/{job_id}/stream", params={"offset": 5, "limit": 10}).json()
+    logs = running.admin.get(f"/api/operations/{job_id}/logs", params={"offset": 5, "limit": 10}).json()
+
+    assert logs == stream
+    assert set(logs) == LOG_STREAM
+    assert (len(logs["lines"]), logs["total_lines"], logs["has_more"]) == (10, 15, True)
+    assert running.admin.get(f"/api/operations/{job_id}/logs", params={"limit": 5001}).status_code == 422
+    downloaded = running.admin.get(f"/api/operations/{job_id}/logs/download")
+    assert downloaded.headers["Content-Disposition"] == f'attachment; filename="backup-{job_id}.log"'
+    assert downloaded.text.splitlines() == running.admin.log_lines(job_id)
+
+
+def test_an_account_token_reads_an_operation_but_does_not_cancel_it(running: Running) -> None:
+    client = running.anonymous()
+    client.headers["Authorization"] = f"Bearer {running.token}"
+    with running.held_backup(running.scratch) as (job_id, _gate):
+        assert client.get(f"/api/operations/{job_id}").status_code == 200
+        assert client.get(f"/api/operations/{job_id}/logs").status_code == 200
+        refused = client.post(f"/api/operations/{job_id}/cancel")
+        assert error_of(refused) == (403, "auth.login_token_required")
+        early = client.get(f"/api/operations/{job_id}/logs/download")
+        assert error_of(early) == (409, "logs.still_running")
+        assert running.admin.operation(job_id)["cancel_requested"] is False
+
+
+def test_an_operator_cancels_what_waits_and_a_viewer_does_not(running: Running) -> None:
+    repository = running.scratch
+    viewer, operator = (running.client_with_right(repository, role) for role in ("viewer", "operator"))
+    with running.held_backup(repository):
+        waiting = running.admin.start_backup(repository)
+        refused = viewer.post(f"/api/operations/{waiting}/cancel")
+        assert error_of(refused) == (403, "access.forbidden")
+        assert running.admin.operation(waiting)["status"] == "pending"
+
+        answer = operator.post(f"/api/operations/{waiting}/cancel")
+
+        assert set(answer.json()) == CANCEL
+        assert (answer.json()["id"], answer.json()["status"]) == (waiting, "cancelled")
+        assert answer.json()["cancel_requested"] is True
+    again = operator.post(f"/api/operations/{waiting}/cancel")
+    assert error_of(again) == (409, "operations.already_finished")

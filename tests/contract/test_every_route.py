@@ -1,0 +1,200 @@
+"""Every operation of the OpenAPI document, asked by people who should learn nothing."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.contract.every_route import NOTHING, Route, Subject, ask, routes
+from tests.support.running import PASSWORD, Running, Services
+from tests.support.service import wait_until
+
+PUBLIC = {"POST /api/auth/login", "POST /api/auth/login/totp", "GET /health/live", "GET /health/ready"}
+WITH_A_PASSWORD_TO_CHANGE = {
+    "GET /api/auth/me",
+    "POST /api/auth/change-password",
+    "POST /api/auth/logout",
+}
+ENDS_THE_SESSION = {"/api/auth/logout", "/api/auth/change-password"}
+SECRET = "the-hidden-heron-sleeps-at-noon"
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A repository with an archive and work of every kind, all of it waiting behind a backup that is held."""
+
+    running: Running
+    subject: Subject
+    words: tuple[str, ...]
+
+    def traces(self) -> dict[str, Any]:
+        admin, repository = self.running.admin, self.subject.ids["repository_id"]
+        operations = admin.get("/api/operations/", params={"repository_id": repository}).json()["items"]
+        read = admin.get(f"/api/repositories/{repository}").json()
+        users = admin.get("/api/users").json()["users"]
+        packages = admin.get("/api/packages/").json()["packages"]
+        queue = admin.get("/api/operations/queue").json()
+        return {
+            "operations": [(item["id"], item["status"], item["cancel_requested"]) for item in operations],
+            "repository": read,
+            "users": [user["username"] for user in users],
+            "packages": packages,
+            "settings": (queue["limits"], queue["paused"]),
+        }
+
+
+@pytest.fixture(scope="module")
+def hidden(services: Services) -> Iterator[Hidden]:
+    running = services.get()
+    admin = running.admin
+    source = running.new_source()
+    repository = running.new_repository(
+        path=running.folder / "hidden-heron",
+        source_paths=[source],
+        encryption="repokey-blake2",
+        passphrase=SECRET,
+        index_mode="archives",
+    )
+    place = f"/api/repositories/{repository['id']}"
+    backup = admin.wait_for_end(admin.start_backup(repository, archive_name="heron-archive"))
+    archives = wait_until(
+        lambda: admin.get(f"{place}/archives").json()["archives"], 60, what="the archive is in the index"
+    )
+    work = {"repository_id": repository["id"], "status": ["pending", "running"]}
+    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 60, what="nothing runs")
+    admin.put(place, json={"index_mode": "off"})
+    preview = admin.post(f"{place}/wipe-preview", json={}).json()
+    with running.held_backup(repository):
+        restore = {"repository_id": repository["id"], "archive_id": archives[0]["id"], "paths": []}
+        started = {
+            "check-jobs": admin.post(f"{place}/check", json={}),
+            "prune-jobs": admin.post(f"{place}/prune", json={"keep_last": 1}),
+            "compact-jobs": admin.post(f"{place}/compact", json={}),
+            "restore-check-jobs": admin.post(f"{place}/restore-check", json={}),
+            "delete-jobs": admin.delete(f"/api/archives/{archives[0]['id']}"),
+            "restore": admin.post(
+                "/api/restore/start", json={**restore, "destination": str(running.new_folder("restored"))}
+            ),
+        }
+        jobs = {word: answer.json()["job_id"] for word, answer in started.items()}
+        ids = {
+            **jobs,
+            "repository_id": repository["id"],
+            "archive_id": archives[0]["id"],
+            "wipe-jobs": preview["id"],
+            "operation_id": backup["id"],
+        }
+        words = (repository["name"], repository["path"], "heron", SECRET, str(source))
+        yield Hidden(running, Subject(repository["path"], "heron-archive", ids), words)
+        for job_id in jobs.values():
+            admin.post(f"/api/operations/{job_id}/cancel")
+
+
+@pytest.fixture(scope="module")
+def document(hidden: Hidden) -> list[Route]:
+    found = routes(hidden.running.anonymous())
+    assert len(found) > 90
+    return found
+
+
+def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> None:
+    """Who may see it does: otherwise it would prove nothing that others do not. Routes that ask the engine wait here."""
+    asked = 0
+    for route in document:
+        if route.method == "GET" and is_about_the_repository(route) and "423" not in route.answers:
+            for request in route.requests_about(hidden.subject):
+                status, text = ask(hidden.running.admin, route, request)
+                assert status == 200, (route.name, text)
+                asked += 1
+
+    assert asked > 20
+
+
+def test_without_a_credential_every_route_but_the_public_ones_answers_401(
+    hidden: Hidden, document: list[Route]
+) -> None:
+    before = hidden.traces()
+    with hidden.running.anonymous() as client:
+        for route in document:
+            for request in route.requests_about(hidden.subject):
+                status, text = ask(client, route, request)
+                if route.name in PUBLIC:
+                    assert status in (200, 401, 422), (route.name, status, text)
+                else:
+                    assert (status, key_of(text)) == (401, "auth.credential_missing"), (route.name, text)
+                assert_tells_nothing(hidden, request, route, text)
+
+    assert {route.name for route in document} >= PUBLIC
+    assert hidden.traces() == before
+
+
+def test_who_has_no_right_cannot_tell_a_repository_from_one_that_is_not_there(
+    hidden: Hidden, document: list[Route]
+) -> None:
+    """As an operator, the most that one can be without a right: whatever is asked, the answers are the same."""
+    stranger = hidden.running.new_user("operator")
+    client = hidden.running.client_of(stranger)
+    before = hidden.traces()
+    for route in document:
+        asked = zip(route.requests_about(hidden.subject), route.requests_about(NOTHING), strict=True)
+        for about_it, about_nothing in asked:
+            status, text = ask(client, route, about_it)
+            if route.path in ENDS_THE_SESSION:
+                client.login(stranger["username"], PASSWORD)
+            same_status, same_text = ask(client, route, about_nothing)
+            if route.path in ENDS_THE_SESSION:
+                client.login(stranger["username"], PASSWORD)
+            assert status == same_status, (route.name, text, same_text)
+            assert status < 500, (route.name, text)
+            assert_tells_nothing(hidden, about_it, route, text)
+            if status >= 400:
+                assert without_ids(text, hidden.subject) == without_ids(same_text, NOTHING), route.name
+            if is_about_the_repository(route):
+                assert status == 404, (route.name, status, text)
+            elif "{" in route.path or route.takes is not None:
+                assert status in (200, 201, 204, 401, 403, 404, 409, 422), (route.name, status, text)
+
+    assert hidden.traces() == before
+
+
+def test_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, document: list[Route]) -> None:
+    user = hidden.running.new_user("admin", must_change_password=True)
+    before = hidden.traces()
+    client = hidden.running.client_of(user)
+    for route in document:
+        if route.name in PUBLIC | WITH_A_PASSWORD_TO_CHANGE:
+            continue
+        for request in route.requests_about(hidden.subject):
+            status, text = ask(client, route, request)
+            assert (status, key_of(text)) == (403, "auth.password_change_required"), (route.name, text)
+            assert_tells_nothing(hidden, request, route, text)
+    assert client.get("/api/auth/me").json()["must_change_password"] is True
+    assert client.post("/api/auth/logout").status_code == 204
+
+    assert hidden.traces() == before
+
+
+def is_about_the_repository(route: Route) -> bool:
+    """Routes on the repository, its archives or its jobs; changing rights of users is the administrators' alone."""
+    return not route.path.startswith(("/api/users", "/api/packages", "/api/settings")) and any(
+        parameter in route.path for parameter in ("{repository_id}", "{archive_id}", "{job_id}", "{operation_id}")
+    )
+
+
+def key_of(text: str) -> str | None:
+    detail = json.loads(text)["detail"] if text else None
+    return detail["key"] if isinstance(detail, dict) else None
+
+
+def without_ids(text: str, subject: Subject) -> str:
+    return subject.named_in(text).replace("7654321", "…")
+
+
+def assert_tells_nothing(hidden: Hidden, request: dict[str, Any], route: Route, text: str) -> None:
+    """Nothing of the repository is in an answer, except for what the request itself has said."""
+    said = json.dumps([request.get("json"), request.get("params")])
+    for word in hidden.words:
+        left = text.replace(hidden.subject.path, "") if hidden.subject.path in said else text
+        assert word not in left, (route.name, word)
