@@ -46,10 +46,12 @@ def _types(message: Any) -> dict[str, Any]:
 def _read_object(message: type[Message], value: object, where: str) -> Message:
     if not isinstance(value, Mapping):
         raise Malformed(f"{where} must be an object")
+    any_message: Any = message
+    expected = _types(any_message)
     found: dict[str, Any] = {}
-    for field in fields(message):  # type: ignore[arg-type]  # only dataclasses are messages
+    for field in fields(any_message):
         if field.name in value:
-            found[field.name] = _read(_types(message)[field.name], value[field.name], f"{where}.{field.name}")
+            found[field.name] = _read(expected[field.name], value[field.name], f"{where}.{field.name}")
         elif field.default is MISSING and field.default_factory is MISSING:
             raise Malformed(f"{where}.{field.name} is missing")
     return message(**found)
