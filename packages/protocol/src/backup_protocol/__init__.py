@@ -32,6 +32,7 @@ from backup_protocol.limits import (
 from backup_protocol.messages import (
     Acknowledgement,
     Canceled,
+    Claimed,
     Complete,
     EngineVersion,
     Fail,
@@ -91,6 +92,7 @@ __all__ = [
     "Canceled",
     "Capability",
     "CheckBlock",
+    "Claimed",
     "CompactBlock",
     "Complete",
     "DeleteBlock",

@@ -87,13 +87,15 @@ class BreakLockBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class DeleteBlock(Block):
+    """With `archive_id`, only the archive that has this engine id: one of the same name made later is another one."""
+
     archive: str = ""
-    others: tuple[str, ...] = ()
+    archive_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListBlock(Block):
-    """Each archive of the result is an object as in the engine's own list: see `docs/agents.md`."""
+    """A complete list of the repository's archives: see `details.RepositoryDetails`."""
 
 
 @dataclass(frozen=True, slots=True)

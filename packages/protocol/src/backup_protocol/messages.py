@@ -67,6 +67,14 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer of `POST /jobs/{id}/claim`, also when it is claimed again: `job` is what to run, with its secrets."""
+
+    status: str
+    job: Job | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """`POST /jobs/{id}/start`."""
 
@@ -140,7 +148,7 @@ class Stats:
 class Result:
     """What a job brought about.
 
-    `details` is the kind's own: `docs/agents.md` has the table. `warnings` are objects with `path` and `message`.
+    `details` is the kind's own: see `details`. `warnings` are objects with `path` and `message`.
     """
 
     return_code: int = 0
