@@ -12,6 +12,7 @@ SOURCES = sorted(
 MAY_COMMIT = {"holdfast/storage/session.py"}
 
 MAY_START_PROCESSES = {
+    "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
     "backup_engine/detect.py": "asks a program for its version",
