@@ -28,6 +28,7 @@ FAMILIES = ("os.exec", "os.spawn")
 MAY_WRITE_STATUS = {
     "holdfast/operations/store.py",
     "holdfast/operations/models.py",
+    "holdfast/agents/store.py",  # of agents
     "holdfast/maintenance/wipe/store.py",  # of previews, which are no operations and have a table of their own
 }
 

@@ -18,7 +18,8 @@ class BackupDetails(TypedDict, total=False):
 class RepositoryDetails(TypedDict, total=False):
     """`repository.init` and `archives.list`. The archives of a list are the items of the parts.
 
-    An item is an object of the `archives` of `list --json`, unchanged.
+    An item is an object of the `archives` of `list --json`, unchanged. An empty list is one part without items: without
+    any part the server takes the list for one that was cut short, and changes nothing.
     """
 
     info: dict[str, Any]
