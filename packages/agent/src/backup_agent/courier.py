@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 TURN_SECONDS = 1.0
 STATUS_SECONDS = 5.0
 """How often a job that says nothing asks whether it is still wanted."""
+REFUSED_SECONDS = 30.0
+"""Until a report that the service refuses is sent again."""
 BATCHES_PER_TURN = 5
 BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
 REFUSED_LINE = "(the service does not take this line)"
@@ -45,6 +47,7 @@ class Courier:
         self._turn_seconds = turn_seconds
         self._jobs: dict[int, JobFolder] = {}
         self._heard: dict[int, float] = {}
+        self._refused_until: dict[int, float] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -72,6 +75,7 @@ class Courier:
         with self._lock:
             self._jobs.pop(job.job_id, None)
             self._heard.pop(job.job_id, None)
+            self._refused_until.pop(job.job_id, None)
 
     @property
     def is_busy(self) -> bool:
@@ -97,6 +101,8 @@ class Courier:
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
+            if time.monotonic() < self._refused_until.get(job.job_id, 0.0):
+                continue
             try:
                 self.deliver(job)
                 self._backoff.succeeded()
@@ -108,6 +114,8 @@ class Courier:
             except Unknown as refusal:
                 self._not_wanted(job, refusal)
             except Refusal as refusal:
+                self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
+                job.note_sent(parts=0)  # whatever it misses, it gets it all again
                 log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
             except OSError as error:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400

@@ -14,9 +14,10 @@
 ================  ====================================================================================================
 """
 
+import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ ENDINGS: Mapping[str, type[Complete] | type[Fail] | type[Canceled]] = {
     "canceled": Canceled,
 }
 ITEMS_OF_PART = 500
+BYTES_OF_PART = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +125,17 @@ class JobFolder:
     def is_ended(self) -> bool:
         return (self.folder / "result.json").exists()
 
-    def end(self, ending: Ending, items: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Keep how the job ended, and the items of its result that go in parts. The first ending stays."""
+    def end(self, ending: Ending, items: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Keep how the job ended, and the items of its result that go in parts. The first ending stays.
+
+        A list without items is one empty part: it says that there are none.
+        """
         if self.is_ended:
             return
         parts = 0
-        kept = list(items)
-        for number, first in enumerate(range(0, len(kept), ITEMS_OF_PART)):
+        for parts, slice_of_items in enumerate(_slices(items) if items is not None else (), 1):
             private_files.make_folder(self.folder / "parts")
-            private_files.write_json(self.folder / "parts" / f"{number}.json", kept[first : first + ITEMS_OF_PART])
-            parts = number + 1
+            private_files.write_json(self.folder / "parts" / f"{parts - 1}.json", slice_of_items)
         if parts and isinstance(ending, Complete):
             ending = replace(ending, result=replace(ending.result, parts=parts))
         word = next(word for word, kind in ENDINGS.items() if isinstance(ending, kind))
@@ -195,6 +198,20 @@ def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         for ref, secret in given.items()
         if isinstance(secret, dict) and "value" in secret
     }
+
+
+def _slices(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The items in order, in parts that each fit into a message; one empty part if there are none."""
+    part: list[Mapping[str, Any]] = []
+    size = 0
+    for item in items:
+        length = len(json.dumps(item))
+        if part and (len(part) == ITEMS_OF_PART or size + length > BYTES_OF_PART):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    yield part
 
 
 def _nothing() -> None:

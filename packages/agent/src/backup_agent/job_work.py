@@ -45,8 +45,8 @@ class Completed:
     stats: Any = None
     warnings: tuple[dict[str, Any], ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
-    items: tuple[dict[str, Any], ...] = ()
-    """What is too much for one message, such as a long list of archives."""
+    items: tuple[dict[str, Any], ...] | None = None
+    """What is too much for one message, such as a list of archives; None where there is no such thing."""
 
     def result(self) -> Result:
         code = self.return_code or 0

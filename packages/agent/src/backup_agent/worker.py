@@ -181,7 +181,7 @@ class Worker:
         self._job.log.begin_replay()
         self._job.note_start()
         ended = self._ended()
-        items: tuple[dict[str, Any], ...] = ended.items if isinstance(ended, Completed) else ()
+        items = ended.items if isinstance(ended, Completed) else None
         self._job.end(message_of(ended), items)
         log.info("Job %s: %s.", self._job.job_id, type(ended).__name__.lower())
 
