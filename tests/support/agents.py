@@ -14,6 +14,7 @@ from tests.support.processes import processes_naming
 from tests.support.service import Client, wait_until
 
 PROGRAM = Path(sys.executable).parent / "backup-agent"
+PASSPHRASE = "a passphrase of the tests"
 
 
 @dataclass
@@ -118,6 +119,21 @@ class AgentProcess:
 
     def shim_pids(self, job_id: int) -> list[int]:
         return list(processes_naming(f"{self.job_folder(job_id)}/"))
+
+    def ask_engine(self, program: Path, *arguments: str, passphrase: str = PASSPHRASE) -> str:
+        """Run the real engine under the agent's identity, so that it may remove locks of killed ones."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "BORG_BASE_DIR": str(self.state / "engine"),
+            "BORG_HOST_ID": (self.state / "install-id").read_text().strip(),
+            "BORG_PASSPHRASE": passphrase,
+        }
+        ran = subprocess.run(
+            [program, "--lock-wait", "20", *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"borg {arguments} ended with {ran.returncode}: {ran.stderr}"
+        return ran.stdout
 
     def end_everything(self) -> None:
         """Leave no process behind."""
