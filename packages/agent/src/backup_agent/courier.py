@@ -29,7 +29,7 @@ from backup_protocol import (
 log = logging.getLogger(__name__)
 
 TURN_SECONDS = 1.0
-STATUS_SECONDS = 5.0
+STATUS_SECONDS = 2.0
 """How often a job that says nothing asks whether it is still wanted."""
 REFUSED_SECONDS = 30.0
 """Until a report that the service refuses is sent again."""
