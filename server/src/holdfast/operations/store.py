@@ -739,15 +739,19 @@ _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operati
     Operation.status == Status.RUNNING
 )
 _dependency = aliased(Operation)
+
+
+def _can(capabilities: ColumnElement[Any], waiter: Any) -> ColumnElement[bool]:
+    """Whether the capabilities of an agent, a list in JSON, name the kind of job that the waiter is."""
+    return cast(capabilities, Text).like(literal('%"') + waiter.job_kind + literal('"%'))
+
+
 _agents = table("agent_machines", column("id"), column("status"), column("capabilities"))
 """The kernel knows the table of agents by name alone."""
 _AGENT_REASON = case(
     (Operation.executor != "agent", null()),
     (func.coalesce(_agents.c.status, "") != "online", str(QueuedReason.AGENT_OFFLINE)),
-    (
-        cast(_agents.c.capabilities, Text).not_like(literal('%"') + Operation.job_kind + literal('"%')),
-        str(QueuedReason.AGENT_UNSUPPORTED),
-    ),
+    (~_can(_agents.c.capabilities, Operation), str(QueuedReason.AGENT_UNSUPPORTED)),
     else_=null(),
 )
 _WAITING = (
@@ -772,12 +776,21 @@ _WAITING = (
 def _has_no_reason_of_its_own(waiter: Any) -> ColumnElement[bool]:
     """The rules of `lanes` for whoever does not hold up those behind it, said in SQL."""
     awaited = aliased(Operation)
+    its_agent = _agents.alias()
     return and_(
         or_(bindparam("paused", type_=Integer) == 0, waiter.trigger.not_in([str(word) for word in HELD_BY_PAUSE])),
         or_(waiter.available_at.is_(None), waiter.available_at <= bindparam("now", type_=UtcDateTime)),
         or_(
             waiter.depends_on_id.is_(None),
             ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(("pending", "running"))),
+        ),
+        or_(
+            waiter.executor != "agent",
+            exists().where(
+                its_agent.c.id == waiter.machine_id,
+                its_agent.c.status == "online",
+                _can(its_agent.c.capabilities, waiter),
+            ),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+
 from holdfast.storage import types
 
 revision = "0001"
