@@ -134,7 +134,7 @@ def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(si
     assert ended["status"] == "completed"
     assert len(site.engine.starts_of(key)) == 1
     site.check_log(job)
-    assert not site.agent.job_folder(job).exists()
+    wait_until(lambda: not site.agent.job_folder(job).exists(), 30, 0.05, "the agent lets go of the job")
 
 
 def test_a_cancel_reaches_an_agent_that_was_away(site: AgentSite) -> None:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from backup_agent import AGENT_VERSION, machine, private_files
 from backup_agent.backoff import Backoff
@@ -42,10 +42,16 @@ class Agent:
         self._api = RuntimeApi(client)
         self._engines = Engines(places, config.engines)
         self.stopping = threading.Event()
-        self._courier = Courier(self._api)
+        self._courier = Courier(self._api, backoff=Backoff(most=config.max_backoff_seconds))
         self._courier.on_done = self._reported
         self._tools = Tools(
-            places, self._api, self._engines, SecretStore(places), self.stopping, config.cancel_grace_seconds
+            places,
+            self._api,
+            self._engines,
+            SecretStore(places),
+            self.stopping,
+            config.cancel_grace_seconds,
+            config.max_backoff_seconds,
         )
         self._lock = threading.Lock()
         self._held: dict[int, JobFolder] = {}
@@ -53,7 +59,7 @@ class Agent:
         self._not_given: dict[int, float] = {}
         """The last job that was offered but then not given, and when: not to be asked for again at once."""
         self._changed = threading.Event()
-        self._backoff = Backoff()
+        self._backoff = Backoff(most=config.max_backoff_seconds)
         self._refused = Backoff(REFUSED_SECONDS, REFUSED_SECONDS)
         self._heartbeat_seconds = float(DEFAULT_HEARTBEAT_SECONDS)
         self._poll_seconds = float(DEFAULT_POLL_SECONDS)
@@ -133,7 +139,7 @@ class Agent:
 
     def _beat(self) -> None:
         self._heartbeat_due = time.monotonic() + self._heartbeat_seconds
-        sent, before = datetime.now(UTC), time.monotonic()
+        sent, before = machine.moment(), time.monotonic()
         answer = self._api.heartbeat(
             Heartbeat(
                 agent_id=self._config.agent_id,
@@ -220,6 +226,7 @@ class Agent:
             log.info("The service answers again.")
             self._backoff.succeeded()
             self._refused.succeeded()
+            self._courier.hurry()
 
     def _not_answered(self, failure: NoAnswer | Refusal) -> float:
         if self.stopping.is_set():

@@ -29,6 +29,7 @@ class Config:
     ca_file: str | None = None
     max_jobs: int = 1
     cancel_grace_seconds: float = 30.0
+    max_backoff_seconds: float = 300.0
     engines: Mapping[int, str] = field(default_factory=dict)
     """The engine program of a major, where it is not found in the usual places."""
 
@@ -61,6 +62,7 @@ def save(places: Places, config: Config) -> None:
         "ca_file": config.ca_file,
         "max_jobs": config.max_jobs,
         "cancel_grace_seconds": config.cancel_grace_seconds,
+        "max_backoff_seconds": config.max_backoff_seconds,
         "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
     }
     private_files.write(places.config_file, toml_text(content, HEADING).encode())
@@ -98,7 +100,8 @@ def _config(content: Mapping[str, Any], key: bytes) -> Config:
         credential=sealing.unseal(key, _text(content, "credential"), CREDENTIAL),
         ca_file=str(content["ca_file"]) if content.get("ca_file") else None,
         max_jobs=_jobs(content.get("max_jobs", 1)),
-        cancel_grace_seconds=float(content.get("cancel_grace_seconds", 30.0)),
+        cancel_grace_seconds=_seconds(content, "cancel_grace_seconds", 30.0),
+        max_backoff_seconds=_seconds(content, "max_backoff_seconds", 300.0),
         engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
     )
 
@@ -108,6 +111,13 @@ def _text(content: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} is not a text")
     return value
+
+
+def _seconds(content: Mapping[str, Any], name: str, default: float) -> float:
+    seconds = float(content.get(name, default))
+    if not 1 <= seconds <= 86_400:
+        raise ValueError(f"{name} must be from 1 to 86400")
+    return seconds
 
 
 def _jobs(value: object) -> int:

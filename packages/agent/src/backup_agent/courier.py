@@ -42,7 +42,7 @@ ENDED_BY_SERVICE = "the service has ended the job"
 class Courier:
     """One thread for all jobs of the agent."""
 
-    def __init__(self, api: RuntimeApi, *, turn_seconds: float = TURN_SECONDS) -> None:
+    def __init__(self, api: RuntimeApi, *, turn_seconds: float = TURN_SECONDS, backoff: Backoff | None = None) -> None:
         self._api = api
         self._turn_seconds = turn_seconds
         self._jobs: dict[int, JobFolder] = {}
@@ -51,7 +51,7 @@ class Courier:
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._stopping = threading.Event()
-        self._backoff = Backoff()
+        self._backoff = backoff or Backoff()
         self._not_before = 0.0
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
         self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
@@ -69,6 +69,11 @@ class Courier:
         job.wake = self._woken.set
         with self._lock:
             self._jobs[job.job_id] = job
+        self._woken.set()
+
+    def hurry(self) -> None:
+        """The service answers again: do not wait for the next try."""
+        self._not_before = 0.0
         self._woken.set()
 
     def drop(self, job: JobFolder) -> None:

@@ -62,6 +62,7 @@ class JobFolder:
         self.on_claimed: Callable[[JobFolder], None] | None = None
         """Called when the service has confirmed the claim: from now on the job has something to say to it."""
         self.cancelled = threading.Event()
+        self._cancelling = threading.Lock()
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
         self._progress_number = self._sent.progress
         self._progress: Progress | None = None
@@ -117,9 +118,11 @@ class JobFolder:
         return read(Start, kept) if kept is not None else None
 
     def cancel(self, reason: str) -> None:
-        if not self.cancelled.is_set():
-            private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
-            self.cancelled.set()
+        """Ask the work to stop, and remember it. Any thread may hear of it first."""
+        with self._cancelling:
+            if not self.cancelled.is_set():
+                private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
+                self.cancelled.set()
 
     @property
     def is_ended(self) -> bool:

@@ -24,6 +24,11 @@ def architecture() -> str:
     return os.uname().machine
 
 
+def moment() -> datetime:
+    """This machine's time. It may be off, so nothing is ever ordered by it."""
+    return datetime.now(UTC)
+
+
 def now() -> str:
-    """This machine's time as the service reads it. It may be off: nothing is ever ordered by it."""
-    return datetime.now(UTC).isoformat()
+    """This machine's time as the service reads it."""
+    return moment().isoformat()

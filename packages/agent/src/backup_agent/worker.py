@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backup_agent import private_files
-from backup_agent.backoff import Backoff
+from backup_agent.backoff import MOST_SECONDS, Backoff
 from backup_agent.client import NoAnswer, NotAllowed, Refusal
 from backup_agent.engines import Engines
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
@@ -61,7 +61,7 @@ class Tools:
     secrets: SecretStore
     stopping: threading.Event
     grace_seconds: float = 30.0
-    make_backoff: Callable[[], Backoff] = Backoff
+    max_backoff_seconds: float = MOST_SECONDS
 
 
 class Worker:
@@ -81,8 +81,8 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            if not self._job.is_ended:
-                self._claim_and_work()
+            while not self._job.is_ended:
+                self._claim_and_work_safely()
         except Stopping:
             return
         except NotOurs as reason:
@@ -90,6 +90,16 @@ class Worker:
             self._on_end(self._job, False)
             return
         self._on_end(self._job, True)
+
+    def _claim_and_work_safely(self) -> None:
+        try:
+            self._claim_and_work()
+        except (Stopping, NotOurs):
+            raise
+        except Exception:  # whatever is wrong here must not leave the job without anybody who cares for it
+            log.exception("Job %s cannot be cared for now.", self._job.job_id)
+            if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
+                raise Stopping from None
 
     def _claim_and_work(self) -> None:
         try:
@@ -117,7 +127,7 @@ class Worker:
             log.info("Job %s: claimed.", self._job.job_id)
 
     def _until_answered(self, ask: Callable[[], Claimed]) -> Claimed:
-        backoff = self._tools.make_backoff()
+        backoff = Backoff(most=self._tools.max_backoff_seconds)
         while True:
             try:
                 return ask()
