@@ -38,7 +38,7 @@ class Fleet:
     def __init__(self, settings: Settings, database: Database) -> None:
         self._database = database
         self._threshold = timedelta(seconds=settings.agent_offline_seconds)
-        self._store_every = timedelta(seconds=min(STORED_EVERY_SECONDS, settings.agent_offline_seconds / 3))
+        self._store_every = timedelta(seconds=min(STORED_EVERY_SECONDS, settings.agent_offline_seconds / 2))
         self._began = clock.now()
         self._guard = threading.Lock()
         self._heard: dict[int, Heard] = {}
@@ -78,10 +78,11 @@ class Fleet:
         times = [time for time in (agent.last_seen_at, heard.seen if heard else None) if time is not None]
         return max(times, default=None)
 
-    def skew(self, agent_id: int) -> float:
+    def skew(self, agent: AgentMachine) -> float | None:
+        """How far the agent's clock was ahead when it was last told; None if it never was."""
         with self._guard:
-            heard = self._heard.get(agent_id)
-        return (heard.skew if heard else None) or 0.0
+            heard = self._heard.get(agent.id)
+        return heard.skew if heard is not None and heard.skew is not None else agent.clock_skew_seconds
 
     def forget(self, agent_id: int) -> None:
         with self._guard:

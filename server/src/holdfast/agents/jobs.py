@@ -118,10 +118,10 @@ class Jobs:
 
     def start(self, agent: KnownAgent, job_id: int, started_at: datetime) -> Acknowledgement:
         with self.database.writing() as session:
-            store.active(session, agent.id)
+            machine = store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING and job is not None and job.started_at is None:
-                job.started_at = self._corrected(agent.id, started_at, job)
+                job.started_at = self._corrected(machine, started_at, job)
                 job.updated_at = clock.now()
                 operations.note(session, operation.id, operation.repository_id, Status.RUNNING, job_status="running")
                 tell(session, agent.agent_id, operation, "job_started")
@@ -163,22 +163,22 @@ class Jobs:
     def end(self, agent: KnownAgent, job_id: int, body: Body, *, must_be_asked_for: bool = False) -> Acknowledgement:
         """Record how a job ended. On one that has ended before, nothing changes and the answer says how it ended."""
         with self.database.writing() as session:
-            store.active(session, agent.id)
+            machine = store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
             if operation.status == Status.RUNNING and job is not None:
                 if must_be_asked_for and operation.cancel_requested_at is None:
                     raise errors.cancel_not_requested(job_id)
-                self._finish(session, agent, operation, job, body)
+                self._finish(session, machine, operation, job, body)
                 session.refresh(operation)
         if Status(operation.status) in TERMINAL:
             self.progress.forget(job_id)
         return acknowledged(operation, job)
 
-    def _finish(self, session: Session, agent: KnownAgent, operation: Operation, job: AgentJob, body: Body) -> None:
+    def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0
         report = report_of(body, joined_parts(session, operation.id, parts), self.payloads.redactor(session, operation))
         finish(session, self.registry, operation, report, self.progress.latest(operation.id))
-        job.completed_at = self._corrected(agent.id, body.completed_at, job)
+        job.completed_at = self._corrected(agent, body.completed_at, job)
         job.started_at = job.started_at or job.claimed_at
         job.report = {
             "return_code": report.return_code,
@@ -203,12 +203,12 @@ class Jobs:
             raise errors.not_claimed(job_id, JobStatus.QUEUED)
         return operation, job
 
-    def _corrected(self, agent_id: int, moment: datetime | None, job: AgentJob) -> datetime:
+    def _corrected(self, agent: AgentMachine, moment: datetime | None, job: AgentJob) -> datetime:
         """An agent's time by our clock, never before the claim and never after now."""
         now = clock.now()
         if moment is None:
             return now
-        by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent_id))
+        by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
         return min(max(by_our_clock, job.claimed_at or by_our_clock), now)
 
 

@@ -16,12 +16,12 @@ from holdfast.errors import NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
 
-COPIED = [name for name in AgentItem.model_fields if name != "last_seen_at"]
+COPIED = [name for name in AgentItem.model_fields if name not in ("last_seen_at", "clock_skew_seconds")]
 
 
 def agent_item(agent: AgentMachine, fleet: Fleet) -> AgentItem:
     values = {name: getattr(agent, name) for name in COPIED}
-    return AgentItem(**values, last_seen_at=fleet.last_seen(agent))
+    return AgentItem(**values, last_seen_at=fleet.last_seen(agent), clock_skew_seconds=fleet.skew(agent))
 
 
 def machine_item(agent: AgentMachine, fleet: Fleet) -> MachineItem:
