@@ -145,6 +145,7 @@ class Service:
                 self.stop()
 
         routers = [
+            *agents.ROUTERS,  # first: a fleet calls them more often than anybody calls the others
             *access.ROUTERS,
             repository_routes,
             backup_routes,
@@ -157,7 +158,6 @@ class Service:
             activity_routes,
             operation_routes,
             event_routes,
-            *agents.ROUTERS,
             system.system,
             system.health,
         ]

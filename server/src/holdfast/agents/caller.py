@@ -23,7 +23,8 @@ LOG_SECONDS = 10.0
 _documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_name="AgentBearer", auto_error=False))
 
 
-def the_gateway(request: Request) -> Gateway:
+async def the_gateway(request: Request) -> Gateway:
+    """Asynchronous, so that it takes no thread: this stands before every heartbeat of a fleet."""
     gateway: Gateway = request.app.state.agents
     return gateway
 
