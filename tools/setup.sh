@@ -72,7 +72,7 @@ engines_for_tests_are_there() {
 
 everything_is_in_place() {
     [ "$(cat ".boot/stamp-$mode" 2>/dev/null)" = "$(state_of_inputs)" ] || return 1
-    .venv/bin/python -c 'import holdfast, backup_engine' 2>/dev/null || return 1
+    .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
     [ "$mode" != test ] || engines_for_tests_are_there || return 1
     [ "$mode" != demo ] || have curl

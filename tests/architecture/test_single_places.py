@@ -12,6 +12,7 @@ SOURCES = sorted(
 MAY_COMMIT = {"holdfast/storage/session.py"}
 
 MAY_START_PROCESSES = {
+    "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
     "backup_engine/detect.py": "asks a program for its version",
@@ -27,6 +28,7 @@ FAMILIES = ("os.exec", "os.spawn")
 MAY_WRITE_STATUS = {
     "holdfast/operations/store.py",
     "holdfast/operations/models.py",
+    "holdfast/agents/store.py",  # of agents
     "holdfast/maintenance/wipe/store.py",  # of previews, which are no operations and have a table of their own
 }
 

@@ -10,6 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
 
 import holdfast.composition  # noqa: F401 - brings in the tables of every part
+from backup_protocol import AgentStatus
 from holdfast.access.roles import Role
 from holdfast.operations.status import TERMINAL, TRANSITIONS, Status
 from holdfast.storage.base import Base
@@ -63,6 +64,7 @@ def test_the_words_of_the_store_are_the_words_of_the_code(migrated: Database) ->
     checks = words_of_checks(migrated)
 
     assert checks["ck_operations_status"] == set(Status)
+    assert checks["ck_agent_machines_status"] == set(AgentStatus)
     assert checks["ck_users_role"] == {role.value for role in Role}
     below_admin = {role.value for role in Role if role < Role.ADMIN}
     assert checks["ck_repository_rights_role"] == checks["ck_users_all_repositories_role"] == below_admin

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -12,11 +13,13 @@ from holdfast.access import feature as access
 from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
 from holdfast.activity.routes import routes as activity_routes
+from holdfast.agents import feature as agents
 from holdfast.api.app import build_app
 from holdfast.archives import feature as archive_index
 from holdfast.archives import routes as archive_routes
 from holdfast.archives.live import LiveAnswers
 from holdfast.backup import create_archive
+from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.routes import routes as backup_routes
 from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
@@ -28,6 +31,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.present import Presenter
 from holdfast.operations.routes import routes as operation_routes
 from holdfast.packages import feature as packages
+from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.location import Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import Register
@@ -70,6 +74,7 @@ class Service:
                 restore.restore_kind(self.opener),
                 *maintenance.kinds(self.opener),
                 *packages.kinds(),
+                *agents.kinds(),
                 *self.archive_index.kinds,
             ],
             self.archive_index.listeners,
@@ -80,14 +85,17 @@ class Service:
         self.events = EventHub(database, self.presenter)
         self._stopping = threading.Event()
         self.inline = InlineCalls(settings, database, self.runner.identity.id, self._stopping)
+        kinds = self.registry.kinds
         self.register = Register(
             database,
             self.inline,
             self.opener,
+            AgentRegister(database, self.opener, kinds["init"], kinds["import"], kinds["break_lock"]),
             on_import=(self.archive_index.stages.after_import,),
             on_index_mode=(self.archive_index.stages.after_mode_change,),
             on_forget=(self.archive_index.forget,),
         )
+        self.agents = agents.Gateway(settings, database, self.registry, self.opener)
         self.access: access.Access | None = None
 
     def start(self) -> None:
@@ -95,6 +103,7 @@ class Service:
         self.runner.start(executes=self.settings.role in ("all", "runner"))
         if self.settings.role in ("all", "api"):
             self.events.start()
+            self.agents.start()
         if self.settings.role in ("all", "runner"):
             threading.Thread(target=self._reconcile_forever, name="reconcile", daemon=True).start()
         threading.Thread(target=self._tidy_forever, name="tidy", daemon=True).start()
@@ -102,6 +111,7 @@ class Service:
     def stop(self) -> None:
         self._stopping.set()
         self.events.stop()
+        self.agents.stop()
         self.runner.stop()
         self.listener.stop()
         self.archive_index.indexes.close()
@@ -135,6 +145,7 @@ class Service:
                 self.stop()
 
         routers = [
+            *agents.ROUTERS,  # first: a fleet calls them more often than anybody calls the others
             *access.ROUTERS,
             repository_routes,
             backup_routes,
@@ -154,6 +165,8 @@ class Service:
         self.access = access.install(app, self.settings, self.database, self.vault)
         maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.inline, self.opener)
+        backup_kind = self.registry.kinds["backup"]
+        agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))
         app.state.registry = self.registry
         app.state.presenter = self.presenter
         app.state.derived_data = self.archive_index.state

@@ -42,6 +42,14 @@ class Settings(BaseSettings):
     log_retention_days: int = Field(365, ge=1, description="Logs of finished operations older than this are removed.")
     log_retention_mib: int = Field(10240, ge=1, description="Total size of operation logs; the oldest go first.")
     cancel_grace_seconds: float = Field(30, gt=0, description="From SIGTERM to SIGKILL when an operation is cancelled.")
+    agent_heartbeat_seconds: int = Field(30, ge=1, le=3600, description="How often agents tell that they are alive.")
+    agent_poll_seconds: int = Field(15, ge=1, le=3600, description="How often agents ask for jobs.")
+    agent_offline_seconds: float = Field(
+        120, gt=0, le=86400, description="An agent that was silent for this long is offline; its jobs stay as they are."
+    )
+    agent_job_expiry_hours: float | None = Field(
+        None, gt=0, description="Jobs that no agent has taken for this long fail; never when not set."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of the service's own log."
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
-from holdfast.archives.sync import bring_in_line
+from holdfast.archives.bring_in_line import bring_in_line
 from holdfast.kit import clock
 from holdfast.operations.status import Status
 from holdfast.repositories import archive_records, store

@@ -4,8 +4,7 @@ import pytest
 
 from backup_engine.requests import RetentionPolicy
 from holdfast.errors import Unprocessable
-from holdfast.maintenance.prune import PruneParams
-from holdfast.maintenance.retention import merged, policy_of
+from holdfast.maintenance.retention import PruneParams, merged, policy_of
 
 
 def test_what_is_asked_for_wins_and_the_rest_comes_from_the_repository() -> None:

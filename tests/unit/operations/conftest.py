@@ -5,9 +5,11 @@ import pytest
 
 from holdfast.storage.session import Database
 from tests.support.stores import KINDS, a_store
+from tests.unit.operations.kernel import add_agent
 
 
 @pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     with a_store(request.param, tmp_path) as opened:
+        add_agent(opened)
         yield opened

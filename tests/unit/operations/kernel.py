@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
+from holdfast.agents.models import AgentMachine
+from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import store
+from holdfast.operations.agent_work import AgentWork
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Effect, Kind, Outcome, Registry, failed_when_interrupted
 from holdfast.operations.limits import LimitsChange
@@ -35,6 +38,7 @@ def a_kind(name: str, lock: LockMode | None = LockMode.EXCLUSIVE, group: str | N
         lock=lock,
         limit_group=group,
         effects=frozenset(effects),
+        agent=AgentWork("backup.create", lambda _session, _operation: {}, lambda *_: Outcome(Status.COMPLETED)),
     )
 
 
@@ -47,8 +51,24 @@ KINDS = {kind.name: kind for kind in (BACKUP, CHECK, RESTORE, INDEX, SCRIPT)}
 REGISTRY = Registry.of(KINDS.values())
 
 
+AGENT = 1
+
+
 def subject(repository_id: int) -> Subject:
-    return Subject(repository_id, f"repository {repository_id}", f"/srv/{repository_id}")
+    return Subject(repository_id, f"repository {repository_id}", f"/srv/{repository_id}", AGENT)
+
+
+def add_agent(database: Database, status: str = "online", capabilities: tuple[str, ...] = ("backup.create",)) -> None:
+    """The agent that opens the repositories of those operations that an agent executes."""
+    now = clock.now()
+    values = {"name": "far", "agent_id": "far", "token_hash": "", "token_prefix": "", "labels": {}}
+    machine = {"hostname": "far", "os": "linux", "arch": "x", "agent_version": "1", "engine_versions": []}
+    times = {"last_seen_at": now, "created_at": now, "updated_at": now}
+    with database.writing() as session:
+        session.execute(delete(AgentMachine))
+        session.add(
+            AgentMachine(id=AGENT, status=status, capabilities=list(capabilities), **values, **machine, **times)
+        )
 
 
 def enqueue(

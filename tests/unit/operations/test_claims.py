@@ -1,5 +1,6 @@
 """What a claim takes, in which order, and what the store refuses whoever asks."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,11 +9,13 @@ import time_machine
 from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 
+from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.unit.operations import kernel
 from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, SCRIPT, claim, enqueue, read, status_of
@@ -80,6 +83,40 @@ def test_work_of_others_keeps_its_place_in_the_lane(database: Database) -> None:
 
     assert claim(database) == []
     assert reasons(database) == {theirs: None, mine: QueuedReason.REPOSITORY_BUSY}
+
+
+@pytest.mark.parametrize(
+    ("status", "capabilities", "reason"),
+    [
+        ("offline", ("backup.create",), QueuedReason.AGENT_OFFLINE),
+        ("pending", ("backup.create",), QueuedReason.AGENT_OFFLINE),
+        ("online", ("repository.check", "backup.create.not"), QueuedReason.AGENT_UNSUPPORTED),
+        ("online", ("repository.check", "backup.create"), None),
+    ],
+)
+def test_work_of_an_agent_says_whether_it_waits_for_it(
+    database: Database, status: str, capabilities: tuple[str, ...], reason: QueuedReason | None
+) -> None:
+    kernel.add_agent(database, status, capabilities)
+    theirs = enqueue(database, BACKUP, 1, executor="agent")
+    mine = enqueue(database, BACKUP, 1)
+
+    # Who waits for an agent holds up nobody.
+    assert reasons(database) == {theirs: reason, mine: None if reason else QueuedReason.REPOSITORY_BUSY}
+    assert claim(database) == ([mine] if reason else [])
+
+
+def test_an_agent_that_asks_is_not_silent(database: Database) -> None:
+    kernel.add_agent(database, "offline")
+    first, second = (enqueue(database, BACKUP, 1, executor="agent") for _ in range(2))
+
+    assert claim_one(database, second).behind_id == first
+    assert claim_one(database, first).may_start
+
+
+def test_a_kind_that_agents_do_not_know_is_refused(database: Database) -> None:
+    with pytest.raises(Unprocessable), database.writing() as session:
+        store.enqueue(session, replace(BACKUP, agent=None), {}, Origin(Trigger.MANUAL), executor="agent")
 
 
 def test_the_oldest_of_the_same_priority_comes_first(database: Database) -> None:

@@ -32,7 +32,7 @@ from holdfast.storage.session import Database
 from tests.support.postgres import parent_of_folders
 from tests.support.stores import KINDS as STORES
 from tests.support.stores import a_store
-from tests.unit.operations.kernel import INDEX, KINDS, subject
+from tests.unit.operations.kernel import INDEX, KINDS, add_agent, subject
 from tests.unit.operations.rules import Expected, conflict, expect
 
 EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
@@ -103,6 +103,7 @@ class Kernel(RuleBasedStateMachine):
         with self.database.writing() as session:
             for table in (Operation, OutboxEntry, KernelSetting):
                 session.execute(delete(table))
+        add_agent(self.database)
 
     def teardown(self) -> None:
         self.patch.undo()

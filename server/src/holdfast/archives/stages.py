@@ -12,7 +12,7 @@ from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status, Trigger
 from holdfast.operations.store import Origin
-from holdfast.repositories import store
+from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
 Stage = Literal["archives", "stats", "history"]
@@ -61,7 +61,9 @@ class Stages:
     ) -> list[Operation]:
         """Queue stages as one run. File history is never built for a mode that excludes it."""
         queued: list[Operation] = []
-        for stage in stages:
+        if not agent_target.takes_work(session, repository):
+            return queued
+        for stage in self._of_executor(repository, stages):
             if stage == "history" and not self.builds_history(repository.index_mode):
                 continue
             link = Origin(
@@ -74,6 +76,12 @@ class Stages:
             )
             queued.append(operations.enqueue(session, self.kinds[stage], {}, link, subject=store.subject(repository)))
         return queued
+
+    def _of_executor(self, repository: Repository, stages: Sequence[Stage]) -> Sequence[Stage]:
+        """An agent tells sizes along with the list of archives, and reads no files for the history."""
+        if repository.execution_target != "agent":
+            return stages
+        return ("archives",) if {"archives", "stats"} & set(stages) else ()
 
     def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
         """Queue what the mode keeps fresh, unless the same work waits already."""

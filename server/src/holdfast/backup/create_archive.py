@@ -4,11 +4,8 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
-
-from sqlalchemy.orm import Session
 
 from backup_engine.events import ArchiveProgress, Event
 from backup_engine.outcome import SENTENCES, Accumulator
@@ -28,17 +25,15 @@ from backup_engine.requests import (
     InvalidRequest,
     ListArchivesRequest,
 )
+from holdfast.backup import on_agent
+from holdfast.backup.ending import archive_of, described, evidence, key_of, note_evidence
 from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams
-from holdfast.kit import clock
 from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
-from holdfast.repositories import archive_records, store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.models import Repository
-from holdfast.repositories.series import series_of
 from holdfast.repositories.work import (
     LOCK_BACKOFF_SECONDS,
     EvidenceUnknown,
@@ -72,12 +67,8 @@ def kind(opener: Opener) -> Kind:
         on_interrupted=lambda context, interrupted: _Backup(opener, context).interrupted(interrupted),
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
+        agent=on_agent.work(),
     )
-
-
-def key_of(operation: Operation) -> str:
-    """What the archive's comment carries, so that an archive can always be matched with its operation."""
-    return f"holdfast:{operation.uuid}"
 
 
 def present(operation: Operation) -> dict[str, Any]:
@@ -220,13 +211,7 @@ class _Backup:
             "deduplicated_size": created.stats.deduplicated_size,
             "nfiles": created.stats.nfiles,
         }
-        archive = {
-            "name": created.archive_name,
-            "id": created.archive_id,
-            "start": created.start.isoformat(),
-            "end": created.end.isoformat(),
-            "duration": created.duration,
-        }
+        archive = archive_of(created)
         warned = step.outcome.status == "completed_with_warnings"
         return self._success(archive, stats, step.accumulator, created.repository_totals, step.exit.code, warned=warned)
 
@@ -235,13 +220,7 @@ class _Backup:
     ) -> Outcome:
         if accumulator.all_sources_missing(self._sources):
             return self._without_sources(found.archive.name)
-        archive = {
-            "name": found.archive.name,
-            "id": found.archive.id,
-            "start": found.archive.start.isoformat(),
-            "end": found.archive.end.isoformat() if found.archive.end else None,
-            "duration": None,
-        }
+        archive = described(found.archive)
         self._context.log(told)
         warned = warned or accumulator.warning_count > 0
         return self._success(archive, found.stats, accumulator, found.totals, None, warned=warned)
@@ -264,23 +243,17 @@ class _Backup:
             "return_code": return_code,
             "warning_count": accumulator.warning_count,
         }
-        evidence: dict[str, Any] = {
-            "last_backup": clock.now(),
-            "typical_size": stats.get("original_size"),
-            "total_size": totals.total_size if totals else None,
-            "unique_size": totals.unique_size if totals else None,
-        }
         return Outcome(
             Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED,
             result=result,
             warnings=warnings_of(accumulator),
             archive_name=archive["name"],
             record=partial(
-                _note_evidence,
+                note_evidence,
                 operation=self._operation,
                 repository=self._repository,
                 archive={**archive, "stats": stats},
-                values=evidence,
+                values=evidence(stats, totals),
             ),
         )
 
@@ -367,22 +340,3 @@ def summary(archive: str, stats: dict[str, Any]) -> str:
         f"{stats['deduplicated_size']} bytes new" if stats.get("deduplicated_size") is not None else "",
     ]
     return f"Archive {archive}: {', '.join(filter(None, told)) or 'complete'}."
-
-
-def _note_evidence(
-    session: Session, *, operation: Operation, repository: Repository, archive: dict[str, Any], values: dict[str, Any]
-) -> None:
-    """Record the archive at once: nobody has to wait for the next listing to see it."""
-    archive_records.add_made(
-        session,
-        repository.id,
-        engine_id=archive["id"],
-        name=archive["name"],
-        series=series_of(archive["name"], operation.params.get("archive_name") or repository.archive_name_template),
-        start=datetime.fromisoformat(archive["start"]),
-        end=datetime.fromisoformat(archive["end"]) if archive["end"] else None,
-        duration_seconds=archive["duration"],
-        backup_operation_id=operation.id,
-        **archive["stats"],
-    )
-    store.note_evidence(session, repository.id, **values)

@@ -9,6 +9,7 @@ from backup_engine.events import Event, LogMessage
 from backup_engine.parse import CHECK_FINISHED, parse_check_lines
 from backup_engine.requests import CheckRequest, InvalidRequest
 from holdfast.kit import clock
+from holdfast.maintenance import on_agent
 from holdfast.maintenance.progress import PhaseProgress
 from holdfast.maintenance.schemas import CheckBody
 from holdfast.operations.context import StepResult
@@ -34,6 +35,7 @@ def kind(opener: Opener) -> Kind:
         run=on_repository(opener, run),
         on_interrupted=again_when_interrupted,
         present=present,
+        agent=on_agent.check_work(),
     )
 
 

@@ -9,6 +9,7 @@ from backup_engine.events import Event
 from backup_engine.parse import parse_freed_bytes
 from backup_engine.requests import CompactRequest
 from holdfast.kit import clock
+from holdfast.maintenance import on_agent
 from holdfast.maintenance.progress import PhaseProgress
 from holdfast.maintenance.schemas import CompactBody
 from holdfast.operations.context import StepResult
@@ -32,6 +33,7 @@ def kind(opener: Opener) -> Kind:
         run=on_repository(opener, run),
         on_interrupted=again_when_interrupted,
         present=present,
+        agent=on_agent.compact_work(),
     )
 
 

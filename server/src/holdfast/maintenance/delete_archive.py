@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import DeleteArchiveRequest, InvalidRequest
+from holdfast.maintenance import on_agent
 from holdfast.maintenance.listing import EVERYTHING, archives_now, ids, read_archives
 from holdfast.maintenance.progress import PhaseProgress
 from holdfast.maintenance.schemas import DeleteParams
@@ -35,6 +36,7 @@ def kind(opener: Opener) -> Kind:
         on_interrupted=lambda context, interrupted: _Deletion(opener, context).interrupted(interrupted),
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
+        agent=on_agent.delete_work(),
     )
 
 

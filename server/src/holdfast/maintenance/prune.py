@@ -5,24 +5,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pydantic import Field
 from sqlalchemy.orm import Session
 
 from backup_engine.detect import EngineUnsupported
 from backup_engine.events import Event, LogMessage
 from backup_engine.parse import PrunedArchive, PruneResult, parse_prune_lines
-from backup_engine.requests import InvalidRequest, PruneRequest, RetentionPolicy
+from backup_engine.requests import InvalidRequest, PruneRequest
 from holdfast.kit import clock
+from holdfast.maintenance import on_agent
 from holdfast.maintenance.listing import archives_now, ids
 from holdfast.maintenance.progress import PhaseProgress
-from holdfast.maintenance.retention import merged, policy_of
+from holdfast.maintenance.retention import PruneParams, policy_values
 from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.schemas import Retention
 from holdfast.repositories.work import EvidenceUnknown, RepositoryWork, readable, success_status, warnings_of
 
 PLAN = "plan"
@@ -33,16 +32,6 @@ WOULD_REMOVE_EVERYTHING = (
     "prune.would_remove_everything",
     "No archive is young enough for the policy, which would remove them all; nothing was removed.",
 )
-
-
-class PruneParams(Retention):
-    """With `complete`, the policy is all that is given here; without, the repository's retention fills it up."""
-
-    complete: bool = Field(default=False)
-
-    def policy(self, repository: Mapping[str, Any]) -> RetentionPolicy:
-        asked = self.model_dump(include=set(Retention.model_fields), exclude_none=True)
-        return policy_of(asked if self.complete else merged(asked, repository))
 
 
 def kind(opener: Opener) -> Kind:
@@ -56,6 +45,7 @@ def kind(opener: Opener) -> Kind:
         on_interrupted=lambda context, interrupted: _Prune(opener, context).interrupted(interrupted),
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
+        agent=on_agent.prune_work(),
     )
 
 
@@ -223,10 +213,6 @@ def described(archives: Iterable[PrunedArchive]) -> tuple[dict[str, Any], ...]:
         }
         for archive in archives
     )
-
-
-def policy_values(policy: RetentionPolicy) -> dict[str, Any]:
-    return {name: value for name in Retention.model_fields if (value := getattr(policy, name))}
 
 
 def _record(session: Session, *, repository_id: int, engine_ids: tuple[str, ...], note: bool) -> None:

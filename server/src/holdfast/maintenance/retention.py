@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
 from backup_engine.requests import RetentionPolicy
 from holdfast.errors import Unprocessable
 from holdfast.repositories.schemas import Retention
@@ -23,3 +25,17 @@ def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
             "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
         )
     return policy
+
+
+class PruneParams(Retention):
+    """With `complete`, the policy is all that is given here; without, the repository's retention fills it up."""
+
+    complete: bool = Field(default=False)
+
+    def policy(self, repository: Mapping[str, Any]) -> RetentionPolicy:
+        asked = self.model_dump(include=set(Retention.model_fields), exclude_none=True)
+        return policy_of(asked if self.complete else merged(asked, repository))
+
+
+def policy_values(policy: RetentionPolicy) -> dict[str, Any]:
+    return {name: value for name in Retention.model_fields if (value := getattr(policy, name))}

@@ -12,9 +12,8 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.maintenance import check
-from holdfast.maintenance.prune import PruneParams
 from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
-from holdfast.maintenance.retention import merged, policy_of
+from holdfast.maintenance.retention import PruneParams, merged, policy_of
 from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -125,8 +124,10 @@ def accepted_by_engine(
 ) -> None:
     """Build the command, to learn now what the engine would refuse later.
 
-    Where this process has no engine, the operation itself will tell.
+    Where this process has no engine, or an agent's engine does the work, the operation itself will tell.
     """
+    if repository.execution_target == "agent":
+        return
     try:
         engine = opener.engine(repository)
     except Unprocessable:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from holdfast.operations.agent_work import AgentReport, AgentWork
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 
@@ -51,6 +52,19 @@ class TryAgain:
     record: Callable[[Session], None] | None = None
 
 
+def reported(report: AgentReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
+    """The outcome that a report tells by itself."""
+    return Outcome(
+        report.status,
+        report.error_key,
+        report.error_message,
+        result={**(result or {}), "return_code": report.return_code},
+        warnings=report.warnings,
+        archive_name=report.archive_name,
+        **more,
+    )
+
+
 Run = Callable[["Context"], "Outcome | TryAgain"]
 OnInterrupted = Callable[["Context", "Interrupted"], "Outcome | TryAgain"]
 
@@ -91,6 +105,8 @@ class Kind:
     effects: frozenset[Effect] = frozenset()
     present: Callable[[Operation], dict[str, Any]] = nothing_more
     """The kind's own block in the detail of an operation."""
+    agent: AgentWork | None = None
+    """How an agent executes it; None for a kind that only this service can execute."""
 
     @property
     def word(self) -> str:

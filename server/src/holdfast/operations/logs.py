@@ -87,6 +87,10 @@ class LogWriter:
         if entries:
             _write_all(self._index, b"".join(entries))
 
+    def sync(self) -> None:
+        """Wait until what was written is on the disk."""
+        os.fdatasync(self._file)
+
     def cut(self) -> None:
         """Take back all lines of this attempt, and close."""
         if self._next < self.lines:

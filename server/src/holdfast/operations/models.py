@@ -12,6 +12,7 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
 EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
+AGENT_CLAUSE = text("executor = 'agent'")
 DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
 
 
@@ -45,6 +46,9 @@ class Operation(Base):
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     executor: Mapped[str] = mapped_column(String(10), default="runner")
     """Who executes it: `runner`, `inline` (the process that made it) or `agent`."""
+
+    job_kind: Mapped[str | None] = mapped_column(String(40))
+    """What an agent must be able to do to execute it."""
 
     lock_key: Mapped[str | None] = mapped_column(String(120))
     lock_mode: Mapped[str | None] = mapped_column(String(10))
@@ -86,6 +90,7 @@ class Operation(Base):
         _partial("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         _partial("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
+        _partial("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
         # One for each set of axes of a filter: see streams.py.
         Index("ix_operations_repository", "repository_id", "id"),
         Index("ix_operations_repository_kind", "repository_id", "kind", "id"),

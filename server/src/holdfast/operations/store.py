@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,14 +10,18 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
+    Text,
     and_,
     bindparam,
     case,
+    cast,
     column,
     delete,
     exists,
     func,
+    literal,
     literal_column,
+    null,
     or_,
     select,
     table,
@@ -28,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from holdfast.errors import Unprocessable
 from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import outbox, streams
@@ -64,6 +69,8 @@ class Subject:
     name: str
     path: str
     machine_id: int | None = None
+    """The machine whose agent opens it."""
+    executor: str = "runner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +99,18 @@ def enqueue(
     origin: Origin,
     *,
     subject: Subject | None = None,
-    executor: str = "runner",
+    executor: str | None = None,
     runner_id: str | None = None,
     lock_key: str | None = None,
     lock_mode: LockMode | None = None,
     archive_name: str | None = None,
     package_name: str | None = None,
 ) -> Operation:
-    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
+    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits.
+
+    Raise Unprocessable if an agent would have to execute a kind that agents do not know.
+    """
+    executor = executor or (subject.executor if subject else "runner")
     now = clock.now()
     priority = PRIORITY[origin.trigger]
     mode = lock_mode or kind.lock
@@ -121,6 +132,7 @@ def enqueue(
         repository_path=subject.path if subject else None,
         machine_id=subject.machine_id if subject else None,
         executor=executor,
+        job_kind=_job_kind(kind) if executor == "agent" else None,
         runner_id=runner_id,
         lock_key=key,
         lock_mode=mode if key else None,
@@ -140,6 +152,14 @@ def enqueue(
     if origin.depends_on_id is not None:
         _settle_with_dependency(session, operation, origin.depends_on_id)
     return operation
+
+
+def _job_kind(kind: Kind) -> str:
+    if kind.agent is None:
+        raise Unprocessable(
+            "operations.not_on_agents", f"Agents cannot execute operations of the kind {kind.name}.", kind=kind.name
+        )
+    return kind.agent.job_kind
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
@@ -184,9 +204,17 @@ def move(
 
 
 def verdicts(
-    session: Session, now: datetime, *, only_lanes: Sequence[str] | None = None, everyone: bool = False
+    session: Session,
+    now: datetime,
+    *,
+    only_lanes: Sequence[str] | None = None,
+    everyone: bool = False,
+    agent_is_here: bool = False,
 ) -> tuple[list[Waiter], dict[int, Verdict]]:
-    """Judge the waiting operations: all of them if `everyone` is asked for, else only those that a runner could start."""
+    """Judge the waiting operations: all of them if `everyone` is asked for, else only those that a runner could start.
+
+    `agent_is_here`: the agent of these lanes is asking, so it is not silent, whatever the store says yet.
+    """
     limits, paused = kernel_limits.read(session)
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
@@ -199,8 +227,19 @@ def verdicts(
         values = {"now": now, "paused": int(paused), "full": sorted(full), "most": CANDIDATES}
     if only_lanes is not None:
         statement = statement.where(Operation.lock_key.in_(only_lanes))
-    waiting = [Waiter(*row) for row in session.execute(statement, values).all()]
+    waiting = [_waiter(row) for row in session.execute(statement, values).all()]
+    if agent_is_here:
+        waiting = [_as_of_a_present_agent(waiter) for waiter in waiting]
     return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
+
+
+def _waiter(row: Any) -> Waiter:
+    waiter = Waiter(*row)
+    return replace(waiter, agent_reason=QueuedReason(waiter.agent_reason)) if waiter.agent_reason else waiter
+
+
+def _as_of_a_present_agent(waiter: Waiter) -> Waiter:
+    return replace(waiter, agent_reason=None) if waiter.agent_reason is QueuedReason.AGENT_OFFLINE else waiter
 
 
 def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:
@@ -217,12 +256,16 @@ def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -
     return claimed
 
 
-def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str) -> Verdict:
-    """Start one given operation if the rules let it start now; return the verdict."""
+def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str | None) -> Verdict:
+    """Start one given operation if the rules let it start now; return the verdict.
+
+    Without a spool root its spool, if any, is on another machine.
+    """
     serialise_claims(session)
-    lock_key = session.scalar(select(Operation.lock_key).where(Operation.id == operation_id))
+    found = session.execute(select(Operation.lock_key, Operation.executor).where(Operation.id == operation_id)).first()
+    lock_key, executor = found or (None, None)
     only = [lock_key] if lock_key is not None else None
-    waiting, judged = verdicts(session, clock.now(), only_lanes=only, everyone=True)
+    waiting, judged = verdicts(session, clock.now(), only_lanes=only, everyone=True, agent_is_here=executor == "agent")
     for waiter in waiting:
         if waiter.id == operation_id:
             verdict = judged[waiter.id]
@@ -237,7 +280,7 @@ def serialise_claims(session: Session) -> None:
         session.execute(_CLAIM_LOCK)
 
 
-def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str) -> bool:
+def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | None) -> bool:
     """Set a pending operation running. The store itself refuses a second holder of an exclusive lane."""
     other = aliased(Operation)
     conflicting = exists().where(
@@ -255,7 +298,7 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str) -> 
                 ~conflicting,
                 runner_id=runner_id,
                 started_at=func.coalesce(Operation.started_at, clock.now()),
-                spool=f"{spool_root}/{waiter.id}",
+                spool=f"{spool_root}/{waiter.id}" if spool_root is not None else None,
                 log_file=func.coalesce(Operation.log_file, f"{clock.now():%Y-%m}/{waiter.id}.log"),
                 available_at=None,
             )
@@ -696,6 +739,21 @@ _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operati
     Operation.status == Status.RUNNING
 )
 _dependency = aliased(Operation)
+
+
+def _can(capabilities: ColumnElement[Any], waiter: Any) -> ColumnElement[bool]:
+    """Whether the capabilities of an agent, a list in JSON, name the kind of job that the waiter is."""
+    return cast(capabilities, Text).like(literal('%"') + waiter.job_kind + literal('"%'))
+
+
+_agents = table("agent_machines", column("id"), column("status"), column("capabilities"))
+"""The kernel knows the table of agents by name alone."""
+_AGENT_REASON = case(
+    (Operation.executor != "agent", null()),
+    (func.coalesce(_agents.c.status, "") != "online", str(QueuedReason.AGENT_OFFLINE)),
+    (~_can(_agents.c.capabilities, Operation), str(QueuedReason.AGENT_UNSUPPORTED)),
+    else_=null(),
+)
 _WAITING = (
     select(
         Operation.id,
@@ -706,8 +764,10 @@ _WAITING = (
         case((_dependency.status.in_(("pending", "running")), Operation.depends_on_id), else_=None),
         Operation.available_at,
         Operation.executor,
+        _AGENT_REASON,
     )
     .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
+    .outerjoin(_agents, and_(Operation.executor == "agent", _agents.c.id == Operation.machine_id))
     .where(Operation.status == Status.PENDING)
     .order_by(Operation.queue_rank, Operation.id)
 )
@@ -716,12 +776,21 @@ _WAITING = (
 def _has_no_reason_of_its_own(waiter: Any) -> ColumnElement[bool]:
     """The rules of `lanes` for whoever does not hold up those behind it, said in SQL."""
     awaited = aliased(Operation)
+    its_agent = _agents.alias()
     return and_(
         or_(bindparam("paused", type_=Integer) == 0, waiter.trigger.not_in([str(word) for word in HELD_BY_PAUSE])),
         or_(waiter.available_at.is_(None), waiter.available_at <= bindparam("now", type_=UtcDateTime)),
         or_(
             waiter.depends_on_id.is_(None),
             ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(("pending", "running"))),
+        ),
+        or_(
+            waiter.executor != "agent",
+            exists().where(
+                its_agent.c.id == waiter.machine_id,
+                its_agent.c.status == "online",
+                _can(its_agent.c.capabilities, waiter),
+            ),
         ),
     )
 

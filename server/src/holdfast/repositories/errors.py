@@ -21,6 +21,21 @@ def name_taken() -> Conflict:
     return Conflict("repository.name_taken", "A repository has this name already.")
 
 
+def path_ambiguous(path: str) -> Conflict:
+    del path
+    return Conflict(
+        "repository.path_ambiguous", "Several agents have a repository under this path; name the repository by its id."
+    )
+
+
+def operation_running(operation_id: int) -> Conflict:
+    return Conflict(
+        "repository.operation_running",
+        "An operation of this repository is running; wait for it or cancel it first.",
+        operation_id=operation_id,
+    )
+
+
 def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> HoldfastError:
     """An engine call inside a request failed: say why, as a condition of the request."""
     key = outcome.error_key or "engine.failed"

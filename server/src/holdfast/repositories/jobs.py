@@ -1,5 +1,6 @@
 """Starting work on a repository, the same way for every kind."""
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,7 +14,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
 from holdfast.operations.store import Origin
-from holdfast.repositories import store
+from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
 
@@ -28,12 +29,18 @@ def start(
     archive_name: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> Operation:
-    """Queue an operation on a repository, and record who asked for it."""
+    """Queue an operation on a repository, and record who asked for it. It waits until the repository is set up.
+
+    Raise Conflict if the agent of the repository takes no work, or could not set it up.
+    """
+    origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
+    if (awaited := agent_target.awaited_setup(session, repository)) is not None:
+        origin = replace(origin, depends_on_id=awaited)
     operation = operations.enqueue(
         session,
         kind,
         params.model_dump(mode="json", exclude_none=True),
-        origin or Origin(Trigger.MANUAL, caller.user_id, caller.username),
+        origin,
         subject=store.subject(repository),
         archive_name=archive_name,
     )

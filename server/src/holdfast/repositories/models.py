@@ -18,9 +18,12 @@ class Repository(Base):
     id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
     uuid: Mapped[str] = mapped_column(String(32), unique=True)
     name: Mapped[str] = mapped_column(String(200), unique=True)
-    path: Mapped[str] = mapped_column(Text, unique=True)
+    path: Mapped[str] = mapped_column(Text, index=True)
     identity: Mapped[str] = mapped_column(Text, unique=True)
-    """The path with symbolic links resolved: one place is one repository, whatever it is called."""
+    """The path with symbolic links resolved: one place is one repository, whatever it is called.
+
+    On an agent's machine the same path is another place.
+    """
     engine_id: Mapped[str | None] = mapped_column(String(64))
     engine_version: Mapped[int] = mapped_column(Integer)
     repository_type: Mapped[str] = mapped_column(String(10))

@@ -6,28 +6,32 @@ from sqlalchemy.orm import Session
 
 from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
+from holdfast.repositories.agent_target import setup_state
 from holdfast.repositories.models import Repository
 from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation
 
 COPIED = [
     name
     for name in RepositoryAnswer.model_fields
-    if name not in ("has_passphrase", "retention", "running_operation", "latest_sync_job")
+    if name not in ("has_passphrase", "retention", "running_operation", "latest_sync_job", "setup_state")
 ]
 
 
 def present(session: Session, repositories: Sequence[Repository]) -> list[RepositoryAnswer]:
     running = operations.running_of_repositories(session, [repository.id for repository in repositories])
-    return [_one(repository, running.get(repository.id)) for repository in repositories]
+    return [
+        _one(repository, running.get(repository.id), setup_state(session, repository)) for repository in repositories
+    ]
 
 
-def _one(repository: Repository, running: Operation | None) -> RepositoryAnswer:
+def _one(repository: Repository, running: Operation | None, setup: str) -> RepositoryAnswer:
     return RepositoryAnswer(
         **{name: getattr(repository, name) for name in COPIED},
         has_passphrase=repository.passphrase is not None,
         retention=Retention(**repository.retention),
         running_operation=_running(running) if running else None,
         latest_sync_job=None,
+        setup_state=setup,
     )
 
 

@@ -25,9 +25,11 @@ from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.status import LockMode
-from holdfast.repositories import errors, store
+from holdfast.repositories import agent_target, errors, store
+from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.record import new_record
 from holdfast.repositories.schemas import (
     ImportedRepository,
     NewRepository,
@@ -49,12 +51,18 @@ class Register:
     database: Database
     inline: InlineCalls
     opener: Opener
+    agents: AgentRegister
     on_import: tuple[ImportListener, ...] = ()
     on_index_mode: tuple[ModeListener, ...] = ()
     on_forget: tuple[ImportListener, ...] = ()
 
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
-        """Run the engine's init and store the repository. Nothing is stored if the engine refuses."""
+        """Run the engine's init and store the repository. Nothing is stored if the engine refuses.
+
+        Where an agent opens it, it is stored at once, and is ready when the agent has run the engine.
+        """
+        if wanted.execution_target == "agent":
+            return self.agents.create(caller, wanted)
         path = self._checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version)
@@ -75,6 +83,8 @@ class Register:
 
         Who names the place says by that where the repository is, so one that the engine knows from another place opens.
         """
+        if wanted.execution_target == "agent":
+            return self.agents.import_existing(caller, wanted)
         path = self._checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version)
@@ -113,6 +123,7 @@ class Register:
                 raise errors.unknown(repository_id)
         changes = wanted.model_dump(exclude_unset=True, exclude={"passphrase"})
         _refuse_empty(changes)
+        _check_of_agents(repository, wanted)
         self._check_changed_settings(repository, changes)
         sealed = None
         if wanted.passphrase is not None:
@@ -128,12 +139,7 @@ class Register:
                 raise errors.unknown(repository_id)
             operations.serialise_claims(session)
             if running := operations.running_of_repositories(session, [repository_id]):
-                holder = running[repository_id]
-                raise Conflict(
-                    "repository.operation_running",
-                    "An operation of this repository is running; wait for it or cancel it first.",
-                    operation_id=holder.id,
-                )
+                raise errors.operation_running(running[repository_id].id)
             cancelled = operations.cancel_pending_of_repository(session, repository_id)
             details = {"name": repository.name, "cancelled_operations": cancelled}
             audit.record(
@@ -223,7 +229,7 @@ class Register:
 
     def _still_free(self, path: str, name: str) -> None:
         with self.database.reading() as session:
-            store.taken(session, path=path, name=name)
+            store.taken(session, path=path, place=store.identity_of(path), name=name)
 
     def _read(self, step: Any) -> InfoResult | None:
         try:
@@ -242,30 +248,15 @@ class Register:
         action: str,
         number: str | None = None,
     ) -> Repository:
-        number = number or uuid.uuid4().hex
-        now = clock.now()
-        totals = known.repository_totals if known else None
-        settings = wanted.model_dump(include=set(RepositorySettings.model_fields), exclude={"retention"})
-        repository = Repository(
-            **settings,
-            uuid=number,
+        repository = new_record(
+            self.opener,
+            wanted,
+            number=number or uuid.uuid4().hex,
             path=path,
             identity=store.identity_of(path),
-            engine_id=known.repository_id if known else None,
-            engine_version=wanted.engine_version,
-            repository_type=wanted.repository_type,
-            execution_target=wanted.execution_target,
-            remote_path=wanted.remote_path,
             encryption=encryption,
-            unencrypted_confirmed=encryption == "none",
-            passphrase_location=wanted.passphrase_location,
-            passphrase=self.opener.seal(number, passphrase) if passphrase and encryption != "none" else None,
-            has_keyfile=encryption.startswith("keyfile"),
-            retention=wanted.retention.model_dump(exclude_none=True),
-            total_size=totals.total_size if totals else None,
-            unique_size=totals.unique_size if totals else None,
-            created_at=now,
-            updated_at=now,
+            passphrase=passphrase,
+            known=known,
         )
         try:
             with self.database.writing() as session:
@@ -288,9 +279,9 @@ class Register:
         return repository
 
     def _check_changed_settings(self, repository: Repository, changes: dict[str, Any]) -> None:
-        engine = self.opener.engine(repository) if _needs_engine(changes) else None
-        if engine is None:
+        if repository.execution_target == "agent" or not _needs_engine(changes):
             return
+        engine = self.opener.engine(repository)
         merged = RepositorySettings.model_validate(
             {
                 name: changes.get(name, getattr(repository, name))
@@ -303,6 +294,8 @@ class Register:
     def _tried_passphrase(self, repository: Repository, passphrase: str) -> str:
         if repository.encryption == "none":
             raise Unprocessable("repository.no_key", "An unencrypted repository has no passphrase.")
+        if repository.execution_target == "agent":
+            return self.opener.seal(repository.uuid, passphrase)  # only its agent can try it
         engine = self.opener.engine(repository)
         location = RepositoryLocation(
             repository.path, passphrase, repository.encryption, repository.remote_path, unencrypted_ok=False
@@ -321,6 +314,8 @@ class Register:
             raise errors.unknown(repository_id)
         store.taken(session, name=changes.get("name"), but=repository_id)
         old_mode = repository.index_mode
+        if "agent_machine_id" in changes:
+            _give_to(session, repository, changes["agent_machine_id"])
         for name, value in changes.items():
             if name == "retention":
                 value = {rule: count for rule, count in value.items() if count is not None}
@@ -383,11 +378,39 @@ def _refuse_empty(changes: dict[str, Any]) -> None:
             raise Unprocessable("repository.value_missing", f"The field {name} cannot be null.", field=name)
 
 
+def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
+    """What means something only for the repositories of agents, or nothing for them."""
+    on_agent = repository.execution_target == "agent"
+    if wanted.agent_machine_id is not None and not on_agent:
+        raise Unprocessable("repository.not_on_agent", "The repository is not one of an agent.")
+    if on_agent and wanted.index_mode == "full":
+        raise Unprocessable(
+            "repository.no_history_on_agents", "Agents list archives, but do not read their files for the history."
+        )
+    if on_agent and wanted.passphrase is not None and repository.passphrase_location == "agent":  # noqa: S105
+        raise Unprocessable("repository.passphrase_on_agent", "The passphrase lies on the agent; set it there.")
+    if on_agent and any(not source.startswith("/") for source in wanted.source_paths or ()):
+        raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
+
+
+def _give_to(session: Session, repository: Repository, agent_machine_id: int) -> None:
+    """Let another agent open it from now on. What is queued for the old one must be settled before."""
+    agent_target.require_agent(session, agent_machine_id)
+    if repository.agent_machine_id == agent_machine_id:
+        return
+    operations.serialise_claims(session)
+    if active := operations.active(session, frozenset({repository.id}), of_repositories_only=True):
+        raise errors.operation_running(active[0].id)
+    identity = store.identity_on_agent(agent_machine_id, repository.path)
+    store.taken(session, place=identity, but=repository.id)
+    repository.identity = identity
+
+
 def _refuse_unsupported(wanted: RepositoryPlace) -> None:
     if wanted.repository_type != "local" or wanted.execution_target != "local":
         raise Unprocessable(
             "repository.unsupported_target",
-            "This version manages local repositories only; the target you named comes with a later one.",
+            "This version manages local repositories and those of agents; the target you named comes with a later one.",
         )
 
 

@@ -8,7 +8,7 @@ from holdfast.access import rights
 from holdfast.access.caller import AdminOnly, SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.repositories import store
@@ -93,8 +93,23 @@ def export_key(caller: SignedIn, repository_id: RowId, register: TheRegister, da
 @routes.post("/{repository_id}/break-lock", summary="Remove a stale engine lock", responses=documented(404, 409, 423))
 def break_lock(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
     repository = _require(database, caller, repository_id, Role.OPERATOR)
+    if repository.execution_target == "agent":
+        with database.writing() as session:
+            operation = register.agents.start_breaking_lock(session, caller, repository)
+        message = "The agent will remove the engine's locks on the repository."
+        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.break_lock(caller, repository)
     return Done(repository_id=repository_id, message="The engine's locks on the repository were removed.")
+
+
+@routes.post("/{repository_id}/setup", summary="Set a repository of an agent up again", responses=documented(404, 409))
+def set_up_repository(
+    caller: AdminOnly, repository_id: RowId, session: Writing, register: TheRegister
+) -> RepositoryAnswer:
+    """After its setup has failed or was cancelled."""
+    repository = store.require(session, caller, repository_id, Role.ADMIN)
+    register.agents.set_up_again(session, caller, repository)
+    return present(session, [repository])[0]
 
 
 @routes.post(

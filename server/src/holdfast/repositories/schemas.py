@@ -133,6 +133,7 @@ class RepositoryChange(BaseModel):
     history_index_excludes: Patterns | None = None
     retention: Retention | None = None
     passphrase: Passphrase | None = None
+    agent_machine_id: RowId | None = Field(None, description="Another agent of the same machine opens it from now on.")
 
 
 class RunningOperation(BaseModel):
@@ -205,3 +206,4 @@ class KeyAnswer(BaseModel):
 class Done(BaseModel):
     repository_id: int
     message: str
+    operation_id: int | None = Field(None, description="The operation that does it, where an agent has to.")

@@ -33,7 +33,16 @@ def by_path(session: Session, path: str) -> Repository | None:
     """The repository of a path, however the path is spelled."""
     normal = normal_path(path)
     statement = select(Repository).where(or_(Repository.path == normal, Repository.identity == identity_of(normal)))
-    return session.scalars(statement).first()
+    found = list(session.scalars(statement.limit(3)))
+    here = [repository for repository in found if repository.execution_target != "agent"]
+    if len(found) > 1 and not here:
+        raise errors.path_ambiguous(path)
+    return next(iter(here or found), None)
+
+
+def at_place(session: Session, identity: str) -> Repository | None:
+    """The repository of a place, as `identity_of` or `identity_on_agent` names it."""
+    return session.scalars(select(Repository).where(Repository.identity == identity)).first()
 
 
 def visible(session: Session, ids: frozenset[int] | None) -> list[Repository]:
@@ -43,9 +52,21 @@ def visible(session: Session, ids: frozenset[int] | None) -> list[Repository]:
     return list(session.scalars(statement))
 
 
-def taken(session: Session, *, path: str | None = None, name: str | None = None, but: int | None = None) -> None:
-    """Raise Conflict if another repository has this path or name."""
-    if path is not None and (found := by_path(session, path)) is not None and found.id != but:
+def taken(
+    session: Session,
+    *,
+    path: str | None = None,
+    place: str | None = None,
+    name: str | None = None,
+    but: int | None = None,
+) -> None:
+    """Raise Conflict if another repository has this path of this machine, this place or this name."""
+    if path is not None:
+        on_this_machine = Repository.path == path, Repository.execution_target != "agent"
+        found = session.scalars(select(Repository).where(*on_this_machine)).first()
+        if found is not None and found.id != but:
+            raise errors.path_taken()
+    if place is not None and (found := at_place(session, place)) is not None and found.id != but:
         raise errors.path_taken()
     if name is not None:
         found = session.scalars(select(Repository).where(Repository.name == name)).first()
@@ -68,7 +89,9 @@ def tell(session: Session, repository_id: int, change: Literal["created", "chang
 
 
 def subject(repository: Repository) -> Subject:
-    return Subject(repository.id, repository.name, repository.path, repository.agent_machine_id)
+    """An agent's repository is opened by its agent alone."""
+    executor = "agent" if repository.execution_target == "agent" else "runner"
+    return Subject(repository.id, repository.name, repository.path, repository.agent_machine_id, executor)
 
 
 def names(session: Session, ids: Iterable[int]) -> dict[int, str]:
@@ -82,3 +105,8 @@ def normal_path(path: str) -> str:
 
 def identity_of(path: str) -> str:
     return os.path.realpath(path) if path.startswith("/") else path
+
+
+def identity_on_agent(agent_machine_id: int, path: str) -> str:
+    """The place of a repository that an agent opens: a path of its machine, or an address that is the same everywhere."""
+    return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else path

@@ -38,7 +38,7 @@ def destination_unusable(reason: str) -> Unprocessable:
 def unsupported_target() -> Unprocessable:
     return Unprocessable(
         "restore.unsupported_target",
-        "This version restores to the service's own machine only (destination_type local).",
+        "A restore goes to the machine that opens the repository: the service's own (local), or its agent's (agent).",
     )
 
 

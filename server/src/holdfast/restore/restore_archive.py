@@ -17,7 +17,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork
-from holdfast.restore import archived_paths, destination, endings, store
+from holdfast.restore import archived_paths, destination, endings, on_agent, store
 from holdfast.restore.destination import PrivateFolder
 from holdfast.restore.layout import Placement
 from holdfast.restore.move import Move
@@ -42,6 +42,7 @@ def kind(opener: Opener) -> Kind:
         run=lambda context: _Restore(opener, context).run(),
         on_interrupted=lambda context, interrupted: _Restore(opener, context).interrupted(interrupted),
         present=present,
+        agent=on_agent.work(),
     )
 
 

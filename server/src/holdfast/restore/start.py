@@ -48,25 +48,35 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
     archive, archive_id = _archive(session, repository, request)
-    if request.destination_type != "local" or repository.execution_target != "local":
-        raise errors.unsupported_target()
+    _check_target(repository, request)
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
     if request.restore_layout == "contents_only" and len(outermost) < len(paths):
         raise errors.paths_overlap()
     target = archived_paths.destination(_json(request.destination))
-    destination.inspect(target)
-    refuse_own_places(session, target, data_dir)
+    if request.destination_type == "local":
+        destination.inspect(target)
+        refuse_own_places(session, target, data_dir)
     params = RestoreParams(
         archive=archive,
         archive_id=archive_id,
         paths=[_stored(path) for path in outermost],
         destination=_stored(target),
+        destination_type=request.destination_type,
         restore_layout=request.restore_layout,
         overwrite=request.overwrite,
         dry_run=request.dry_run,
     )
     return Wanted(repository, params)
+
+
+def _check_target(repository: Repository, request: RestoreRequest) -> None:
+    """Whoever opens the repository writes the files: this machine, or the one of its agent."""
+    if repository.execution_target != request.destination_type or request.destination_type == "ssh":
+        raise errors.unsupported_target()
+    machine = request.destination_machine_id
+    if machine is not None and machine != repository.agent_machine_id:
+        raise errors.unsupported_target()
 
 
 def refuse_own_places(session: Session, target: bytes, data_dir: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from backup_engine.command import Command
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
-from holdfast.errors import Locked, Unavailable
+from holdfast.errors import Locked, Unavailable, Unprocessable
 from holdfast.operations import store
 from holdfast.operations.context import StepResult
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
@@ -66,7 +66,14 @@ class InlineCalls:
         mode: LockMode = LockMode.SHARED,
         wait_seconds: float | None = None,
     ) -> Iterator["Hold"]:
-        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time."""
+        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
+
+        Raise Unprocessable for the repository of an agent: no engine of this machine can open it.
+        """
+        if subject is not None and subject.executor == "agent":
+            raise Unprocessable(
+                "repository.on_agent", "The repository is opened by its agent; this cannot be asked of it in a request."
+            )
         with self._database.writing() as session:
             origin = Origin(Trigger.API)
             operation = store.enqueue(

@@ -1,0 +1,273 @@
+"""The agent at work: heartbeats, polls, and a worker for each job."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from backup_agent import AGENT_VERSION, machine, private_files
+from backup_agent.backoff import Backoff
+from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
+from backup_agent.config import Config
+from backup_agent.courier import Courier
+from backup_agent.engines import Engines
+from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.jobs import CAPABILITIES
+from backup_agent.places import Places
+from backup_agent.runtime_api import RuntimeApi
+from backup_agent.secret_store import SecretStore
+from backup_agent.worker import Tools, Worker
+from backup_protocol import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_POLL_SECONDS, LONGEST_POLL_WAIT, Heartbeat, Job
+
+log = logging.getLogger(__name__)
+
+REFUSED_SECONDS = 300.0
+"""Between tries of an agent that the service refuses: an administrator may enable it again."""
+STOP_SECONDS = 5.0
+NOTABLE_SKEW_SECONDS = 60.0
+NOT_GIVEN_SECONDS = 5.0
+
+
+class Agent:
+    """One thread sends heartbeats and polls, one uploads, and each job has one that works on it.
+
+    All requests share one connection; while it waits in a long poll nobody else needs it, because there are no jobs.
+    """
+
+    def __init__(self, places: Places, config: Config, client: Client) -> None:
+        self._places = places
+        self._config = config
+        self._client = client
+        self._api = RuntimeApi(client)
+        self._engines = Engines(places, config.engines)
+        self.stopping = threading.Event()
+        self._courier = Courier(self._api, backoff=Backoff(most=config.max_backoff_seconds))
+        self._courier.on_done = self._reported
+        self._tools = Tools(
+            places,
+            self._api,
+            self._engines,
+            SecretStore(places),
+            self.stopping,
+            config.cancel_grace_seconds,
+            config.max_backoff_seconds,
+        )
+        self._lock = threading.Lock()
+        self._held: dict[int, JobFolder] = {}
+        self._working: dict[int, Worker] = {}
+        self._not_given: dict[int, float] = {}
+        """The last job that was offered but then not given, and when: not to be asked for again at once."""
+        self._changed = threading.Event()
+        self._backoff = Backoff(most=config.max_backoff_seconds)
+        self._refused = Backoff(REFUSED_SECONDS, REFUSED_SECONDS)
+        self._heartbeat_seconds = float(DEFAULT_HEARTBEAT_SECONDS)
+        self._poll_seconds = float(DEFAULT_POLL_SECONDS)
+        self._heartbeat_due = 0.0
+        self._last_error: str | None = None
+        self.on_reported: Callable[[Ending | None], None] | None = None
+        """Called with the ending of each job that the service has completely."""
+
+    def stop(self) -> None:
+        """Stop soon, from a signal handler. Engines go on under their shims."""
+        self.stopping.set()
+        self._changed.set()
+        self._client.interrupt()
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until `stop`."""
+        self._begin()
+        while not self.stopping.is_set():
+            pause = self._round(poll=True)
+            self._wait(pause)
+        self._end()
+
+    def once(self) -> None:
+        """Finish what is held; if nothing is, poll once and do at most one job. Raise NoAnswer or NotAllowed."""
+        self._begin()
+        try:
+            self._beat()
+            if not self._held:
+                for job in self._api.poll(1, 0)[:1]:
+                    self._accept(job)
+            while self._held and not self.stopping.is_set():
+                if time.monotonic() >= self._heartbeat_due:
+                    self._round(poll=False)
+                self._wait(1.0)
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
+        private_files.make_folder(self._places.jobs)
+        self._courier.start()
+        for job in JobFolder.all_below(self._places.jobs):
+            log.info("Job %s is still held: going on with it.", job.job_id)
+            self._hold(job)
+
+    def _end(self) -> None:
+        self.stopping.set()
+        for worker in list(self._working.values()):
+            worker.join(STOP_SECONDS)
+        self._courier.stop(STOP_SECONDS)
+        self._client.close()
+
+    def _wait(self, seconds: float) -> None:
+        self._changed.wait(seconds)
+        if not self.stopping.is_set():
+            self._changed.clear()
+
+    def _round(self, *, poll: bool) -> float:
+        """Do what is due; return the seconds until something is due again."""
+        try:
+            if time.monotonic() >= self._heartbeat_due:
+                self._beat()
+            began = time.monotonic()
+            found = self._poll() if poll and self._free() > 0 else False
+        except NotAllowed as refusal:
+            return self._told_to_go(refusal)
+        except (NoAnswer, Refusal) as failure:
+            return self._not_answered(failure)
+        self._answered()
+        if found:
+            return 0.0
+        until_heartbeat = self._heartbeat_due - time.monotonic()
+        return max(0.0, min(until_heartbeat, self._poll_seconds - (time.monotonic() - began)))
+
+    # --- heartbeat and poll -----------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self._heartbeat_due = time.monotonic() + self._heartbeat_seconds
+        sent, before = machine.moment(), time.monotonic()
+        answer = self._api.heartbeat(
+            Heartbeat(
+                agent_id=self._config.agent_id,
+                hostname=machine.hostname(),
+                agent_version=AGENT_VERSION,
+                engine_versions=self._engines.versions(),
+                capabilities=CAPABILITIES,
+                running_job_ids=tuple(sorted(self._held)),
+                sent_at=sent.isoformat(),
+                last_error=self._last_error,
+            )
+        )
+        self._poll_seconds = max(1.0, float(answer.poll_interval_seconds))
+        self._heartbeat_seconds = max(1.0, float(answer.heartbeat_interval_seconds))
+        self._heartbeat_due = before + self._heartbeat_seconds
+        for job_id in answer.cancel_job_ids:
+            job = self._held.get(job_id)
+            if job is not None:
+                job.cancel("cancellation was requested")
+        self._note_status(heartbeat=True, skew=_skew(answer.server_time, sent, time.monotonic() - before))
+
+    def _poll(self) -> bool:
+        """Ask for jobs; wait for one at the service while nothing else needs the connection."""
+        wait = 0 if self._held else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
+        jobs = self._api.poll(self._free(), max(0, wait))
+        accepted = [self._accept(job) for job in jobs[: self._free()]]
+        return any(accepted)
+
+    def _until_heartbeat(self) -> float:
+        return self._heartbeat_due - time.monotonic()
+
+    def _free(self) -> int:
+        """How many more jobs this agent takes. One that only waits to be reported takes no place."""
+        return self._config.max_jobs - len(self._working)
+
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def _accept(self, job: Job) -> bool:
+        """Take a job that was offered; False for one that is held already."""
+        if (
+            job.id in self._held
+            or time.monotonic() - self._not_given.get(job.id, -NOT_GIVEN_SECONDS) < NOT_GIVEN_SECONDS
+        ):
+            return False
+        log.info("Job %s (%s): offered.", job.id, job.type)
+        self._hold(JobFolder.make(self._places.jobs, job))
+        return True
+
+    def _hold(self, job: JobFolder) -> None:
+        worker = Worker(job, self._tools, self._worked)
+        with self._lock:
+            self._held[job.job_id] = job
+            self._working[job.job_id] = worker
+        if job.is_claimed or job.is_ended:
+            self._courier.take(job)
+        else:
+            job.on_claimed = self._courier.take
+        worker.start()
+
+    def _worked(self, job: JobFolder, has_ending: bool) -> None:
+        with self._lock:
+            self._working.pop(job.job_id, None)
+            if not has_ending:
+                self._held.pop(job.job_id, None)
+                self._not_given = {job.job_id: time.monotonic()}
+        if has_ending:
+            self._courier.take(job)
+        else:
+            self._courier.drop(job)
+            job.remove()
+        self._changed.set()
+
+    def _reported(self, job: JobFolder, ending: Ending | None) -> None:
+        with self._lock:
+            self._held.pop(job.job_id, None)
+        if self.on_reported is not None:
+            self.on_reported(ending)
+        self._changed.set()
+
+    # --- what the service says about this agent ---------------------------------------------------------------------
+
+    def _answered(self) -> None:
+        if self._backoff.failures or self._refused.failures:
+            log.info("The service answers again.")
+            self._backoff.succeeded()
+            self._refused.succeeded()
+            self._courier.hurry()
+
+    def _not_answered(self, failure: NoAnswer | Refusal) -> float:
+        if self.stopping.is_set():
+            return 0.0
+        self._last_error = str(failure)
+        if self._backoff.failures == 0:
+            log.warning("%s Jobs that run go on, and are reported when it answers again.", failure)
+            self._note_status()
+        return self._backoff.failed(failure.retry_after if isinstance(failure, NoAnswer) else 0.0)
+
+    def _told_to_go(self, refusal: NotAllowed) -> float:
+        self._last_error = str(refusal)
+        if self._refused.failures == 0:
+            log.error(
+                "The service refuses this agent: %s (%s). It was disabled, revoked or deleted; an administrator can"
+                " enable it, or create a token to register it again. The next try is in some minutes.",
+                refusal,
+                refusal.key or refusal.http_status,
+            )
+            self._note_status()
+        return self._refused.failed()
+
+    def _note_status(self, *, heartbeat: bool = False, skew: float | None = None) -> None:
+        """For `backup-agent status`, which another process asks."""
+        kept = private_files.read_json(self._places.status_file) or {}
+        if heartbeat:
+            self._last_error = None
+            kept |= {"last_heartbeat_at": machine.now(), "clock_skew_seconds": skew}
+            if skew is not None and abs(skew) >= NOTABLE_SKEW_SECONDS and not kept.get("told_of_skew"):
+                log.warning("The clock of this machine is %.0f seconds off the service's.", skew)
+                kept["told_of_skew"] = True
+        kept["last_error"] = self._last_error
+        try:
+            private_files.write_json(self._places.status_file, kept, durable=False)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._places.status_file, error)
+
+
+def _skew(server_time: str, sent: datetime, took: float) -> float | None:
+    """How many seconds the service's clock is ahead, as far as the travel of the message lets one tell."""
+    try:
+        return round(datetime.fromisoformat(server_time).timestamp() - sent.timestamp() - took / 2, 1)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,254 @@
+"""HTTP to the service: one connection that stays open, and answers as facts."""
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from backup_agent import AGENT_VERSION
+from backup_agent.problems import Problem
+from backup_agent.proxies import proxy_for
+from backup_protocol import AUTHORIZATION_HEADER
+
+if TYPE_CHECKING:
+    import ssl
+
+SECONDS_TO_ANSWER = 30.0
+LARGEST_ANSWER = 16 * 1024 * 1024
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class NoAnswer(Exception):
+    """The service did not answer, or not in its own words: try again later."""
+
+    def __init__(self, message: str, retry_after: float = 0.0, *, was_sent: bool = True) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.was_sent = was_sent
+        """False when the service certainly never got the request."""
+
+
+class Refusal(Exception):
+    """The service answered that it will not."""
+
+    def __init__(self, status: int, key: str, message: str) -> None:
+        super().__init__(message)
+        self.http_status = status
+        self.key = key
+
+
+class NotAllowed(Refusal):
+    """The credential is wrong, or the agent is disabled or revoked."""
+
+
+class Unknown(Refusal):
+    """The service knows no such thing."""
+
+
+class InvalidAddress(Problem):
+    """The address of the service cannot be used."""
+
+
+class _Turns:
+    """A lock that is fair: who waits longest is next, so that a flood of log lines cannot hold up a heartbeat."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._next_ticket = 0
+        self._serving = 0
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        with self._changed:
+            mine = self._next_ticket
+            self._next_ticket += 1
+            self._changed.wait_for(lambda: self._serving == mine)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._serving += 1
+                self._changed.notify_all()
+
+
+class Client:
+    """Requests of any thread go over one connection, one after the other."""
+
+    def __init__(self, server_url: str, credential: str | None = None, ca_file: str | None = None) -> None:
+        parts = urlsplit(server_url.rstrip("/"))
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+            raise InvalidAddress(f"{server_url!r} is not the address of a service; it begins with https:// or http://.")
+        self._scheme = parts.scheme
+        self._host = parts.hostname
+        try:
+            self._port = parts.port or DEFAULT_PORTS[parts.scheme]
+        except ValueError as error:
+            raise InvalidAddress(f"{server_url!r} has a port that is none.") from error
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {
+            "Accept": "application/json",
+            "User-Agent": f"backup-agent/{AGENT_VERSION}",
+            **({AUTHORIZATION_HEADER: f"Bearer {credential}"} if credential else {}),
+        }
+        self._proxy = proxy_for(self._scheme, self._host, self._port)
+        self._context = _tls(ca_file) if self._scheme == "https" else None
+        self._turns = _Turns()
+        self._connection: http.client.HTTPConnection | None = None
+        self._is_interrupted = False
+
+    def close(self) -> None:
+        with self._turns.turn():
+            self._drop()
+
+    def interrupt(self) -> None:
+        """End a request that waits for its answer, from a signal handler: the one who sent it gets NoAnswer."""
+        self._is_interrupted = True
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def resume(self) -> None:
+        """Take requests again after an interruption."""
+        self._is_interrupted = False
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        seconds: float = SECONDS_TO_ANSWER,
+        repeat: bool = True,
+    ) -> Any:
+        """Send a request and return its JSON answer. Raise NoAnswer or Refusal.
+
+        A connection that the service has closed meanwhile is only noticed when it is used. So a request over a kept one
+        is sent once more over a new one, unless it must not be repeated.
+        """
+        content = None if body is None else json.dumps(body).encode()
+        with self._turns.turn():
+            kept = self._connection is not None
+            try:
+                status, headers, raw = self._exchange(method, path, content, seconds)
+            except NoAnswer as failure:
+                if self._is_interrupted or not kept or (failure.was_sent and not repeat):
+                    raise
+                status, headers, raw = self._exchange(method, path, content, seconds)
+        return _understood(status, headers, raw)
+
+    def _exchange(
+        self, method: str, path: str, content: bytes | None, seconds: float
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        was_sent = False
+        try:
+            connection = self._connected(seconds)
+            was_sent = True
+            connection.request(method, self._target(path), content, self._request_headers(content))
+            answer = connection.getresponse()
+            raw = answer.read(LARGEST_ANSWER)
+            if answer.will_close or len(raw) == LARGEST_ANSWER:
+                self._drop()
+            return answer.status, answer.headers, raw
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise NoAnswer(self._told(error), was_sent=was_sent) from error
+
+    def _connected(self, seconds: float) -> http.client.HTTPConnection:
+        if self._connection is None:
+            self._connection = self._new_connection(seconds)
+            self._connection.connect()
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(seconds)
+        return self._connection
+
+    def _new_connection(self, seconds: float) -> http.client.HTTPConnection:
+        host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
+        if self._context is None:
+            return http.client.HTTPConnection(host, port, timeout=seconds)
+        connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
+        if self._proxy:
+            tunnel = {"Proxy-Authorization": self._proxy.authorization} if self._proxy.authorization else {}
+            connection.set_tunnel(self._host, self._port, tunnel)
+        return connection
+
+    def _target(self, path: str) -> str:
+        if self._proxy and self._context is None:
+            return f"{self._scheme}://{self._authority()}{self._prefix}{path}"
+        return self._prefix + path
+
+    def _request_headers(self, content: bytes | None) -> dict[str, str]:
+        headers = dict(self._headers)
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        if self._proxy and self._context is None:
+            headers["Host"] = self._authority()
+            if self._proxy.authorization:
+                headers["Proxy-Authorization"] = self._proxy.authorization
+        return headers
+
+    def _authority(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return host if self._port == DEFAULT_PORTS[self._scheme] else f"{host}:{self._port}"
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _told(self, error: Exception) -> str:
+        place = f"{self._scheme}://{self._authority()}"
+        if isinstance(error, socket.gaierror):
+            return f"The name {self._host} is not known here ({error.strerror})."
+        if isinstance(error, TimeoutError):
+            return f"{place} did not answer in time."
+        if type(error).__name__ == "SSLCertVerificationError":
+            reason = getattr(error, "verify_message", str(error))
+            return (
+                f"The certificate of {place} is not valid here: {reason}. A private authority is given with --ca-file."
+            )
+        return f"{place} cannot be reached: {getattr(error, 'strerror', None) or error or type(error).__name__}."
+
+
+def _tls(ca_file: str | None) -> "ssl.SSLContext":
+    import ssl  # only here: it takes some megabytes that plain HTTP does not need
+
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidAddress(f"The certificates in {ca_file} cannot be read: {error}.") from error
+
+
+def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes) -> Any:
+    try:
+        content = json.loads(raw) if raw else None
+    except ValueError:
+        raise NoAnswer(f"The answer (HTTP {status}) is not from a backup service; something stands between.") from None
+    if 200 <= status < 300:
+        return content
+    detail = content.get("detail") if isinstance(content, dict) else None
+    if status == 429 or status >= 500 or (status != 422 and not isinstance(detail, dict)):
+        raise NoAnswer(f"The service answers HTTP {status}{_message_of(detail)}.", _retry_after(headers))
+    key = str(detail.get("key", "")) if isinstance(detail, dict) else "invalid"
+    sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service does not take the request."
+    if status in (401, 403):
+        raise NotAllowed(status, key, sentence)
+    if status == 404:
+        raise Unknown(status, key, sentence)
+    raise Refusal(status, key, sentence)
+
+
+def _message_of(detail: Any) -> str:
+    return f": {detail['message']}" if isinstance(detail, dict) and detail.get("message") else ""
+
+
+def _retry_after(headers: http.client.HTTPMessage) -> float:
+    try:
+        return max(0.0, float(headers.get("Retry-After", "0")))
+    except ValueError:
+        return 0.0

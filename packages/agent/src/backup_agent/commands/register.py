@@ -1,0 +1,113 @@
+"""Enroll this machine with a one-time token, and keep the credential."""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from backup_agent import AGENT_VERSION, config, machine
+from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
+from backup_agent.config import Config
+from backup_agent.engines import Engines
+from backup_agent.jobs import CAPABILITIES
+from backup_agent.places import Places
+from backup_agent.problems import Problem, RefusedByService, ServiceUnreachable
+from backup_agent.runtime_api import RuntimeApi
+from backup_protocol import Register, Registered
+
+NAME = "register"
+TOKEN_VARIABLE = "BACKUP_AGENT_TOKEN"  # noqa: S105 -- the name of a variable
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--server", required=True, metavar="URL", help="address of the service, https://…")
+    parser.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help=f"the one-time enrollment token; `-` reads it from standard input; else {TOKEN_VARIABLE} is taken",
+    )
+    parser.add_argument("--name", help="what the machine is called in the service (default: its host name)")
+    parser.add_argument("--ca-file", metavar="FILE", help="certificates of a private authority, in PEM")
+    parser.add_argument("--max-jobs", type=int, default=1, metavar="N", help="jobs at the same time (default: 1)")
+    parser.add_argument("--borg1", metavar="PATH", help="program of BorgBackup 1, if not in the PATH")
+    parser.add_argument("--borg2", metavar="PATH", help="program of BorgBackup 2, if not in the PATH")
+    parser.add_argument("--force", action="store_true", help="register anew although the machine is registered")
+
+
+def run(places: Places, arguments: Namespace) -> int:
+    if places.config_file.exists() and not arguments.force:
+        raise Problem(
+            f"This machine is registered already ({places.config_file}); unregister it first, or add --force."
+        )
+    token = _token(arguments.token)
+    if not 1 <= arguments.max_jobs <= config.MOST_JOBS:
+        raise Problem(f"--max-jobs must be from 1 to {config.MOST_JOBS}.")
+    ca_file = config.checked_ca_file(arguments.ca_file)
+    _warn_of_plain_http(arguments.server)
+    programs = {1: arguments.borg1, 2: arguments.borg2}
+    engines = {major: str(Path(path).absolute()) for major, path in programs.items() if path}
+    name = arguments.name or machine.hostname()
+    answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, Engines(places, engines))
+    config.save(
+        places,
+        Config(
+            server_url=arguments.server.rstrip("/"),
+            agent_id=answer.agent_id,
+            credential=answer.agent_token,
+            name=name,
+            ca_file=ca_file,
+            max_jobs=arguments.max_jobs,
+            engines=engines,
+        ),
+    )
+    print(f"Registered at {arguments.server} as {name} ({answer.agent_id}); configuration in {places.config_file}.")
+    return 0
+
+
+def _token(given: str | None) -> str:
+    token = sys.stdin.readline() if given == "-" else given or os.environ.get(TOKEN_VARIABLE, "")
+    if not token.strip():
+        raise Problem(f"An enrollment token is needed: --token TOKEN, --token - or {TOKEN_VARIABLE}.")
+    return token.strip()
+
+
+def _registered(client: Client, token: str, name: str, engines: Engines) -> Registered:
+    message = Register(
+        enrollment_token=token,
+        name=name,
+        hostname=machine.hostname(),
+        os=machine.system(),
+        arch=machine.architecture(),
+        agent_version=AGENT_VERSION,
+        engine_versions=engines.versions(),
+        capabilities=CAPABILITIES,
+    )
+    try:
+        return RuntimeApi(client).register(message)
+    except NotAllowed as refusal:
+        raise RefusedByService(
+            f"The service refuses the token: {refusal} A token works once, and only until it expires."
+        ) from refusal
+    except NoAnswer as failure:
+        lost = " The token may be used up by now: if so, create another one." if failure.was_sent else ""
+        raise ServiceUnreachable(f"{failure}{lost}") from failure
+    except Refusal as refusal:
+        raise Problem(f"The service does not take the registration: {refusal}") from refusal
+    finally:
+        client.close()
+
+
+def _warn_of_plain_http(server: str) -> None:
+    parts = urlsplit(server)
+    if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
+        sentence = "warning: the address begins with http://, so the credential travels unprotected."
+        print(f"backup-agent: {sentence}", file=sys.stderr)
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

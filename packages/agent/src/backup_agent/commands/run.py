@@ -1,0 +1,59 @@
+"""Work for the service until told to stop: the long-lived loop of a managed machine.
+
+SIGTERM and SIGINT stop it within seconds; engines that run go on, and the next start finds them again.
+"""
+
+import logging
+import os
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from types import FrameType
+
+from backup_agent import config
+from backup_agent.agent import Agent
+from backup_agent.client import Client
+from backup_agent.commands.locking import only_agent
+from backup_agent.places import Places
+
+NAME = "run"
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_log_level(parser)
+
+
+def run(places: Places, arguments: Namespace) -> int:
+    start_logging(arguments.log_level)
+    with only_agent(places):
+        agent = agent_of(places)
+        stop_by_signal(agent)
+        logging.getLogger(__name__).info("The agent works; it is stopped with SIGTERM.")
+        agent.run()
+    return 0
+
+
+def agent_of(places: Places) -> Agent:
+    kept = config.with_environment(config.load(places))
+    return Agent(places, kept, Client(kept.server_url, kept.credential, kept.ca_file))
+
+
+def stop_by_signal(agent: Agent) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        agent.stop()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, stop)
+
+
+def add_log_level(parser: ArgumentParser) -> None:
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="how much to tell (default: info)")
+
+
+def start_logging(level: str) -> None:
+    """To standard error. Under systemd the journal has the times."""
+    under_journal = "JOURNAL_STREAM" in os.environ
+    form = "%(levelname)s %(message)s" if under_journal else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(level=level.upper(), format=form, stream=sys.stderr)

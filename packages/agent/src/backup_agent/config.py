@@ -1,0 +1,136 @@
+"""`config.toml`: where the service is, who this machine is to it, and how the agent behaves."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from backup_agent import private_files, sealing
+from backup_agent.places import Places
+from backup_agent.problems import NotRegistered, Problem
+from backup_agent.toml_text import toml_text
+
+CREDENTIAL = "agent credential"
+MOST_JOBS = 16
+
+
+class ConfigUnreadable(Problem):
+    """There is a configuration, but it says nothing that can be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    server_url: str
+    agent_id: str
+    credential: str = field(repr=False)
+    name: str = ""
+    ca_file: str | None = None
+    max_jobs: int = 1
+    cancel_grace_seconds: float = 30.0
+    max_backoff_seconds: float = 300.0
+    engines: Mapping[int, str] = field(default_factory=dict)
+    """The engine program of a major, where it is not found in the usual places."""
+
+
+def load(places: Places) -> Config:
+    """The configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is not whole."""
+    try:
+        raw = places.config_file.read_bytes()
+    except FileNotFoundError as error:
+        raise NotRegistered(
+            f"This machine is not registered ({places.config_file} does not exist);"
+            " run: backup-agent register --server URL --token TOKEN"
+        ) from error
+    except OSError as error:
+        raise ConfigUnreadable(f"{places.config_file} cannot be read: {error.strerror}.") from error
+    try:
+        content = tomllib.loads(raw.decode())
+        return _config(content, sealing.key_of(places.key_file))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigUnreadable(f"{places.config_file} is damaged ({error}); mend it, or register again.") from error
+
+
+def save(places: Places, config: Config) -> None:
+    private_files.make_folder(places.config)
+    content: dict[str, Any] = {
+        "server_url": config.server_url,
+        "agent_id": config.agent_id,
+        "name": config.name,
+        "credential": sealing.seal(sealing.key_of(places.key_file), config.credential, CREDENTIAL),
+        "ca_file": config.ca_file,
+        "max_jobs": config.max_jobs,
+        "cancel_grace_seconds": config.cancel_grace_seconds,
+        "max_backoff_seconds": config.max_backoff_seconds,
+        "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
+    }
+    private_files.write(places.config_file, toml_text(content, HEADING).encode())
+
+
+HEADING = """\
+The agent's configuration, written by `backup-agent register`.
+The credential is sealed with credential.key beside this file; keep both readable for their owner alone."""
+
+
+def forget(places: Places) -> None:
+    """Remove what identifies this machine to the service. Secrets of repositories and the state stay."""
+    places.config_file.unlink(missing_ok=True)
+
+
+def with_environment(config: Config, environment: Mapping[str, str] = os.environ) -> Config:
+    """The configuration with what the environment says instead: BACKUP_AGENT_MAX_JOBS, BACKUP_AGENT_BORG1 and -2."""
+    engines = dict(config.engines)
+    for major in (1, 2):
+        if path := environment.get(f"BACKUP_AGENT_BORG{major}"):
+            engines[major] = path
+    jobs = environment.get("BACKUP_AGENT_MAX_JOBS")
+    try:
+        return replace(config, engines=engines, max_jobs=_jobs(int(jobs)) if jobs else config.max_jobs)
+    except ValueError as error:
+        raise ConfigUnreadable(f"BACKUP_AGENT_MAX_JOBS is not a number from 1 to {MOST_JOBS}: {jobs}.") from error
+
+
+def _config(content: Mapping[str, Any], key: bytes) -> Config:
+    engines = content.get("engines", {})
+    return Config(
+        server_url=_text(content, "server_url"),
+        agent_id=_text(content, "agent_id"),
+        name=str(content.get("name", "")),
+        credential=sealing.unseal(key, _text(content, "credential"), CREDENTIAL),
+        ca_file=str(content["ca_file"]) if content.get("ca_file") else None,
+        max_jobs=_jobs(content.get("max_jobs", 1)),
+        cancel_grace_seconds=_seconds(content, "cancel_grace_seconds", 30.0),
+        max_backoff_seconds=_seconds(content, "max_backoff_seconds", 300.0),
+        engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
+    )
+
+
+def _text(content: Mapping[str, Any], name: str) -> str:
+    value = content[name]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} is not a text")
+    return value
+
+
+def _seconds(content: Mapping[str, Any], name: str, default: float) -> float:
+    seconds = float(content.get(name, default))
+    if not 1 <= seconds <= 86_400:
+        raise ValueError(f"{name} must be from 1 to 86400")
+    return seconds
+
+
+def _jobs(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_JOBS:
+        raise ValueError(f"max_jobs must be a number from 1 to {MOST_JOBS}")
+    return value
+
+
+def checked_ca_file(path: str | None) -> str | None:
+    """The absolute path of a file of certificates. Raise Problem if it cannot be read."""
+    if path is None:
+        return None
+    file = Path(path).absolute()
+    if not os.access(file, os.R_OK):
+        raise Problem(f"The file of certificates {file} cannot be read.")
+    return str(file)

@@ -1,0 +1,224 @@
+"""Takes what the jobs have to say to the service: the start, log lines, progress, the end; in this order, and each once.
+
+Everything is on disk before it is sent and stays there until the service has acknowledged it. So nothing here has to be
+careful about being cut off: what was not acknowledged is sent again, and the service knows it by its number.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from backup_agent.backoff import Backoff
+from backup_agent.client import NoAnswer, NotAllowed, Refusal, Unknown
+from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.runtime_api import RuntimeApi
+from backup_protocol import (
+    LARGEST_LOG_BATCH,
+    MOST_LOG_ENTRIES,
+    TERMINAL_JOB_STATUSES,
+    Acknowledgement,
+    Canceled,
+    Complete,
+    Fail,
+    JobStatus,
+    LogBatch,
+)
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 1.0
+STATUS_SECONDS = 2.0
+"""How often a job that says nothing asks whether it is still wanted."""
+REFUSED_SECONDS = 30.0
+"""Until a report that the service refuses is sent again."""
+BATCHES_PER_TURN = 5
+BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
+REFUSED_LINE = "(the service does not take this line)"
+ENDED_BY_SERVICE = "the service has ended the job"
+
+
+class Courier:
+    """One thread for all jobs of the agent."""
+
+    def __init__(self, api: RuntimeApi, *, turn_seconds: float = TURN_SECONDS, backoff: Backoff | None = None) -> None:
+        self._api = api
+        self._turn_seconds = turn_seconds
+        self._jobs: dict[int, JobFolder] = {}
+        self._heard: dict[int, float] = {}
+        self._refused_until: dict[int, float] = {}
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._backoff = backoff or Backoff()
+        self._not_before = 0.0
+        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
+        self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
+        """Called with its ending when the service has everything of a job; its folder is gone then."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        self._stopping.set()
+        self._woken.set()
+        self._thread.join(seconds)
+
+    def take(self, job: JobFolder) -> None:
+        job.wake = self._woken.set
+        with self._lock:
+            self._jobs[job.job_id] = job
+        self._woken.set()
+
+    def hurry(self) -> None:
+        """The service answers again: do not wait for the next try."""
+        self._not_before = 0.0
+        self._woken.set()
+
+    def drop(self, job: JobFolder) -> None:
+        with self._lock:
+            self._jobs.pop(job.job_id, None)
+            self._heard.pop(job.job_id, None)
+            self._refused_until.pop(job.job_id, None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any job still has something to say."""
+        return bool(self._jobs)
+
+    # --- the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._woken.wait(self._pause())
+            self._woken.clear()
+            if not self._stopping.is_set() and time.monotonic() >= self._not_before:
+                self.turn()
+
+    def _pause(self) -> float | None:
+        if not self._jobs:
+            return None
+        return max(self._turn_seconds, self._not_before - time.monotonic())
+
+    def turn(self) -> None:
+        """Deliver what there is now. A failure of one job does not hold up the others."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            if time.monotonic() < self._refused_until.get(job.job_id, 0.0):
+                continue
+            try:
+                self.deliver(job)
+                self._backoff.succeeded()
+            except (NoAnswer, NotAllowed) as failure:
+                retry_after = failure.retry_after if isinstance(failure, NoAnswer) else 0.0
+                self._not_before = time.monotonic() + self._backoff.failed(retry_after)
+                log.warning("Nothing can be reported now: %s", failure)
+                return
+            except Unknown as refusal:
+                self._not_wanted(job, refusal)
+            except Refusal as refusal:
+                self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
+                job.note_sent(parts=0)  # whatever it misses, it gets it all again
+                log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
+            except OSError as error:
+                log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
+
+    def deliver(self, job: JobFolder) -> None:
+        """Send all that is new of a job, as far as one turn goes."""
+        self._send_start(job)
+        if not self._send_lines(job):
+            self._woken.set()
+            return
+        ending = job.ending()
+        if ending is None:
+            self._send_progress(job)
+            self._ask_if_silent(job)
+        elif job.sent.log >= job.log.next_sequence:  # the ending is written after the last line
+            self._send_ending(job, *ending)
+
+    def _send_start(self, job: JobFolder) -> None:
+        start = job.start
+        if start is not None and not job.sent.start:
+            self._note(job, self._api.start(job.job_id, start))
+            job.note_sent(start=True)
+
+    def _send_lines(self, job: JobFolder) -> bool:
+        """Send batches of lines; False when there are more than fit into one turn."""
+        for _ in range(BATCHES_PER_TURN):
+            entries = job.log.entries(job.sent.log, MOST_LOG_ENTRIES, BATCH_BYTES)
+            if not entries:
+                return True
+            batch = LogBatch(tuple(entries))
+            try:
+                self._api.logs(job.job_id, batch)
+            except Refusal as refusal:
+                if isinstance(refusal, NotAllowed | Unknown):
+                    raise
+                self._send_one_by_one(job, batch)
+            job.note_sent(log=entries[-1].sequence + 1)
+        return job.sent.log >= job.log.next_sequence
+
+    def _send_one_by_one(self, job: JobFolder, batch: LogBatch) -> None:
+        """A line that the service does not take keeps its number, but not its text."""
+        for entry in batch.entries:
+            try:
+                self._api.logs(job.job_id, LogBatch((entry,)))
+            except Refusal as refusal:
+                if isinstance(refusal, NotAllowed | Unknown):
+                    raise
+                self._api.logs(job.job_id, LogBatch((replace(entry, message=REFUSED_LINE),)))
+
+    def _send_progress(self, job: JobFolder) -> None:
+        unsent = job.unsent_progress()
+        if unsent is None:
+            return
+        number, progress = unsent
+        try:
+            self._note(job, self._api.progress(job.job_id, progress))
+        except Refusal as refusal:
+            if isinstance(refusal, NotAllowed | Unknown):
+                raise
+            log.warning("Job %s: the service does not take the progress: %s", job.job_id, refusal)
+        job.note_sent(progress=number)
+
+    def _ask_if_silent(self, job: JobFolder) -> None:
+        if time.monotonic() - self._heard.get(job.job_id, 0.0) >= STATUS_SECONDS:
+            self._note(job, self._api.status(job.job_id))
+
+    def _send_ending(self, job: JobFolder, ending: Complete | Fail | Canceled, parts: int) -> None:
+        for number in range(job.sent.parts, parts):
+            self._api.part(job.job_id, job.part(number))
+            job.note_sent(parts=number + 1)
+        match ending:
+            case Complete():
+                answer = self._api.complete(job.job_id, ending)
+            case Fail():
+                answer = self._api.fail(job.job_id, ending)
+            case Canceled():
+                answer = self._api.canceled(job.job_id, ending)
+        log.info("Job %s: reported %s, the service says %s.", job.job_id, type(ending).__name__.lower(), answer.status)
+        self._done(job, ending)
+
+    # --- what the service says --------------------------------------------------------------------------------------
+
+    def _note(self, job: JobFolder, answer: Acknowledgement) -> None:
+        self._heard[job.job_id] = time.monotonic()
+        if answer.cancel_requested or answer.status is JobStatus.CANCEL_REQUESTED:
+            job.cancel("cancellation was requested")
+        elif answer.status in TERMINAL_JOB_STATUSES and not job.is_ended:
+            job.cancel(ENDED_BY_SERVICE)
+
+    def _not_wanted(self, job: JobFolder, refusal: Unknown) -> None:
+        """The service does not know the job: stop it; when it has stopped, there is nobody to tell."""
+        job.cancel("the service does not know the job")
+        if job.is_ended:
+            log.warning("Job %s is not known to the service (%s); its record is dropped.", job.job_id, refusal)
+            self._done(job, None)
+
+    def _done(self, job: JobFolder, ending: Ending | None) -> None:
+        self.drop(job)
+        job.remove()
+        if self.on_done is not None:
+            self.on_done(job, ending)

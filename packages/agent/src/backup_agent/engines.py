@@ -1,0 +1,93 @@
+"""The engine programs of this machine, looked at again only when they change."""
+
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from backup_agent import private_files
+from backup_agent.places import Places
+from backup_engine.detect import (
+    SUPPORTED_MAJORS,
+    USUAL_NAMES,
+    EngineNotInstalled,
+    EngineProgram,
+    EngineUnsupported,
+    detect,
+)
+from backup_engine.environment import EngineEnvironment
+from backup_engine.interface import Engine, engine_for
+from backup_protocol import EngineVersion
+
+Identity = tuple[str, int, int]
+
+
+class Engines:
+    def __init__(self, places: Places, configured: Mapping[int, str]) -> None:
+        self._places = places
+        self._configured = configured
+        self._known: dict[Identity, EngineProgram | None] = {}
+        self._lock = threading.Lock()
+
+    def programs(self) -> dict[int, EngineProgram]:
+        """The program of each major that is there now. Costs a few looks at the disk when nothing has changed."""
+        found = {major: self._program(major) for major in SUPPORTED_MAJORS}
+        return {major: program for major, program in found.items() if program is not None}
+
+    def versions(self) -> tuple[EngineVersion, ...]:
+        return tuple(
+            EngineVersion(program.major, program.version, program.path) for program in self.programs().values()
+        )
+
+    def engine(self, major: int) -> Engine:
+        """Raise EngineNotInstalled or EngineUnsupported if this machine cannot work on repositories of that major."""
+        program = self._program(major)
+        if program is None:
+            raise EngineNotInstalled(f"BorgBackup {major} is not installed on this machine, or not found in its PATH.")
+        private_files.make_folder(self._places.engine)
+        return engine_for(program, EngineEnvironment(str(self._places.engine), install_id(self._places)))
+
+    def _program(self, major: int) -> EngineProgram | None:
+        configured = self._configured.get(major)
+        for candidate in (configured,) if configured else USUAL_NAMES[major]:
+            path = shutil.which(candidate)
+            program = self._detected(path) if path else None
+            if program is not None and program.major == major:
+                return program
+        return None
+
+    def _detected(self, path: str) -> EngineProgram | None:
+        try:
+            found = Path(path).stat()
+        except OSError:
+            return None
+        identity = (path, found.st_ino, found.st_mtime_ns)
+        with self._lock:
+            if identity not in self._known:
+                self._known[identity] = _ask(path)
+            return self._known[identity]
+
+
+def _ask(path: str) -> EngineProgram | None:
+    try:
+        return detect(path)
+    except (EngineNotInstalled, EngineUnsupported):
+        return None
+
+
+def install_id(places: Places) -> str:
+    """The name under which this installation takes the engine's locks. Made once; it must never change."""
+    file = places.install_id_file
+    if not file.exists():
+        private_files.make_folder(file.parent)
+        part = file.with_name(f"install-id.{os.getpid()}")
+        private_files.write(part, f"backup-agent-{uuid.uuid4().hex}@localhost\n".encode())
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+    return file.read_text().strip()

@@ -1,0 +1,38 @@
+"""A service of the system, as a value: its file, and the commands that start and remove it."""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_agent.problems import Problem
+
+Arguments = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    unit: Path
+    content: str
+    starting: tuple[Arguments, ...]
+    removing: tuple[Arguments, ...]
+
+
+def program() -> str:
+    """The command that runs this agent, as an absolute path."""
+    beside_interpreter = Path(sys.executable).with_name("backup-agent")
+    called = Path(sys.argv[0]).absolute()
+    return str(beside_interpreter if beside_interpreter.exists() else called)
+
+
+def apply(commands: Iterable[Arguments], *, must_succeed: bool = False) -> None:
+    """Run commands of the system, one after the other."""
+    for command in commands:
+        try:
+            ended = subprocess.run(command, check=False, capture_output=True, text=True)
+            failure = ended.stderr.strip() if ended.returncode else ""
+        except OSError as error:
+            failure = error.strerror or "it cannot be run"
+        if failure and must_succeed:
+            raise Problem(f"`{' '.join(command)}` failed: {failure}")

@@ -1,0 +1,221 @@
+"""All that the agent keeps about one job, in a folder of its own, from before the claim until the service has everything.
+
+================  ====================================================================================================
+``job.json``      the job as it came, without the values of secrets; written before it is claimed
+``claimed``       the service has confirmed the claim
+``cancel.json``   somebody asked for the job to stop, or the service has ended it
+``start.json``    when the work began
+``log/``          the log lines, numbered
+``progress.json`` how far it has come: the newest values only, numbered
+``parts/``        slices of a large result
+``result.json``   how it ended: the message to be sent
+``sent.json``     what the service has acknowledged
+``steps/``        the spools of the engine's runs, and what was found out between them
+================  ====================================================================================================
+"""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from backup_agent import private_files
+from backup_agent.job_log import JobLog
+from backup_agent.machine import now
+from backup_engine.process import remove_spools
+from backup_protocol import Canceled, Complete, Fail, Job, Progress, ResultPart, Start, read, write
+
+Ending = Complete | Fail | Canceled
+ENDINGS: Mapping[str, type[Complete] | type[Fail] | type[Canceled]] = {
+    "complete": Complete,
+    "fail": Fail,
+    "canceled": Canceled,
+}
+ITEMS_OF_PART = 500
+BYTES_OF_PART = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the service has: whether it knows of the start, its next log line, the progress, the parts."""
+
+    start: bool = False
+    log: int = 1
+    progress: int = 0
+    parts: int = 0
+
+
+class JobFolder:
+    """Shared by the thread that works on the job and the one that uploads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.job_id = int(folder.name)
+        self.log = JobLog(folder / "log")
+        self.secrets: dict[str, dict[str, str]] | None = None
+        """Secret values of the payload, in memory only; None when the service has to be asked for them."""
+        self.wake: Callable[[], None] = _nothing
+        """Called when there is something to upload."""
+        self.on_claimed: Callable[[JobFolder], None] | None = None
+        """Called when the service has confirmed the claim: from now on the job has something to say to it."""
+        self.cancelled = threading.Event()
+        self._cancelling = threading.Lock()
+        self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
+        self._progress_number = self._sent.progress
+        self._progress: Progress | None = None
+        if (folder / "cancel.json").exists():
+            self.cancelled.set()
+
+    @staticmethod
+    def make(jobs: Path, job: Job) -> "JobFolder":
+        """Keep a job that is about to be claimed. Its secrets stay in memory."""
+        folder = jobs / str(job.id)
+        private_files.make_folder(folder)
+        payload = {name: value for name, value in job.payload.items() if name != "secrets"}
+        private_files.write_json(folder / "job.json", write(replace(job, payload=payload)))
+        made = JobFolder(folder)
+        made.secrets = secrets_of(job.payload)
+        return made
+
+    @staticmethod
+    def all_below(jobs: Path) -> list["JobFolder"]:
+        """The jobs that the agent still holds, oldest first. What was cut off while it was made is removed."""
+        found = []
+        for folder in jobs.iterdir() if jobs.exists() else ():
+            if folder.name.isdigit() and private_files.read_json(folder / "job.json") is not None:
+                found.append(JobFolder(folder))
+            else:
+                remove_spools(folder)
+        return sorted(found, key=lambda each: each.job_id)
+
+    @property
+    def job(self) -> Job:
+        return read(Job, private_files.read_json(self.folder / "job.json"))
+
+    # --- the stations of a job --------------------------------------------------------------------------------------
+
+    @property
+    def is_claimed(self) -> bool:
+        return (self.folder / "claimed").exists()
+
+    def note_claimed(self) -> None:
+        private_files.write_json(self.folder / "claimed", {"at": now()})
+        if self.on_claimed is not None:
+            self.on_claimed(self)
+
+    def note_start(self) -> None:
+        """Note once when the work began."""
+        if not (self.folder / "start.json").exists():
+            private_files.write_json(self.folder / "start.json", write(Start(now())))
+            self.wake()
+
+    @property
+    def start(self) -> Start | None:
+        kept = private_files.read_json(self.folder / "start.json")
+        return read(Start, kept) if kept is not None else None
+
+    def cancel(self, reason: str) -> None:
+        """Ask the work to stop, and remember it. Any thread may hear of it first."""
+        with self._cancelling:
+            if not self.cancelled.is_set():
+                private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
+                self.cancelled.set()
+
+    @property
+    def is_ended(self) -> bool:
+        return (self.folder / "result.json").exists()
+
+    def end(self, ending: Ending, items: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Keep how the job ended, and the items of its result that go in parts. The first ending stays.
+
+        A list without items is one empty part: it says that there are none.
+        """
+        if self.is_ended:
+            return
+        parts = 0
+        for parts, slice_of_items in enumerate(_slices(items) if items is not None else (), 1):
+            private_files.make_folder(self.folder / "parts")
+            private_files.write_json(self.folder / "parts" / f"{parts - 1}.json", slice_of_items)
+        if parts and isinstance(ending, Complete):
+            ending = replace(ending, result=replace(ending.result, parts=parts))
+        word = next(word for word, kind in ENDINGS.items() if isinstance(ending, kind))
+        private_files.write_json(
+            self.folder / "result.json", {"report": word, "message": write(ending), "parts": parts}
+        )
+        self.wake()
+
+    def ending(self) -> tuple[Ending, int] | None:
+        """The message that ends the job, and the number of parts that go before it."""
+        kept = private_files.read_json(self.folder / "result.json")
+        if kept is None:
+            return None
+        return read(ENDINGS[kept["report"]], kept["message"]), int(kept["parts"])
+
+    def part(self, number: int) -> ResultPart:
+        items = private_files.read_json(self.folder / "parts" / f"{number}.json")
+        return ResultPart(number, tuple(items))
+
+    # --- progress ---------------------------------------------------------------------------------------------------
+
+    def note_progress(self, progress: Progress) -> None:
+        """Keep the newest values, on disk before anybody sends them; lost ones are not missed."""
+        number = self._progress_number + 1
+        private_files.write_json(self.folder / "progress.json", {"sequence": number, **write(progress)}, durable=False)
+        self._progress, self._progress_number = progress, number
+
+    def unsent_progress(self) -> tuple[int, Progress] | None:
+        progress, number = self._progress, self._progress_number
+        return (number, progress) if progress is not None and number > self._sent.progress else None
+
+    # --- what the service has ---------------------------------------------------------------------------------------
+
+    @property
+    def sent(self) -> Sent:
+        return self._sent
+
+    def note_sent(self, **what: Any) -> None:
+        """Note what was acknowledged. A note that a power cut takes away only lets something be sent twice."""
+        self._sent = replace(self._sent, **what)
+        private_files.write_json(self.folder / "sent.json", write(self._sent), durable=False)
+        if "log" in what:
+            self.log.acknowledge(self._sent.log)
+
+    def remove(self) -> None:
+        """Forget the job: the service has everything, or wants nothing of it."""
+        self.log.close()
+        (self.folder / "job.json").unlink(missing_ok=True)
+        remove_spools(self.folder / "steps")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The secret values of a payload. Of one that makes no sense, none: it is refused when it is read."""
+    given = payload.get("secrets")
+    if not isinstance(given, dict):
+        return {}
+    return {
+        str(ref): {"value": str(secret["value"])}
+        for ref, secret in given.items()
+        if isinstance(secret, dict) and "value" in secret
+    }
+
+
+def _slices(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The items in order, in parts that each fit into a message; one empty part if there are none."""
+    part: list[Mapping[str, Any]] = []
+    size = 0
+    for item in items:
+        length = len(json.dumps(item))
+        if part and (len(part) == ITEMS_OF_PART or size + length > BYTES_OF_PART):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    yield part
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,68 @@
+"""From a job as it came to the repository as the engine takes it: what is unknown or unsafe is refused here."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from backup_agent.jobs import KINDS
+from backup_agent.steps import Surroundings
+from backup_engine.command import Secret
+from backup_engine.redact import Redactor
+from backup_engine.requests import InvalidRequest, RepositoryLocation
+from backup_protocol import SCHEMA_VERSION, JobKind, Malformed, Payload, resolved_environment
+
+PASSPHRASE = "BORG_PASSPHRASE"  # noqa: S105 -- the name of the variable
+ALLOWED_VARIABLE = re.compile(r"BORG_[A-Z0-9_]+")
+FORBIDDEN_VARIABLES = frozenset(
+    {"BORG_PASSCOMMAND", "BORG_RSH", "BORG_REMOTE_PATH", "BORG_BASE_DIR", "BORG_HOST_ID", "BORG_EXIT_CODES"}
+)
+"""Variables that would run another program, or that the agent must set itself."""
+
+
+class UnsupportedJob(Exception):
+    """This agent does not know jobs of this version or kind, or cannot read this one."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Opened:
+    location: RepositoryLocation
+    surroundings: Surroundings
+
+
+def payload_of(job_payload: dict[str, Any], secrets: dict[str, dict[str, str]]) -> Payload:
+    """Given a payload as it came and its secrets, return it. Raise UnsupportedJob if this agent cannot do it."""
+    version, kind = job_payload.get("schema_version"), job_payload.get("job_kind")
+    if version != SCHEMA_VERSION:
+        raise UnsupportedJob(
+            f"This agent knows payloads of version {SCHEMA_VERSION}, not {version!r}; update the agent."
+        )
+    if kind not in list(JobKind) or JobKind(kind) not in KINDS:
+        raise UnsupportedJob(f"This agent does not know jobs of the kind {kind!r}; update the agent.")
+    try:
+        return Payload.from_json({**job_payload, "secrets": secrets})
+    except Malformed as error:
+        raise UnsupportedJob(f"The job cannot be read: {error}.") from error
+
+
+def open_repository(payload: Payload, local_secret: Callable[[str], str | None]) -> Opened:
+    """Raise SecretMissing or InvalidRequest."""
+    variables, secret_values = resolved_environment(payload, local_secret)
+    passphrase = variables.pop(PASSPHRASE, None)
+    for name in variables:
+        if not ALLOWED_VARIABLE.fullmatch(name) or name in FORBIDDEN_VARIABLES:
+            raise InvalidRequest(f"A job may not set the variable {name} on this machine.")
+    secrets = {name: Secret(value, "environment") for name, value in variables.items() if value in secret_values}
+    plain = {name: value for name, value in variables.items() if name not in secrets}
+    known = {secret["value"] for secret in payload.secrets.values()} | secret_values
+    known |= {passphrase} if passphrase else set()
+    repository = payload.repository
+    location = RepositoryLocation(
+        repository.repository_path,
+        passphrase,
+        repository.encryption,
+        repository.remote_path,
+        relocated_ok=repository.relocated_ok,
+        unencrypted_ok=repository.unencrypted_ok,
+    )
+    return Opened(location, Surroundings(Redactor(known), plain, secrets))

@@ -1,0 +1,53 @@
+"""Files that only their owner may read, and that are there whole or not at all."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner may enter. One that is there already is narrowed if it is wider."""
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(FOLDER_MODE)
+
+
+def write(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace a file at once; when `durable`, it is there even after a power cut."""
+    part = path.with_name(f"{path.name}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    part.chmod(FILE_MODE)  # one that was left over may have another mode
+    part.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    write(path, json.dumps(value).encode(), durable=durable)
+
+
+def read_json(path: Path) -> Any:
+    """What the file holds; None when there is none, or when it is not whole."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(path.read_bytes())
+    return None
+
+
+def sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

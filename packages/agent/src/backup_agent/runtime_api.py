@@ -1,0 +1,92 @@
+"""The service's routes for agents, each a method."""
+
+from typing import Any, TypeVar
+
+from backup_agent.client import Client, NoAnswer
+from backup_protocol import (
+    Acknowledgement,
+    Canceled,
+    Claimed,
+    Complete,
+    Fail,
+    Heartbeat,
+    HeartbeatAnswer,
+    Job,
+    LogAnswer,
+    LogBatch,
+    Malformed,
+    Polled,
+    Progress,
+    Register,
+    Registered,
+    ResultPart,
+    Start,
+    read,
+    write,
+)
+
+PREFIX = "/api/agents"
+ANSWER_MARGIN = 15.0
+"""Seconds beyond the wait of a long poll until it counts as unanswered."""
+
+Message = TypeVar("Message")
+
+
+class RuntimeApi:
+    """Every method but `register` may be sent twice without harm. Each raises NoAnswer or Refusal."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def register(self, message: Register) -> Registered:
+        answer = self._client.call("POST", f"{PREFIX}/register", write(message), repeat=False)
+        return _answer(Registered, answer)
+
+    def unregister(self) -> None:
+        self._client.call("POST", f"{PREFIX}/unregister", {})
+
+    def heartbeat(self, message: Heartbeat) -> HeartbeatAnswer:
+        return _answer(HeartbeatAnswer, self._client.call("POST", f"{PREFIX}/heartbeat", write(message)))
+
+    def poll(self, limit: int, wait: int) -> tuple[Job, ...]:
+        path = f"{PREFIX}/jobs/poll?limit={limit}&wait={wait}"
+        return _answer(Polled, self._client.call("GET", path, seconds=wait + ANSWER_MARGIN)).jobs
+
+    def claim(self, job_id: int) -> Claimed:
+        """The answer has the status, and the job with its secrets."""
+        return _answer(Claimed, self._client.call("POST", f"{PREFIX}/jobs/{job_id}/claim"))
+
+    def status(self, job_id: int) -> Acknowledgement:
+        return _answer(Acknowledgement, self._client.call("GET", f"{PREFIX}/jobs/{job_id}"))
+
+    def start(self, job_id: int, message: Start) -> Acknowledgement:
+        return self._report(job_id, "start", message)
+
+    def progress(self, job_id: int, message: Progress) -> Acknowledgement:
+        return self._report(job_id, "progress", message)
+
+    def complete(self, job_id: int, message: Complete) -> Acknowledgement:
+        return self._report(job_id, "complete", message)
+
+    def fail(self, job_id: int, message: Fail) -> Acknowledgement:
+        return self._report(job_id, "fail", message)
+
+    def canceled(self, job_id: int, message: Canceled) -> Acknowledgement:
+        return self._report(job_id, "canceled", message)
+
+    def logs(self, job_id: int, batch: LogBatch) -> LogAnswer:
+        return _answer(LogAnswer, self._client.call("POST", f"{PREFIX}/jobs/{job_id}/logs", write(batch)))
+
+    def part(self, job_id: int, part: ResultPart) -> None:
+        self._client.call("POST", f"{PREFIX}/jobs/{job_id}/parts", write(part))
+
+    def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:
+        answer = self._client.call("POST", f"{PREFIX}/jobs/{job_id}/{verb}", write(message))
+        return _answer(Acknowledgement, answer)
+
+
+def _answer(message: type[Message], value: Any) -> Message:
+    try:
+        return read(message, value)
+    except Malformed as error:
+        raise NoAnswer(f"The answer is not what a backup service would say: {error}.") from error

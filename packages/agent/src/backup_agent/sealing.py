@@ -1,0 +1,78 @@
+"""Keeps a secret out of the file that names it: sealed under a key in a file of its own.
+
+Both files belong to the same owner on the same disk, so this protects nothing from somebody who is that owner; it keeps
+the secret out of a copied or shown configuration file. The construction is a stream cipher made of HMAC-SHA256 in counter
+mode, encrypted first and authenticated then, because the standard library has no other cipher.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from backup_agent import private_files
+from backup_agent.problems import Problem
+
+VERSION = "v1"
+KEY_BYTES = 32
+NONCE_BYTES = 16
+TAG_BYTES = 32
+
+
+class CannotOpen(Problem):
+    """What was sealed does not open with this machine's key."""
+
+
+def key_of(file: Path) -> bytes:
+    """The key in the file, made now if there is none."""
+    try:
+        key = file.read_bytes()
+    except FileNotFoundError:
+        private_files.make_folder(file.parent)
+        private_files.write(file, secrets.token_bytes(KEY_BYTES))
+        key = file.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise CannotOpen(f"{file} is not a key of this agent; register the machine again.")
+    return key
+
+
+def seal(key: bytes, text: str, purpose: str) -> str:
+    """Given a secret and what it is for, return a text that only the key turns back, and only for that purpose."""
+    nonce = os.urandom(NONCE_BYTES)
+    cipher = _mixed(key, nonce, text.encode())
+    sealed = nonce + cipher + _tag(key, nonce + cipher, purpose)
+    return f"{VERSION}:{base64.b64encode(sealed).decode()}"
+
+
+def unseal(key: bytes, sealed: str, purpose: str) -> str:
+    """Given what `seal` returned, return the secret. Raise CannotOpen if key, purpose or text are not the same."""
+    version, _, encoded = sealed.partition(":")
+    try:
+        raw = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    nonce, cipher, tag = raw[:NONCE_BYTES], raw[NONCE_BYTES:-TAG_BYTES], raw[-TAG_BYTES:]
+    whole = version == VERSION and len(raw) >= NONCE_BYTES + TAG_BYTES
+    if not whole or not hmac.compare_digest(tag, _tag(key, nonce + cipher, purpose)):
+        raise CannotOpen(
+            "A stored secret does not open with the key of this machine; was credential.key replaced? Register again."
+        )
+    return _mixed(key, nonce, cipher).decode()
+
+
+def _mixed(key: bytes, nonce: bytes, content: bytes) -> bytes:
+    stream = b""
+    counter = 0
+    encryption = hmac.digest(key, b"encryption", hashlib.sha256)
+    while len(stream) < len(content):
+        stream += hmac.digest(encryption, nonce + counter.to_bytes(8), hashlib.sha256)
+        counter += 1
+    return bytes(one ^ other for one, other in zip(content, stream, strict=False))
+
+
+def _tag(key: bytes, content: bytes, purpose: str) -> bytes:
+    authentication = hmac.digest(key, b"authentication", hashlib.sha256)
+    return hmac.digest(authentication, purpose.encode() + b"\0" + content, hashlib.sha256)

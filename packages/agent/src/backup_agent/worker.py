@@ -1,0 +1,265 @@
+"""Works on one job in a thread of its own: claims it, does it, and writes down how it ended."""
+
+import errno
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from backup_agent import private_files
+from backup_agent.backoff import MOST_SECONDS, Backoff
+from backup_agent.client import NoAnswer, NotAllowed, Refusal
+from backup_agent.engines import Engines
+from backup_agent.job_folder import Ending, JobFolder, secrets_of
+from backup_agent.job_work import Completed, Ended, Failed, Stopped, TryAgain, Work
+from backup_agent.jobs import KINDS, Kind
+from backup_agent.machine import now
+from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
+from backup_agent.places import Places
+from backup_agent.runtime_api import RuntimeApi
+from backup_agent.secret_store import SecretStore
+from backup_agent.steps import Cancelled, Interrupted, Steps, Stopping
+from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.process import spools_below
+from backup_engine.requests import InvalidRequest
+from backup_protocol import (
+    TERMINAL_JOB_STATUSES,
+    UNSUPPORTED_JOB,
+    Canceled,
+    Claimed,
+    Complete,
+    Fail,
+    JobStatus,
+    Payload,
+    Result,
+    SecretMissing,
+)
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+DISK_TRIES = 5
+DISK_PAUSE_SECONDS = 10.0
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+RUN_BEFORE = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
+
+
+class NotOurs(Exception):
+    """The service does not give the job to this agent (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all jobs of an agent share."""
+
+    places: Places
+    api: RuntimeApi
+    engines: Engines
+    secrets: SecretStore
+    stopping: threading.Event
+    grace_seconds: float = 30.0
+    max_backoff_seconds: float = MOST_SECONDS
+
+
+class Worker:
+    """`on_end` is called when the work is over: True when there is an ending to report, False when nothing began."""
+
+    def __init__(self, job: JobFolder, tools: Tools, on_end: Callable[[JobFolder, bool], None]) -> None:
+        self._job = job
+        self._tools = tools
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._run, name=f"job-{job.job_id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            while not self._job.is_ended:
+                self._claim_and_work_safely()
+        except Stopping:
+            return
+        except NotOurs as reason:
+            log.info("Job %s is not for this agent any more: %s", self._job.job_id, reason)
+            self._on_end(self._job, False)
+            return
+        self._on_end(self._job, True)
+
+    def _claim_and_work_safely(self) -> None:
+        try:
+            self._claim_and_work()
+        except (Stopping, NotOurs):
+            raise
+        except Exception:  # whatever is wrong here must not leave the job without anybody who cares for it
+            log.exception("Job %s cannot be cared for now.", self._job.job_id)
+            if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
+                raise Stopping from None
+
+    def _claim_and_work(self) -> None:
+        try:
+            if not self._job.is_claimed or self._job.secrets is None:
+                self._claim()
+        except NotOurs as reason:
+            if not self._job.is_claimed:
+                raise
+            self._give_up(str(reason))
+            return
+        self._work_despite_trouble()
+
+    # --- the claim --------------------------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        """Claim the job, or claim it again after a restart to get its secrets: they are never on disk."""
+        answer = self._until_answered(lambda: self._tools.api.claim(self._job.job_id))
+        if answer.status in TERMINAL_JOB_STATUSES:
+            raise NotOurs(f"its status is {answer.status}")
+        if answer.job is not None and answer.job.status == JobStatus.CANCEL_REQUESTED:
+            self._job.cancel("cancellation was requested")
+        self._job.secrets = secrets_of(answer.job.payload) if answer.job else self._job.secrets or {}
+        if not self._job.is_claimed:
+            self._job.note_claimed()
+            log.info("Job %s: claimed.", self._job.job_id)
+
+    def _until_answered(self, ask: Callable[[], Claimed]) -> Claimed:
+        backoff = Backoff(most=self._tools.max_backoff_seconds)
+        while True:
+            try:
+                return ask()
+            except NotAllowed as refusal:
+                delay = backoff.failed()
+                log.warning("Job %s waits: the service refuses this agent: %s", self._job.job_id, refusal)
+            except Refusal as refusal:
+                raise NotOurs(str(refusal)) from refusal
+            except NoAnswer as failure:
+                delay = backoff.failed(failure.retry_after)
+            if self._tools.stopping.wait(delay):
+                raise Stopping
+
+    def _give_up(self, reason: str) -> None:
+        """The service has ended a job that began here: stop what still runs of it. Its words are not read any more.
+
+        Without its secrets nobody could take them out of what the engine says.
+        """
+        self._job.cancel(reason)
+        self._stop_engines()
+        self._job.end(Canceled(now()))
+
+    # --- the work ---------------------------------------------------------------------------------------------------
+
+    def _work_despite_trouble(self) -> None:
+        """A full disk is waited out: the work can be done again from the beginning at any time."""
+        for tries in range(1, DISK_TRIES + 1):
+            try:
+                self._work()
+                return
+            except Stopping:
+                raise
+            except OSError as error:
+                log.exception("Job %s cannot be followed now.", self._job.job_id)
+                if error.errno not in NO_SPACE and tries == DISK_TRIES:
+                    self._fail_for_trouble(error)
+                    return
+            except Exception as error:  # whatever is wrong with one job must not end the agent
+                log.exception("Job %s cannot be done.", self._job.job_id)
+                self._fail_for_trouble(error)
+                return
+            if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
+                raise Stopping
+        self._work()
+
+    def _fail_for_trouble(self, error: Exception) -> None:
+        """Nothing is said to have ended before its engines have."""
+        self._stop_engines()
+        self._job.end(Fail(now(), f"The agent could not do the job: {type(error).__name__}.", None, "engine.failed"))
+
+    def _stop_engines(self) -> None:
+        spools = spools_below(self._job.folder / "steps")
+        deadline = time.monotonic() + self._tools.grace_seconds
+        while any(spool.is_alive() for spool in spools):
+            for spool in spools:
+                spool.signal_engine(signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
+            if self._tools.stopping.wait(1.0):
+                raise Stopping
+
+    def _work(self) -> None:
+        self._job.log.begin_replay()
+        self._job.note_start()
+        ended = self._ended()
+        items = ended.items if isinstance(ended, Completed) else None
+        self._job.end(message_of(ended), items)
+        log.info("Job %s: %s.", self._job.job_id, type(ended).__name__.lower())
+
+    def _ended(self) -> Ended:
+        job = self._job.job
+        try:
+            payload = payload_of(job.payload, self._job.secrets or {})
+            opened = open_repository(payload, self._tools.secrets.get)
+            engine = self._tools.engines.engine(payload.repository.engine_version)
+        except UnsupportedJob as error:
+            return Failed(UNSUPPORTED_JOB, str(error))
+        except SecretMissing as error:
+            return Failed("engine.passphrase_missing", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        except (InvalidRequest, EngineNotInstalled, EngineUnsupported) as error:
+            return Failed(error.key, str(error))
+        ran_before = job.status in RUN_BEFORE
+        for attempt in range(1, ATTEMPTS + 1):
+            steps = Steps(self._job, attempt, opened.surroundings, self._tools.stopping, self._tools.grace_seconds)
+            work = self._work_of(payload, opened, engine, steps, ran_before=ran_before)
+            try:
+                ended = _attempt(KINDS[payload.job_kind], work)
+            except TryAgain as again:
+                steps.say(f"Attempt {attempt} came to nothing: {again.message}")
+                ended = Failed(again.key, again.message)
+                if attempt < ATTEMPTS:
+                    self._pause_before(attempt + 1, again.delay_seconds * attempt)
+                    continue
+            steps.wait_until_nothing_lives()
+            return ended
+        raise AssertionError("the last attempt ends")
+
+    def _work_of(self, payload: Payload, opened: Opened, engine: Any, steps: Steps, *, ran_before: bool) -> Work:
+        key = str(payload.repository.repository_id)
+        sizes = private_files.read_json(self._tools.places.sizes_file) or {}
+
+        def note_size(size: int) -> None:
+            private_files.write_json(self._tools.places.sizes_file, {**sizes, key: size}, durable=False)
+
+        return Work(payload, engine, opened.location, steps, ran_before, sizes.get(key), note_size)
+
+    def _pause_before(self, attempt: int, seconds: float) -> None:
+        """Only before an attempt that is still to come, not again at a replay."""
+        if seconds and not (self._job.folder / "steps" / str(attempt)).exists() and self._tools.stopping.wait(seconds):
+            raise Stopping
+
+
+def _attempt(kind: Kind, work: Work) -> Ended:
+    try:
+        try:
+            return kind.run(work)
+        except Interrupted as interrupted:
+            work.steps.say(interrupted.sentence())
+            return kind.interrupted(work, interrupted)
+    except Cancelled:
+        return Stopped()
+    except (InvalidRequest, EngineUnsupported) as error:
+        return Failed(error.key, str(error))
+
+
+def message_of(ended: Ended) -> Ending:
+    """How a job ended, as the contract says it."""
+    match ended:
+        case Completed():
+            return Complete(now(), ended.result())
+        case Stopped():
+            result = Result(ended.return_code or 0, details=ended.details) if ended.details else None
+            return Canceled(now(), ended.return_code, result)
+        case Failed():
+            told = bool(ended.details or ended.warnings)
+            result = Result(ended.return_code or 0, warnings=ended.warnings, details=ended.details) if told else None
+            return Fail(now(), ended.message, ended.return_code, ended.error_key, result)

@@ -1,0 +1,203 @@
+"""A job as an agent gets it: all that is needed to run it, and nothing to ask the server for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backup_protocol.reading import Malformed, read, write
+from backup_protocol.words import JobKind
+
+BLOCK_OF_KIND: Mapping[JobKind, str] = {
+    JobKind.BACKUP_CREATE: "backup",
+    JobKind.REPOSITORY_INIT: "init",
+    JobKind.REPOSITORY_CHECK: "check",
+    JobKind.REPOSITORY_PRUNE: "prune",
+    JobKind.REPOSITORY_COMPACT: "compact",
+    JobKind.REPOSITORY_BREAK_LOCK: "break_lock",
+    JobKind.ARCHIVE_DELETE: "delete",
+    JobKind.ARCHIVES_LIST: "list",
+    JobKind.RESTORE_EXTRACT: "restore",
+}
+"""Where a payload holds what its kind needs."""
+
+Environment = dict[str, Any]
+"""Variable name to a value, or to `{"secret_ref": name}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryBlock:
+    repository_id: int
+    engine_version: int
+    repository_path: str
+    remote_path: str | None = None
+    encryption: str | None = None
+    relocated_ok: bool = False
+    unencrypted_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What every kind's block has."""
+
+    environment: Environment = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupBlock(Block):
+    archive_name: str = ""
+    source_paths: tuple[str, ...] = ()
+    exclude_patterns: tuple[str, ...] = ()
+    compression: str | None = None
+    comment: str | None = None
+    """Carries `holdfast:<operation uuid>`: by it the archive is known as this job's, whatever happened since."""
+    custom_flags: tuple[str, ...] = ()
+    upload_ratelimit_kib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InitBlock(Block):
+    encryption: str = ""
+    make_parent_dirs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBlock(Block):
+    max_duration: int | None = None
+    verify_data: bool = False
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PruneBlock(Block):
+    """`policy` has the rules by name (`keep_daily`, …). It never is empty."""
+
+    policy: dict[str, Any] = field(default_factory=dict)
+    glob: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactBlock(Block):
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakLockBlock(Block):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBlock(Block):
+    """With `archive_id`, only the archive that has this engine id: one of the same name made later is another one."""
+
+    archive: str = ""
+    archive_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListBlock(Block):
+    """A complete list of the repository's archives: see `details.RepositoryDetails`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreBlock(Block):
+    """`paths`: strings, or `{"path_b64": …}` for a name that is not UTF-8; none means the whole archive."""
+
+    archive: str = ""
+    paths: tuple[Any, ...] = ()
+    destination: str = ""
+    restore_layout: str = "preserve_path"
+    overwrite: str = "fail"
+    dry_run: bool = False
+
+
+BLOCKS: Mapping[str, type[Block]] = {
+    "backup": BackupBlock,
+    "init": InitBlock,
+    "check": CheckBlock,
+    "prune": PruneBlock,
+    "compact": CompactBlock,
+    "break_lock": BreakLockBlock,
+    "delete": DeleteBlock,
+    "list": ListBlock,
+    "restore": RestoreBlock,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """`block` stands under the name that `BLOCK_OF_KIND` gives. Secret values are there only on the way to the agent."""
+
+    schema_version: int
+    job_kind: JobKind
+    repository: RepositoryBlock
+    block: Block
+    secrets: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema_version": self.schema_version,
+            "job_kind": str(self.job_kind),
+            "repository": write(self.repository),
+            BLOCK_OF_KIND[self.job_kind]: write(self.block),
+            "secrets": self.secrets,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "Payload":
+        """Given a payload of the schema version and a kind that are known, return it. Raise Malformed otherwise."""
+        head = read(_Head, value)
+        name = BLOCK_OF_KIND[head.job_kind]
+        if name not in value:
+            raise Malformed(f"the payload has no {name}")
+        block = read(BLOCKS[name], value[name])
+        return Payload(head.schema_version, head.job_kind, head.repository, block, head.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    schema_version: int
+    job_kind: JobKind
+    repository: RepositoryBlock
+    secrets: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of a poll. `payload` is left as it came: look at its `schema_version` and `job_kind` first."""
+
+    id: int
+    type: str
+    created_at: str
+    payload: dict[str, Any] = field(repr=False)
+    status: str = "queued"
+
+
+class SecretMissing(LookupError):
+    """A secret that the job refers to is neither in its payload nor on the agent."""
+
+    def __init__(self, ref: str) -> None:
+        super().__init__(f"the secret {ref} is not known here; set it with: backup-agent secret set {ref}")
+        self.ref = ref
+
+
+def resolved_environment(
+    payload: Payload, local_secret: Callable[[str], str | None]
+) -> tuple[dict[str, str], set[str]]:
+    """Given a payload and what looks up a secret of this machine, return the variables and the secret values in them.
+
+    Raise SecretMissing for a reference that nobody knows.
+    """
+    variables: dict[str, str] = {}
+    secrets: set[str] = set()
+    for name, value in payload.block.environment.items():
+        if not isinstance(value, Mapping):
+            variables[name] = str(value)
+            continue
+        ref = str(value.get("secret_ref", ""))
+        found = payload.secrets.get(ref, {}).get("value")
+        found = found if found is not None else local_secret(ref)
+        if found is None:
+            raise SecretMissing(ref)
+        variables[name] = found
+        secrets.add(found)
+    return variables, secrets

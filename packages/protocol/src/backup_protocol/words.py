@@ -1,0 +1,67 @@
+"""The fixed words of the contract."""
+
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+"""Of job payloads. An agent fails a job of another version with `UNSUPPORTED_JOB`."""
+
+AUTHORIZATION_HEADER = "X-Backup-Agent-Authorization"
+ENROLLMENT_TOKEN_PREFIX = "bk_enroll_"  # noqa: S105 - the beginning of every token, not one
+AGENT_TOKEN_PREFIX = "bk_agent_"  # noqa: S105
+
+UNSUPPORTED_JOB = "unsupported_job"
+"""The error key of a job whose schema version or kind the agent does not know."""
+
+
+class AgentStatus(StrEnum):
+    PENDING = "pending"
+    ONLINE = "online"
+    OFFLINE = "offline"
+    DISABLED = "disabled"
+    REVOKED = "revoked"
+
+
+class JobStatus(StrEnum):
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    CANCEL_REQUESTED = "cancel_requested"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+TERMINAL_JOB_STATUSES = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELED})
+
+
+class JobKind(StrEnum):
+    """What an agent can be asked to do. Each is also the capability to do it."""
+
+    BACKUP_CREATE = "backup.create"
+    REPOSITORY_INIT = "repository.init"
+    REPOSITORY_CHECK = "repository.check"
+    REPOSITORY_PRUNE = "repository.prune"
+    REPOSITORY_COMPACT = "repository.compact"
+    REPOSITORY_BREAK_LOCK = "repository.break_lock"
+    ARCHIVE_DELETE = "archive.delete"
+    ARCHIVES_LIST = "archives.list"
+    RESTORE_EXTRACT = "restore.extract"
+
+
+class Capability(StrEnum):
+    """What an agent can do besides the kinds of jobs."""
+
+    BACKUP_CANCEL = "backup.cancel"
+    LOGS_STREAM = "logs.stream"
+
+
+class LogStream(StrEnum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    AGENT = "agent"
+    """The agent's own words about the job."""
+
+
+def is_warning(return_code: int) -> bool:
+    """Whether the engine finished its work with this code, but had something to say."""
+    return return_code == 1 or 100 <= return_code <= 127

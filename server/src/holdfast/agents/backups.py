@@ -1,0 +1,15 @@
+"""What the management of agents asks of the feature that makes backups, which stands above it."""
+
+from typing import Protocol
+
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+from holdfast.agents.schemas import NewBackupJob
+from holdfast.operations.models import Operation
+
+
+class BackupStarter(Protocol):
+    def __call__(self, session: Session, caller: Caller, agent_machine_id: int, wanted: NewBackupJob) -> Operation:
+        """Queue a backup of a repository of this agent. Raise NotFound if it is not one of it."""
+        ...

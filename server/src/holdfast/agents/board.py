@@ -1,0 +1,130 @@
+"""Which agents have work waiting, running and to be stopped: in memory, and known to be fresh or not."""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import select
+
+from holdfast.agents.models import AgentJob
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.storage.session import Database
+
+LOOK_SECONDS = 2.0
+"""Hints may be missed: so often the store is asked anyway."""
+BETWEEN_LOOKS_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    id: int
+    agent_machine_id: int
+    has_started: bool
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the store said when the number of hints was `number`."""
+
+    number: int = -1
+    waiting: frozenset[int] = frozenset()
+    running: Mapping[int, RunningJob] = field(default_factory=dict)
+
+    def to_stop(self, agent_machine_id: int) -> list[int]:
+        return [
+            job.id for job in self.running.values() if job.agent_machine_id == agent_machine_id and job.cancel_requested
+        ]
+
+
+class Board:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._refreshing = threading.Lock()
+        self._guard = threading.Lock()
+        self._view = View()
+        self._waiters: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    def fresh(self) -> View | None:
+        """What is in memory, unless anything has changed since."""
+        view = self._view
+        return view if view.number == self._database.wake.number else None
+
+    def refreshed(self) -> View:
+        """What the store says now. Of several who ask at once, one asks the store."""
+        with self._refreshing:
+            fresh = self.fresh()
+            return fresh if fresh is not None else self.look()
+
+    def look(self) -> View:
+        number = self._database.wake.number
+        with self._database.reading() as session:
+            waiting = frozenset(agent for agent in session.scalars(_WAITING) if agent is not None)
+            running = {
+                row.id: RunningJob(row.id, row.machine_id, bool(row[2]), bool(row[3]))
+                for row in session.execute(_RUNNING)
+            }
+        self._view = View(number, waiting, running)
+        self._call(waiting)
+        return self._view
+
+    def follow(self, stopping: threading.Event) -> None:
+        """Keep memory fresh until the service stops."""
+        seen = -1
+        while not stopping.is_set():
+            seen = self._database.wake.wait(seen, LOOK_SECONDS)
+            with self._refreshing:
+                self.look()
+            stopping.wait(BETWEEN_LOOKS_SECONDS)
+
+    async def wait_for_work(self, agent_machine_id: int, seconds: float) -> None:
+        """Return when there may be work for the agent, or the time is up. Waiting costs no thread."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        with self._guard:
+            self._waiters.setdefault(agent_machine_id, set()).add(waiter)
+        try:
+            if self.fresh() is None:
+                return  # something has changed since the caller looked
+            async with asyncio.timeout(seconds):
+                await waiter[1].wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._leave(agent_machine_id, waiter)
+
+    def _leave(self, agent_machine_id: int, waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event]) -> None:
+        with self._guard:
+            waiters = self._waiters.get(agent_machine_id, set())
+            waiters.discard(waiter)
+            if not waiters:
+                self._waiters.pop(agent_machine_id, None)
+
+    def _call(self, agents: frozenset[int]) -> None:
+        with self._guard:
+            called = [waiter for agent in agents for waiter in self._waiters.get(agent, ())]
+        for loop, event in called:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    def wake_everybody(self) -> None:
+        """The service stops: nobody should wait on."""
+        with self._guard:
+            agents = frozenset(self._waiters)
+        self._call(agents)
+
+
+_WAITING = (
+    select(Operation.machine_id).where(Operation.status == Status.PENDING, Operation.executor == "agent").distinct()
+)
+_RUNNING = (
+    select(
+        Operation.id,
+        Operation.machine_id,
+        AgentJob.started_at.is_not(None),
+        Operation.cancel_requested_at.is_not(None),
+    )
+    .outerjoin(AgentJob, AgentJob.operation_id == Operation.id)
+    .where(Operation.status == Status.RUNNING, Operation.executor == "agent")
+)

@@ -1,0 +1,82 @@
+"""The guard of the runtime routes: an agent's credential, in its own header, and no other."""
+
+import time
+from typing import Annotated
+
+import structlog
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader
+from starlette.concurrency import run_in_threadpool
+
+from backup_protocol import AUTHORIZATION_HEADER
+from holdfast.access.caller import address_of, guard
+from holdfast.agents import errors, store
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.gateway import Gateway
+from holdfast.errors import HoldfastError
+
+log = structlog.get_logger("holdfast.agents")
+
+LOG_SECONDS = 10.0
+"""Refusals of one address are told in the log at most this often; the audit trail counts them all."""
+
+_documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_name="AgentBearer", auto_error=False))
+
+
+async def the_gateway(request: Request) -> Gateway:
+    """Asynchronous, so that it takes no thread: this stands before every heartbeat of a fleet."""
+    gateway: Gateway = request.app.state.agents
+    return gateway
+
+
+TheGateway = Annotated[Gateway, Depends(the_gateway)]
+
+
+@guard
+async def agent_only(
+    request: Request, gateway: TheGateway, _header: Annotated[str | None, _documented_header]
+) -> KnownAgent:
+    """Raise Unauthenticated without a valid credential, Forbidden for an agent that is shut out."""
+    try:
+        credential = bearer(request)
+        agent = gateway.credentials.cached(credential)
+        if agent is None:
+            agent = await run_in_threadpool(gateway.credentials.find, credential)
+        if agent.status in store.SHUT_OUT:
+            raise errors.revoked(agent.status)
+    except HoldfastError as error:
+        told_of_refusals.tell(address_of(request), error)
+        raise
+    return agent
+
+
+ThisAgent = Annotated[KnownAgent, Depends(agent_only)]
+
+
+def bearer(request: Request) -> str:
+    header = request.headers.get(AUTHORIZATION_HEADER)
+    if header is None:
+        raise errors.credential_missing()
+    scheme, _, credential = header.strip().partition(" ")
+    if scheme.lower() != "bearer" or not credential.strip():
+        raise errors.credential_invalid()
+    return credential.strip()
+
+
+class _ToldOfRefusals:
+    """Keeps the log from being filled by whoever is refused."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str | None, str], float] = {}
+
+    def tell(self, address: str | None, error: HoldfastError) -> None:
+        now = time.monotonic()
+        if now - self._last.get((address, error.key), float("-inf")) < LOG_SECONDS:
+            return
+        if len(self._last) > 10_000:
+            self._last.clear()
+        self._last[address, error.key] = now
+        log.warning("an agent was refused", key=error.key, address=address)
+
+
+told_of_refusals = _ToldOfRefusals()

@@ -1,0 +1,83 @@
+"""Who an agent's credential belongs to, from memory where nothing has changed.
+
+A cached answer lets an agent say that it is alive and learn that there is nothing to do. Whatever has an effect looks the
+agent up again in its own transaction.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+
+from holdfast.agents import errors, store
+from holdfast.agents.models import AgentMachine
+from holdfast.kit.tokens import token_hash
+from holdfast.storage.session import Database
+
+OLDEST_SECONDS = 1.0
+"""How long another process may believe a credential after an administrator has shut its agent out."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """An agent as it was when its credential was last looked up."""
+
+    id: int
+    agent_id: str
+    name: str
+    status: str
+
+
+class Credentials:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._guard = threading.Lock()
+        self._known: dict[str, KnownAgent] = {}
+        self._generation = -1
+        self._checked = float("-inf")
+
+    def cached(self, credential: str) -> KnownAgent | None:
+        """The agent, if memory knows it and is fresh enough to be believed."""
+        if time.monotonic() - self._checked > OLDEST_SECONDS:
+            return None
+        return self._known.get(token_hash(credential))
+
+    def find(self, credential: str) -> KnownAgent:
+        """The agent, from the store. Raise Unauthenticated for a credential that nobody has."""
+        hashed = token_hash(credential)
+        asked_at = time.monotonic()
+        with self._database.reading() as session:
+            generation = store.generation(session)
+            agent = store.by_credential(session, hashed)
+        with self._guard:
+            self._at(generation, asked_at)
+            if agent is None:
+                raise errors.credential_invalid()
+            found = known(agent)
+            if generation == self._generation:
+                self._known[hashed] = found
+            return found
+
+    def check(self) -> None:
+        """Ask the store whether memory may still be believed. Called several times a second."""
+        asked_at = time.monotonic()
+        with self._database.reading() as session:
+            generation = store.generation(session)
+        with self._guard:
+            self._at(generation, asked_at)
+
+    def forget_all(self) -> None:
+        """A change of this process is durable: believe nothing until the store has been asked."""
+        with self._guard:
+            self._known.clear()
+            self._checked = float("-inf")
+
+    def _at(self, generation: int, asked_at: float) -> None:
+        if generation > self._generation:
+            self._known.clear()
+            self._generation = generation
+        if generation == self._generation:
+            self._checked = max(self._checked, asked_at)
+
+
+def known(agent: AgentMachine) -> KnownAgent:
+    return KnownAgent(agent.id, agent.agent_id, agent.name, agent.status)

@@ -1,0 +1,200 @@
+"""How machines become agents, and stop being ones."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backup_protocol import AGENT_TOKEN_PREFIX, ENROLLMENT_TOKEN_PREFIX, AgentStatus
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.agents import errors, jobs, store
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.fleet import actor
+from holdfast.agents.gateway import Gateway
+from holdfast.agents.models import PREFIX_LENGTH, AgentMachine, EnrollmentToken
+from holdfast.agents.schemas import NewEnrollmentToken, RegisterBody, Registered
+from holdfast.errors import Conflict
+from holdfast.kit import clock
+from holdfast.kit.tokens import new_token, token_hash
+from holdfast.operations.models import Operation
+from holdfast.operations.status import TERMINAL
+from holdfast.storage.session import after_commit
+
+log = structlog.get_logger("holdfast.agents")
+
+SHUT_OUT_SENTENCE = "An administrator has shut the agent out before the job had ended."
+
+
+def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -> tuple[EnrollmentToken, str]:
+    """A new token and its value, which is not stored."""
+    now = clock.now()
+    value = new_token(ENROLLMENT_TOKEN_PREFIX)
+    token = EnrollmentToken(
+        name=wanted.name,
+        token_hash=token_hash(value),
+        token_prefix=value[:PREFIX_LENGTH],
+        created_by_user_id=caller.user_id,
+        expires_at=now + timedelta(minutes=wanted.expires_in_minutes),
+        created_at=now,
+    )
+    session.add(token)
+    session.flush()
+    _tell(session, caller, "agent.enrollment_token_created", "enrollment_token", token.id, name=token.name)
+    return token, value
+
+
+def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentToken:
+    """Raise Conflict for a token that was used: then it is the agent that must be revoked."""
+    token = store.token(session, token_id)
+    session.refresh(token, with_for_update=True)
+    if token.used_at is not None:
+        raise Conflict("agents.enrollment_token_used", "The token was used; revoke the agent that it made.")
+    if token.revoked_at is None:
+        token.revoked_at = clock.now()
+        _tell(session, caller, "agent.enrollment_token_revoked", "enrollment_token", token.id, name=token.name)
+    return token
+
+
+def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Registered:
+    """Make an agent of whoever holds an unused token. Raise Unauthenticated for any other token."""
+    now = clock.now()
+    credential = new_token(AGENT_TOKEN_PREFIX)
+    with gateway.database.writing() as session:
+        token = store.use_token(session, token_hash(body.enrollment_token), now)
+        if token is None:
+            raise errors.enrollment_invalid()
+        agent = store.add(
+            session,
+            name=body.name,
+            agent_id=uuid.uuid4().hex,
+            token_hash=token_hash(credential),
+            token_prefix=credential[:PREFIX_LENGTH],
+            hostname=body.hostname,
+            os=body.os,
+            arch=body.arch,
+            agent_version=body.agent_version,
+            engine_versions=[version.model_dump() for version in body.engine_versions],
+            capabilities=list(dict.fromkeys(body.capabilities)),
+        )
+        token.used_by_agent_id = agent.id
+        log.info("an agent has registered", agent_id=agent.agent_id, name=agent.name, token=token.token_prefix)
+        audit.add(
+            session,
+            actor_user_id=None,
+            actor=actor(agent.agent_id),
+            action="agent.registered",
+            object_type="agent",
+            object_id=agent.id,
+            address=address,
+            details={"name": agent.name, "hostname": agent.hostname, "enrollment_token_id": token.id},
+        )
+    return Registered(
+        agent_id=agent.agent_id,
+        agent_token=credential,
+        server_time=now,
+        poll_interval_seconds=gateway.settings.agent_poll_seconds,
+        heartbeat_interval_seconds=gateway.settings.agent_heartbeat_seconds,
+    )
+
+
+def unregister(gateway: Gateway, agent: KnownAgent) -> str:
+    """An agent goes by itself: it is disabled, and its unfinished jobs have failed."""
+    with gateway.database.writing() as session:
+        machine = store.active(session, agent.id, to_change=True)
+        shut_out(session, gateway, machine, AgentStatus.DISABLED)
+        audit.add(
+            session,
+            actor_user_id=None,
+            actor=actor(agent.agent_id),
+            action="agent.unregistered",
+            object_type="agent",
+            object_id=machine.id,
+        )
+        return str(machine.status)
+
+
+def change_status(
+    session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine, status: AgentStatus
+) -> AgentMachine:
+    """Disable, enable or revoke. Raise Conflict where an agent cannot come back from where it is."""
+    session.refresh(agent, with_for_update=True)
+    if agent.status == status:
+        return agent
+    if agent.status == AgentStatus.REVOKED:
+        raise Conflict("agents.is_revoked", "A revoked agent stays revoked; enrol the machine again.")
+    if status in store.SHUT_OUT:
+        shut_out(session, gateway, agent, status)
+    elif agent.status == AgentStatus.DISABLED:
+        store.set_status(session, agent, AgentStatus.OFFLINE)
+        _believe_nothing(session, gateway)
+    word = "enabled" if status not in store.SHUT_OUT else str(status)
+    _tell(session, caller, f"agent.{word}", "agent", agent.id, name=agent.name)
+    return agent
+
+
+def delete(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:
+    """Remove the record of an agent. Its jobs end, its past ones stay in the history."""
+    session.refresh(agent, with_for_update=True)
+    ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
+    store.forget(session, agent)
+    _believe_nothing(session, gateway)
+    after_commit(session, _Forgetting(gateway, agent.id))
+    _tell(session, caller, "agent.deleted", "agent", agent.id, name=agent.name, ended_jobs=ended)
+
+
+def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: AgentStatus) -> None:
+    """From the commit on, the agent gets no work, and nothing that it sends is believed."""
+    store.set_status(session, agent, status)
+    ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
+    _believe_nothing(session, gateway)
+    after_commit(session, _Forgetting(gateway, agent.id))
+    log.info("an agent is shut out", agent_id=agent.agent_id, status=str(status), ended_jobs=ended)
+
+
+def ended_jobs(gateway: Gateway, agent: KnownAgent, claimed_to_run: Sequence[int]) -> list[int]:
+    """Jobs of the agent that it still runs although the record says that they have ended."""
+    statement = select(Operation.id).where(
+        Operation.id.in_(claimed_to_run),
+        Operation.machine_id == agent.id,
+        Operation.executor == "agent",
+        Operation.status.in_(list(TERMINAL)),
+    )
+    with gateway.database.reading() as session:
+        return list(session.scalars(statement))
+
+
+class _Forgetting:
+    """A hint for after the commit: equal ones run once."""
+
+    def __init__(self, gateway: Gateway, agent_id: int) -> None:
+        self._gateway, self._agent_id = gateway, agent_id
+
+    def __call__(self) -> None:
+        self._gateway.fleet.forget(self._agent_id)
+
+
+def _believe_nothing(session: Session, gateway: Gateway) -> None:
+    store.next_generation(session)
+    after_commit(session, gateway.credentials.forget_all)
+
+
+def _tell(
+    session: Session, caller: Caller, action: str, object_type: str, object_id: int, **details: str | int
+) -> None:
+    log.info("management of agents", action=action, object_id=object_id, by=caller.username)
+    audit.record(
+        session, actor=caller, action=action, object_type=object_type, object_id=object_id, details=dict(details)
+    )
+
+
+def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:
+    """An administrator has changed what is known of an agent."""
+    agent.updated_at = clock.now()
+    session.flush()
+    store.tell(session, agent)
+    _believe_nothing(session, gateway)
+    _tell(session, caller, "agent.changed", "agent", agent.id, name=agent.name)

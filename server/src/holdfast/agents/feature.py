@@ -1,0 +1,18 @@
+"""What agents bring to the service."""
+
+from fastapi import APIRouter, FastAPI
+
+from holdfast.agents import install_routes, routes, runtime_routes
+from holdfast.agents.backups import BackupStarter
+from holdfast.agents.gateway import Gateway
+from holdfast.agents.setup import kinds
+
+__all__ = ["ROUTERS", "Gateway", "install", "kinds"]
+
+ROUTERS: tuple[APIRouter, ...] = (runtime_routes.routes, routes.routes, install_routes.routes)
+
+
+def install(app: FastAPI, gateway: Gateway, start_backup: BackupStarter) -> None:
+    """Give the routes what they ask for."""
+    app.state.agents = gateway
+    app.state.agent_backup_starter = start_backup

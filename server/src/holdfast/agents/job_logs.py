@@ -1,0 +1,83 @@
+"""The log lines of a job, each once, whatever is sent again and whatever is killed.
+
+Lines are appended to the file first, then the row is updated that says which numbers the file holds and how many lines
+they are. What the file has beyond that was never acknowledged: it is cut off before the next lines are written, and the
+agent sends it again. The row is locked meanwhile, so there is one writer per operation.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from backup_engine.redact import Redactor
+from holdfast.agents import errors
+from holdfast.agents.models import AgentJob
+from holdfast.agents.schemas import LogEntryBody
+from holdfast.kit import clock
+from holdfast.kit.text import storable
+from holdfast.operations.logs import LogWriter
+
+Range = tuple[int, int]
+MOST_RANGES = 1000
+"""An agent numbers its lines without gaps; a few come from messages that overtake each other."""
+
+
+def keep(job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: Redactor) -> tuple[int, int]:
+    """Append the lines that are not stored yet; return how many were new, and how many known.
+
+    Raise Conflict if the numbers have more gaps than an agent ever leaves.
+    """
+    new = unknown(entries, job.log_ranges)
+    if new:
+        ranges = merged(job.log_ranges, (entry.sequence for entry in new))
+        if len(ranges) > MOST_RANGES:
+            raise errors.too_many_gaps(job.operation_id)
+        lines = [line for entry in new for line in lines_of(redactor.redact(entry.message))]
+        append(file, job.log_lines, lines)
+        job.log_lines += len(lines)
+        job.log_ranges = [list(span) for span in ranges]
+        job.updated_at = clock.now()
+    return len(new), len(entries) - len(new)
+
+
+def next_sequence(ranges: Iterable[Sequence[int]], first: int) -> int:
+    """The first number that is not stored."""
+    expected = first
+    for low, high in sorted((span[0], span[1]) for span in ranges):
+        if low > expected:
+            break
+        expected = max(expected, high + 1)
+    return expected
+
+
+def append(file: Path, base_line: int, lines: list[str]) -> None:
+    writer = LogWriter(file, base_line)
+    if writer.lines > base_line:
+        writer.cut()
+        writer = LogWriter(file, base_line)
+    try:
+        writer.write(lines)
+        writer.sync()
+    finally:
+        writer.close()
+
+
+def unknown(entries: Sequence[LogEntryBody], ranges: Sequence[Sequence[int]]) -> list[LogEntryBody]:
+    """Those whose number is not stored, in order, each number once."""
+    by_number = {entry.sequence: entry for entry in reversed(entries)}
+    return [by_number[number] for number in sorted(by_number) if not any(low <= number <= high for low, high in ranges)]
+
+
+def merged(ranges: Iterable[Sequence[int]], numbers: Iterable[int]) -> list[Range]:
+    """The ranges with further numbers in them, joined where they touch."""
+    spans = sorted([*((span[0], span[1]) for span in ranges), *((number, number) for number in numbers)])
+    joined: list[Range] = []
+    for low, high in spans:
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def lines_of(message: str) -> list[str]:
+    return [storable(line) for line in message.rstrip("\n").replace("\r\n", "\n").split("\n")]

@@ -1,0 +1,110 @@
+"""The tables of agents."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from backup_protocol import AgentStatus
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+PREFIX_LENGTH = 16
+
+
+class AgentMachine(Base):
+    """A machine with an agent. Of its credential only the hash is kept."""
+
+    __tablename__ = "agent_machines"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    machine_id: Mapped[int | None] = mapped_column(Identifier)
+    name: Mapped[str] = mapped_column(String(200))
+    agent_id: Mapped[str] = mapped_column(String(32), unique=True)
+    token_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    token_prefix: Mapped[str] = mapped_column(String(PREFIX_LENGTH))
+    hostname: Mapped[str] = mapped_column(String(255))
+    os: Mapped[str] = mapped_column(String(60))
+    arch: Mapped[str] = mapped_column(String(60))
+    agent_version: Mapped[str] = mapped_column(String(60))
+    engine_versions: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    capabilities: Mapped[list[str]] = mapped_column(JsonValue)
+    labels: Mapped[dict[str, str]] = mapped_column(JsonValue)
+    status: Mapped[str] = mapped_column(String(10))
+    last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_error: Mapped[str | None] = mapped_column(Text)
+    clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
+    """How far the agent's clock was ahead of ours when it was last told."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in AgentStatus)})", name="status"),
+        Index("ix_agent_machines_status", "status", "last_seen_at"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+class EnrollmentToken(Base):
+    """A one-time token with which a machine becomes an agent."""
+
+    __tablename__ = "agent_enrollment_tokens"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(String(200))
+    token_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    token_prefix: Mapped[str] = mapped_column(String(PREFIX_LENGTH))
+    created_by_user_id: Mapped[int | None] = mapped_column(Identifier)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    used_by_agent_id: Mapped[int | None] = mapped_column(Identifier)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+
+class AgentJob(Base):
+    """What is known of an operation as an agent's job, from when it was first handed out."""
+
+    __tablename__ = "agent_jobs"
+
+    operation_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    agent_machine_id: Mapped[int] = mapped_column(Identifier)
+    job_kind: Mapped[str] = mapped_column(String(40))
+    payload: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    """Without the values of secrets."""
+    claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    report: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    log_ranges: Mapped[list[list[int]]] = mapped_column(JsonValue, default=list)
+    """The sequence numbers of the lines in the log file, as ranges with both ends."""
+    log_lines: Mapped[int] = mapped_column(Integer, default=0)
+    """How many lines of the log file they are: what is behind them was never acknowledged."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class AgentJobPart(Base):
+    """A slice of a long result, kept until the job ends."""
+
+    __tablename__ = "agent_job_parts"
+
+    operation_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("agent_jobs.operation_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    items: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+
+
+class AgentFleet(Base):
+    """One row: its number grows with every change after which a cached credential may not be believed any more."""
+
+    __tablename__ = "agent_fleet"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=False)
+    generation: Mapped[int] = mapped_column(Integer)

@@ -1,0 +1,75 @@
+"""The payload of a job: complete, unchanging, and at rest without the value of any secret."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_engine.redact import Redactor
+from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
+from holdfast.errors import NotFound
+from holdfast.operations.kinds import Registry
+from holdfast.operations.models import Operation
+from holdfast.repositories import store as repositories
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+
+PASSPHRASE = "BORG_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+
+def secret_ref(repository: Repository) -> str:
+    """The name under which an agent keeps or gets the passphrase of a repository."""
+    return f"repository-{repository.id}"
+
+
+class Payloads:
+    def __init__(self, registry: Registry, opener: Opener) -> None:
+        self._registry = registry
+        self._opener = opener
+
+    def build(self, session: Session, operation: Operation) -> dict[str, Any]:
+        """What the agent needs to execute an operation. Raise NotFound if its repository or its kind is gone."""
+        kind = self._registry.kinds.get(operation.kind)
+        repository = repositories.get(session, operation.repository_id or 0)
+        if kind is None or kind.agent is None or repository is None:
+            raise NotFound("repository.not_found", "What the job works on is not registered any more.")
+        job_kind = JobKind(kind.agent.job_kind)
+        block = {**kind.agent.payload(session, operation), "environment": environment(repository)}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "job_kind": str(job_kind),
+            "repository": repository_block(repository),
+            BLOCK_OF_KIND[job_kind]: block,
+            "secrets": {},
+        }
+
+    def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The payload as it is handed to the assigned agent, and to nobody else."""
+        repository = repositories.get(session, operation.repository_id or 0)
+        passphrase = self._opener.passphrase(repository) if repository else None
+        if repository is None or passphrase is None:
+            return dict(payload)
+        return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
+
+    def redactor(self, session: Session, operation: Operation) -> Redactor:
+        """Takes the secrets of the operation's repository out of whatever the agent sends."""
+        repository = repositories.get(session, operation.repository_id or 0)
+        passphrase = self._opener.passphrase(repository) if repository else None
+        return Redactor([passphrase] if passphrase else [])
+
+
+def environment(repository: Repository) -> dict[str, Any]:
+    if repository.encryption == "none":
+        return {}
+    return {PASSPHRASE: {"secret_ref": secret_ref(repository)}}
+
+
+def repository_block(repository: Repository) -> dict[str, Any]:
+    block = {
+        "repository_id": repository.id,
+        "engine_version": repository.engine_version,
+        "repository_path": repository.path,
+        "encryption": repository.encryption,
+        "unencrypted_ok": repository.unencrypted_confirmed,
+    }
+    return {**block, "remote_path": repository.remote_path} if repository.remote_path else block

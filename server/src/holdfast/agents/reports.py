@@ -1,0 +1,79 @@
+"""From what an agent says about the end of a job to what the kernel understands, without any secret."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backup_engine.outcome import SENTENCES
+from backup_engine.redact import Redactor
+from holdfast.agents.schemas import CanceledBody, CompleteBody, FailBody, ResultBody
+from holdfast.kit.text import storable
+from holdfast.operations.agent_work import AgentReport
+from holdfast.operations.status import Status
+
+FAILED = "engine.failed"
+Body = CompleteBody | FailBody | CanceledBody
+Items = Sequence[Mapping[str, Any]] | None
+
+
+def report_of(body: Body, items: Items, redactor: Redactor) -> AgentReport:
+    """Given the message that ends a job and the parts of its result, return the report, cleaned of secrets."""
+    result = body.result or ResultBody()
+    match body:
+        case CompleteBody():
+            report = AgentReport(completed(result.return_code), result.return_code, **_of_result(result, items))
+        case FailBody():
+            key = body.error_key or FAILED
+            message = body.error_message.strip() or SENTENCES.get(key) or SENTENCES[FAILED]
+            code = body.return_code if body.return_code is not None else _code(body.result)
+            report = AgentReport(Status.FAILED, code, key, message, **_of_result(result, items))
+        case CanceledBody():
+            code = body.return_code if body.return_code is not None else _code(body.result)
+            report = AgentReport(Status.CANCELLED, code, **_of_result(result, items))
+    return cleaned(report, redactor)
+
+
+def completed(return_code: int) -> Status:
+    """The agent says that the work is done; any code but 0 says that there is something to read about it."""
+    return Status.COMPLETED if return_code == 0 else Status.COMPLETED_WITH_WARNINGS
+
+
+def _code(result: ResultBody | None) -> int | None:
+    return (result.return_code or None) if result is not None else None
+
+
+def _of_result(result: ResultBody, items: Items) -> dict[str, Any]:
+    return {
+        "archive_name": result.archive_name or None,
+        "stats": result.stats.model_dump() if result.stats else {},
+        "warnings": tuple(_warning(warning) for warning in result.warnings),
+        "details": result.details or {},
+        "items": tuple(items) if items is not None else None,
+    }
+
+
+def _warning(warning: Mapping[str, Any]) -> dict[str, Any]:
+    path = warning.get("path")
+    return {"path": str(path) if path is not None else None, "message": str(warning.get("message", ""))}
+
+
+def cleaned(report: AgentReport, redactor: Redactor) -> AgentReport:
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return storable(redactor.redact(value))
+        if isinstance(value, Mapping):
+            return {clean(str(key)): clean(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [clean(item) for item in value]
+        return value
+
+    return AgentReport(
+        status=report.status,
+        return_code=report.return_code,
+        error_key=report.error_key,
+        error_message=clean(report.error_message),
+        archive_name=clean(report.archive_name),
+        stats=report.stats,
+        warnings=tuple(clean(report.warnings)),
+        details=clean(report.details),
+        items=tuple(clean(report.items)) if report.items is not None else None,
+    )

@@ -1,0 +1,225 @@
+"""HTTP for the management of agents, for administrators."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request, Response
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backup_protocol import AgentStatus
+from holdfast.access.caller import AdminOnly, SignedIn
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.agents import enrollment, errors, store
+from holdfast.agents.backups import BackupStarter
+from holdfast.agents.caller import TheGateway
+from holdfast.agents.gateway import Gateway
+from holdfast.agents.models import AgentMachine
+from holdfast.agents.present import agent_item, job_items, machine_item, token_item
+from holdfast.agents.schemas import (
+    AgentChange,
+    AgentItem,
+    AgentJobItem,
+    AgentJobs,
+    Agents,
+    CreatedEnrollmentToken,
+    EnrollmentTokenItem,
+    EnrollmentTokens,
+    Machines,
+    NewBackupJob,
+    NewEnrollmentToken,
+)
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.router import router
+from holdfast.kit import clock
+from holdfast.kit import cursor as paging
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.operations import store as operations
+from holdfast.operations.cancel import cancel
+from holdfast.operations.log_answers import LineLimit, Offset, log_page
+from holdfast.operations.models import Operation
+from holdfast.operations.reach import require
+from holdfast.operations.routes import Cursor, PageLimit
+from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.repositories import jobs as repository_jobs
+
+routes = router("/api/managed-machines", "managed machines")
+
+AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id, or its public `agent_id`.")]
+
+
+def the_backup_starter(request: Request) -> BackupStarter:
+    starter: BackupStarter = request.app.state.agent_backup_starter
+    return starter
+
+
+TheBackupStarter = Annotated[BackupStarter, Depends(the_backup_starter)]
+
+
+@routes.get("/", summary="All machines")
+def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Machines:
+    del caller
+    return Machines(machines=[machine_item(agent, gateway.fleet) for agent in store.every(session)])
+
+
+# --- enrollment tokens -------------------------------------------------------------------------------------------------
+
+
+@routes.get("/enrollment-tokens", summary="Enrollment tokens, newest first")
+def list_tokens(caller: AdminOnly, session: Reading) -> EnrollmentTokens:
+    del caller
+    return EnrollmentTokens(tokens=[token_item(token, clock.now()) for token in store.tokens(session)])
+
+
+@routes.post("/enrollment-tokens", summary="Create a one-time enrollment token", status_code=201)
+def create_token(caller: AdminOnly, wanted: NewEnrollmentToken, session: Writing) -> CreatedEnrollmentToken:
+    """Its value is shown here, and never again."""
+    token, value = enrollment.create_token(session, caller, wanted)
+    return CreatedEnrollmentToken(
+        id=token.id, name=token.name, token=value, token_prefix=token.token_prefix, expires_at=token.expires_at
+    )
+
+
+@routes.post(
+    "/enrollment-tokens/{token_id}/revoke", summary="Revoke an enrollment token", responses=documented(404, 409)
+)
+def revoke_token(caller: AdminOnly, token_id: RowId, session: Writing) -> EnrollmentTokenItem:
+    return token_item(enrollment.revoke_token(session, caller, token_id), clock.now())
+
+
+# --- agents --------------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/agents", summary="All agents")
+def list_agents(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Agents:
+    del caller
+    return Agents(agents=[agent_item(agent, gateway.fleet) for agent in store.every(session)])
+
+
+@routes.get("/agents/{agent}", summary="One agent", responses=documented(404))
+def read_agent(caller: AdminOnly, agent: AgentWord, session: Reading, gateway: TheGateway) -> AgentItem:
+    del caller
+    return agent_item(store.require(session, agent), gateway.fleet)
+
+
+@routes.put("/agents/{agent}", summary="Change the name or labels of an agent", responses=documented(404))
+def change_agent(
+    caller: AdminOnly, agent: AgentWord, wanted: AgentChange, session: Writing, gateway: TheGateway
+) -> AgentItem:
+    found = store.require(session, agent)
+    if wanted.name is not None:
+        found.name = wanted.name
+    if wanted.labels is not None:
+        found.labels = wanted.labels
+    enrollment.changed(session, gateway, caller, found)
+    return agent_item(found, gateway.fleet)
+
+
+@routes.delete("/agents/{agent}", summary="Remove an agent", status_code=204, responses=documented(404))
+def delete_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> Response:
+    """Its unfinished jobs end as failed."""
+    enrollment.delete(session, gateway, caller, store.require(session, agent))
+    return Response(status_code=204)
+
+
+@routes.post("/agents/{agent}/disable", summary="Shut an agent out for a while", responses=documented(404, 409))
+def disable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
+    """Its unfinished jobs end as failed."""
+    return _changed(session, gateway, caller, agent, AgentStatus.DISABLED)
+
+
+@routes.post("/agents/{agent}/enable", summary="Let a disabled agent in again", responses=documented(404, 409))
+def enable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
+    """It is offline until its next heartbeat."""
+    return _changed(session, gateway, caller, agent, AgentStatus.OFFLINE)
+
+
+@routes.post("/agents/{agent}/revoke", summary="Shut an agent out for good", responses=documented(404, 409))
+def revoke_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
+    """Its unfinished jobs end as failed; its credential is never accepted again."""
+    return _changed(session, gateway, caller, agent, AgentStatus.REVOKED)
+
+
+def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, status: AgentStatus) -> AgentItem:
+    agent: AgentMachine = store.require(session, word)
+    return agent_item(enrollment.change_status(session, gateway, caller, agent, status), gateway.fleet)
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------------
+
+
+@routes.post(
+    "/agents/{agent}/backup-jobs",
+    summary="Back up a repository of an agent",
+    responses=documented(404, 409),
+    response_model=StartAnswer,
+)
+def start_backup(
+    caller: AdminOnly,
+    agent: AgentWord,
+    wanted: NewBackupJob,
+    session: Writing,
+    starter: TheBackupStarter,
+    once: Once,
+) -> Any:
+    def begin() -> StartAnswer:
+        found = store.require(session, agent)
+        return repository_jobs.started(starter(session, caller, found.id, wanted), "backup")
+
+    return once(session, begin)
+
+
+@routes.get("/agent-jobs", summary="Jobs of agents, newest first")
+def list_jobs(
+    caller: AdminOnly,
+    session: Reading,
+    gateway: TheGateway,
+    agent: Annotated[str | None, Query(max_length=64, description="Of this agent only.")] = None,
+    limit: PageLimit = 100,
+    cursor: Cursor = None,
+) -> AgentJobs:
+    del caller
+    statement = select(Operation).where(Operation.executor == "agent")
+    if agent is not None:
+        statement = statement.where(Operation.machine_id == store.require(session, agent).id)
+    if cursor is not None:
+        statement = statement.where(Operation.id < int(paging.decode(cursor, int)[0]))
+    found = list(session.scalars(statement.order_by(Operation.id.desc()).limit(limit + 1)))
+    following = paging.encode(found[limit - 1].id) if len(found) > limit else None
+    return AgentJobs(jobs=job_items(session, gateway.payloads, found[:limit]), next_cursor=following)
+
+
+@routes.get("/agent-jobs/{job_id}", summary="One job of an agent", responses=documented(404))
+def read_job(caller: AdminOnly, job_id: RowId, session: Reading, gateway: TheGateway) -> AgentJobItem:
+    del caller
+    return job_items(session, gateway.payloads, [_job(session, job_id)])[0]
+
+
+@routes.get("/agent-jobs/{job_id}/logs", summary="Log lines of a job from an offset", responses=documented(404))
+def read_job_logs(
+    caller: AdminOnly,
+    job_id: RowId,
+    session: Reading,
+    settings: TheSettings,
+    offset: Offset = 0,
+    limit: LineLimit = 500,
+) -> LogAnswer:
+    del caller
+    return log_page(settings.logs_dir, _job(session, job_id), offset, limit)
+
+
+@routes.post("/agent-jobs/{job_id}/cancel", summary="Ask for a job to stop", responses=documented(404, 409))
+def cancel_job(caller: SignedIn, job_id: RowId, database: TheDatabase) -> CancelAnswer:
+    """Operators of the repository may. A job that no agent has taken is canceled at once."""
+    with database.reading() as session:
+        operation = require(session, caller, job_id, Role.OPERATOR)
+        _job(session, job_id)
+    return cancel(database, caller, operation)
+
+
+def _job(session: Session, job_id: int) -> Operation:
+    operation = operations.get(session, job_id)
+    if operation is None or operation.executor != "agent":
+        raise errors.unknown_job(job_id)
+    return operation

@@ -1,0 +1,189 @@
+"""HTTP for agents: nothing here takes a user's credential, and nothing elsewhere takes an agent's."""
+
+from typing import Annotated
+
+from fastapi import Body, Depends, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
+from holdfast.access.caller import address_of, public
+from holdfast.agents import enrollment, errors
+from holdfast.agents.board import View
+from holdfast.agents.caller import TheGateway, ThisAgent, told_of_refusals
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.gateway import Gateway
+from holdfast.agents.jobs import redacted
+from holdfast.agents.schemas import (
+    Acknowledgement,
+    CanceledBody,
+    Claimed,
+    CompleteBody,
+    FailBody,
+    HeartbeatAnswer,
+    HeartbeatBody,
+    Job,
+    LogAnswer,
+    LogBatchBody,
+    LogEntryBody,
+    PartAnswer,
+    PartBody,
+    Polled,
+    ProgressBody,
+    RegisterBody,
+    Registered,
+    StartBody,
+    Unregistered,
+)
+from holdfast.api.answers import documented
+from holdfast.api.router import router
+from holdfast.errors import Unauthenticated
+from holdfast.kit import clock
+from holdfast.kit.fields import RowId
+
+routes = router("/api/agents", "agents")
+
+JOB = documented(404, 409)
+
+
+@routes.post("/register", summary="Become an agent, with a one-time token", dependencies=[Depends(public)])
+def register(request: Request, body: RegisterBody, gateway: TheGateway) -> Registered:
+    """Of any number of simultaneous tries with one token, one succeeds."""
+    try:
+        return enrollment.register(gateway, body, address_of(request))
+    except Unauthenticated as error:
+        told_of_refusals.tell(address_of(request), error)
+        raise
+
+
+@routes.post("/unregister", summary="Stop being an agent")
+def unregister(agent: ThisAgent, gateway: TheGateway) -> Unregistered:
+    """Disables the agent; an administrator may enable it again."""
+    return Unregistered(agent_id=agent.agent_id, status=enrollment.unregister(gateway, agent))
+
+
+@routes.post("/heartbeat", summary="Tell that the agent is alive and what it can do")
+async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) -> HeartbeatAnswer:
+    """`cancel_job_ids` names jobs of this agent that should stop."""
+    if body.agent_id != agent.agent_id:
+        raise errors.foreign_agent_id()
+    now = clock.now()
+    if not gateway.fleet.note(agent, body, now):
+        await run_in_threadpool(gateway.fleet.store_heartbeat, agent, body, now)
+    view = await _view(gateway)
+    to_stop = view.to_stop(agent.id)
+    strange = [job for job in body.running_job_ids if job not in view.running]
+    if strange:
+        to_stop += await run_in_threadpool(enrollment.ended_jobs, gateway, agent, strange)
+    settings = gateway.settings
+    return HeartbeatAnswer(
+        server_time=now,
+        poll_interval_seconds=settings.agent_poll_seconds,
+        cancel_job_ids=sorted(set(to_stop)),
+        heartbeat_interval_seconds=settings.agent_heartbeat_seconds,
+    )
+
+
+@routes.get("/jobs/poll", summary="Jobs for this agent that may start now")
+async def poll(
+    agent: ThisAgent,
+    gateway: TheGateway,
+    limit: Annotated[int, Query(description="Jobs at most; 10 if more is asked for.")] = DEFAULT_POLL_LIMIT,
+    wait: Annotated[float, Query(description="Seconds to wait for a job; 30 if more is asked for.")] = 0.0,
+) -> Polled:
+    """Polling takes nothing: a job is the agent's once it has claimed it."""
+    limit = max(1, min(limit, MOST_POLL_LIMIT))
+    deadline = _seconds() + max(0.0, min(wait, LONGEST_POLL_WAIT))
+    while True:
+        jobs = await _jobs(gateway, agent, limit)
+        remaining = deadline - _seconds()
+        if jobs or remaining <= 0 or gateway.is_stopping:
+            return Polled(jobs=jobs)
+        await gateway.board.wait_for_work(agent.id, remaining)
+
+
+async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
+    view = await _view(gateway)
+    if agent.id not in view.waiting:
+        return []
+    return await run_in_threadpool(gateway.jobs.poll, agent, limit)
+
+
+async def _view(gateway: Gateway) -> View:
+    fresh = gateway.board.fresh()
+    return fresh if fresh is not None else await run_in_threadpool(gateway.board.refreshed)
+
+
+def _seconds() -> float:
+    return clock.now().timestamp()
+
+
+@routes.get("/jobs/{job_id}", summary="How a job of this agent stands", responses=JOB)
+def job_status(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Acknowledgement:
+    return gateway.jobs.status(agent, job_id)
+
+
+@routes.post("/jobs/{job_id}/claim", summary="Take a job", responses=JOB)
+def claim(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Claimed:
+    """Claimed again by the same agent, it gives the same answer."""
+    return gateway.jobs.claim(agent, job_id)
+
+
+@routes.post("/jobs/{job_id}/start", summary="Tell that a job runs", responses=JOB)
+def start(agent: ThisAgent, job_id: RowId, body: StartBody, gateway: TheGateway) -> Acknowledgement:
+    return gateway.jobs.start(agent, job_id, body.started_at)
+
+
+@routes.post("/jobs/{job_id}/progress", summary="Tell how far a job is", responses=JOB)
+async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
+    """Kept in memory and stored at most once a second."""
+    values = body.model_dump(exclude_none=True)
+    running = (await _view(gateway)).running.get(job_id)
+    if running is None or running.agent_machine_id != agent.id:
+        return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
+    redactor = gateway.redactor(job_id) or await run_in_threadpool(gateway.remember_redactor, job_id)
+    gateway.progress.put(job_id, 1, redacted(values, redactor))
+    status = JobStatus.RUNNING if running.has_started else JobStatus.CLAIMED
+    return Acknowledgement(
+        id=job_id,
+        status=JobStatus.CANCEL_REQUESTED if running.cancel_requested else status,
+        cancel_requested=running.cancel_requested,
+    )
+
+
+@routes.post("/jobs/{job_id}/logs", summary="Add log lines of a job", responses=JOB)
+def logs(
+    agent: ThisAgent,
+    job_id: RowId,
+    body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line, or a batch.")],
+    gateway: TheGateway,
+) -> LogAnswer:
+    """Lines whose `sequence` is stored already are passed over."""
+    entries = body.entries if isinstance(body, LogBatchBody) else [body]
+    if len(entries) > MOST_LOG_ENTRIES:
+        raise errors.too_many_lines(MOST_LOG_ENTRIES)
+    return gateway.jobs.keep_logs(agent, job_id, entries)
+
+
+@routes.post("/jobs/{job_id}/parts", summary="Add a part of a long result", responses=JOB)
+def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) -> PartAnswer:
+    """Sent again, a part changes nothing. `result.parts` of the completion says how many there are."""
+    gateway.jobs.keep_part(agent, job_id, body)
+    return PartAnswer(id=job_id, part=body.part)
+
+
+@routes.post("/jobs/{job_id}/complete", summary="Tell that a job is done", responses=JOB)
+def complete(agent: ThisAgent, job_id: RowId, body: CompleteBody, gateway: TheGateway) -> Acknowledgement:
+    """A `return_code` other than 0 makes it completed with warnings. On a job that has ended, nothing changes."""
+    return gateway.jobs.end(agent, job_id, body)
+
+
+@routes.post("/jobs/{job_id}/fail", summary="Tell that a job has failed", responses=JOB)
+def fail(agent: ThisAgent, job_id: RowId, body: FailBody, gateway: TheGateway) -> Acknowledgement:
+    return gateway.jobs.end(agent, job_id, body)
+
+
+@routes.post("/jobs/{job_id}/canceled", summary="Tell that a job was stopped on request", responses=JOB)
+def canceled(agent: ThisAgent, job_id: RowId, body: CanceledBody, gateway: TheGateway) -> Acknowledgement:
+    """Only after its process is gone."""
+    return gateway.jobs.end(agent, job_id, body, must_be_asked_for=True)

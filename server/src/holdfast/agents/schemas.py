@@ -1,0 +1,291 @@
+"""What agents and administrators send and get. The shapes of the runtime routes are those of `backup_protocol`."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
+
+Word = Annotated[str, PlainText(1, 60)]
+HostName = Annotated[str, PlainText(0, 255)]
+Sentence = Annotated[str, PlainText(0, 10_000)]
+Capabilities = Annotated[list[Annotated[str, PlainText(1, 60)]], Field(max_length=100)]
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Sequence = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class EngineVersion(BaseModel):
+    major: Annotated[int, Field(ge=0, le=1000)]
+    version: Word
+    path: Annotated[str, PlainText(0, 4096)]
+
+
+EngineVersions = Annotated[list[EngineVersion], Field(max_length=50)]
+
+
+# --- the runtime routes ----------------------------------------------------------------------------------------------
+
+
+class RegisterBody(BaseModel):
+    enrollment_token: Annotated[str, PlainText(1, 200)]
+    name: Annotated[str, PlainText(1, 200)]
+    hostname: HostName
+    os: Word
+    arch: Word
+    agent_version: Word
+    engine_versions: EngineVersions = []
+    capabilities: Capabilities = []
+
+
+class Registered(BaseModel):
+    agent_id: str
+    agent_token: str = Field(description="The agent's credential; shown once.")
+    server_time: Timestamp
+    poll_interval_seconds: int
+    heartbeat_interval_seconds: int
+
+
+class HeartbeatBody(BaseModel):
+    agent_id: Annotated[str, PlainText(1, 64)]
+    hostname: HostName
+    agent_version: Word
+    engine_versions: EngineVersions = []
+    capabilities: Capabilities = []
+    running_job_ids: Annotated[list[RowId], Field(max_length=1000)] = []
+    sent_at: Moment | None = Field(None, description="The agent's clock, to measure how far it is off.")
+    last_error: Sentence | None = None
+
+
+class HeartbeatAnswer(BaseModel):
+    server_time: Timestamp
+    poll_interval_seconds: int
+    cancel_job_ids: list[int] = Field(description="Jobs of this agent that should stop.")
+    heartbeat_interval_seconds: int
+
+
+class Job(BaseModel):
+    id: int
+    type: str
+    created_at: Timestamp
+    payload: dict[str, Any] = Field(description="All that is needed to run it, its secrets included.")
+    status: str
+
+
+class Polled(BaseModel):
+    jobs: list[Job]
+
+
+class Claimed(BaseModel):
+    status: str = "claimed"
+    job: Job
+
+
+class StartBody(BaseModel):
+    started_at: Moment
+
+
+class ProgressBody(BaseModel):
+    """What is not given stays as it was."""
+
+    progress_percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
+    current_file: Annotated[str, PlainText(0, 4096)] | None = None
+    original_size: Size | None = None
+    compressed_size: Size | None = None
+    deduplicated_size: Size | None = None
+    nfiles: Size | None = None
+    backup_speed: Size | None = None
+    estimated_time_remaining: Size | None = None
+    message: Annotated[str, PlainText(0, 1000)] | None = None
+
+
+class LogEntryBody(BaseModel):
+    sequence: Sequence
+    stream: Annotated[str, PlainText(0, 20)] = "stderr"
+    message: Annotated[str, Field(max_length=1024 * 1024)]
+    created_at: Moment | None = None
+
+
+class LogBatchBody(BaseModel):
+    entries: list[LogEntryBody]
+
+
+class LogAnswer(BaseModel):
+    accepted: int
+    duplicate: int
+
+
+class PartBody(BaseModel):
+    part: Annotated[int, Field(ge=0, lt=100_000)]
+    items: Annotated[list[dict[str, Any]], Field(max_length=10_000)]
+
+
+class PartAnswer(BaseModel):
+    id: int
+    part: int
+
+
+class StatsBody(BaseModel):
+    original_size: Size | None = None
+    compressed_size: Size | None = None
+    deduplicated_size: Size | None = None
+    nfiles: Size | None = None
+
+
+class ResultBody(BaseModel):
+    return_code: Annotated[int, Field(ge=-255, le=65535)] = 0
+    archive_name: Annotated[str, PlainText(0, 4096)] | None = None
+    stats: StatsBody | None = None
+    warnings: Annotated[list[dict[str, Any]], Field(max_length=1000)] = []
+    details: dict[str, Any] | None = None
+    parts: Annotated[int, Field(ge=0, le=100_000)] = 0
+
+
+class CompleteBody(BaseModel):
+    completed_at: Moment | None = None
+    result: ResultBody = ResultBody()
+
+
+class FailBody(BaseModel):
+    completed_at: Moment | None = None
+    error_message: Sentence
+    return_code: Annotated[int, Field(ge=-255, le=65535)] | None = None
+    error_key: Annotated[str, Field(pattern=r"^[a-z_]{1,40}(\.[a-z_]{1,39})?$")] | None = None
+    result: ResultBody | None = None
+
+
+class CanceledBody(BaseModel):
+    completed_at: Moment | None = None
+    return_code: Annotated[int, Field(ge=-255, le=65535)] | None = None
+    result: ResultBody | None = None
+
+
+class Acknowledgement(BaseModel):
+    id: int
+    status: str
+    cancel_requested: bool = False
+    next_sequence: int | None = Field(None, description="Every log line below this number is stored.")
+
+
+class Unregistered(BaseModel):
+    agent_id: str
+    status: str
+
+
+# --- the management routes ---------------------------------------------------------------------------------------------
+
+
+class NewEnrollmentToken(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, PlainText(1, 200)]
+    expires_in_minutes: Annotated[int, Field(ge=5, le=43_200)]
+
+
+class CreatedEnrollmentToken(BaseModel):
+    id: int
+    name: str
+    token: str = Field(description="Shown once.")
+    token_prefix: str
+    expires_at: Timestamp
+
+
+class EnrollmentTokenItem(BaseModel):
+    id: int
+    name: str
+    token_prefix: str
+    status: str = Field(description="unused, used, expired or revoked")
+    created_by_user_id: int | None
+    expires_at: Timestamp
+    used_at: Timestamp | None
+    used_by_agent_id: int | None
+    revoked_at: Timestamp | None
+    created_at: Timestamp
+
+
+class EnrollmentTokens(BaseModel):
+    tokens: list[EnrollmentTokenItem]
+
+
+class MachineItem(BaseModel):
+    id: int
+    name: str
+    connection_type: str
+    status: str
+    last_seen_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class Machines(BaseModel):
+    machines: list[MachineItem]
+
+
+class AgentItem(BaseModel):
+    id: int
+    machine_id: int | None
+    name: str
+    agent_id: str
+    token_prefix: str
+    hostname: str
+    os: str
+    arch: str
+    agent_version: str
+    engine_versions: list[EngineVersion]
+    capabilities: list[str]
+    labels: dict[str, str]
+    status: str
+    last_seen_at: Timestamp | None
+    last_error: str | None
+    clock_skew_seconds: float | None = Field(description="How far the agent's clock is ahead of the service's.")
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class Agents(BaseModel):
+    agents: list[AgentItem]
+
+
+class AgentChange(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, PlainText(1, 200)] | None = None
+    labels: (
+        Annotated[dict[Annotated[str, PlainText(1, 60)], Annotated[str, PlainText(0, 200)]], Field(max_length=50)]
+        | None
+    ) = None
+
+
+class NewBackupJob(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    repository_id: RowId
+    source_paths: Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)] | None = None
+    archive_name: Annotated[str, PlainText(1, 200)] | None = None
+
+
+class AgentJobItem(BaseModel):
+    id: int
+    agent_machine_id: int | None
+    agent_id: str | None
+    agent_name: str | None
+    job_type: str
+    job_kind: str | None
+    status: str
+    operation_status: str
+    repository_id: int | None
+    repository: str | None
+    payload: dict[str, Any] | None = Field(description="Without the values of secrets.")
+    result: dict[str, Any] | None
+    claimed_at: Timestamp | None
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    error_key: str | None
+    error_message: str | None
+    cancel_requested: bool
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class AgentJobs(BaseModel):
+    jobs: list[AgentJobItem]
+    next_cursor: str | None

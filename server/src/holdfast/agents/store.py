@@ -1,0 +1,187 @@
+"""All statements on agents and their tokens. Nothing else writes the status of an agent."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy.orm import Session
+
+from backup_protocol import AgentStatus
+from holdfast.agents import errors
+from holdfast.agents.models import AgentFleet, AgentMachine, EnrollmentToken
+from holdfast.kit import clock
+from holdfast.operations import outbox
+from holdfast.storage.inserts import conflict_aware_insert
+
+SHUT_OUT = frozenset({AgentStatus.DISABLED, AgentStatus.REVOKED})
+THE_FLEET = 1
+
+
+# --- agents ------------------------------------------------------------------------------------------------------
+
+
+def get(session: Session, agent_id: int) -> AgentMachine | None:
+    return session.get(AgentMachine, agent_id) if 0 < agent_id < 2**63 else None
+
+
+def require(session: Session, word: str) -> AgentMachine:
+    """The agent of an id, or of the public `agent_id`. Raise NotFound."""
+    if word.isascii() and word.isdigit() and len(word) < 20:
+        found = get(session, int(word))
+    else:
+        found = session.scalars(select(AgentMachine).where(AgentMachine.agent_id == word)).first()
+    if found is None:
+        raise errors.unknown_agent(word)
+    return found
+
+
+def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
+    """The agent as it is now, held against changes by others. Raise if it may not act any more."""
+    statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
+    agent = session.scalars(statement).first()
+    if agent is None:
+        raise errors.credential_invalid()
+    if agent.status in SHUT_OUT:
+        raise errors.revoked(agent.status)
+    return agent
+
+
+def every(session: Session) -> list[AgentMachine]:
+    return list(session.scalars(select(AgentMachine).order_by(AgentMachine.name, AgentMachine.id)))
+
+
+def names(session: Session, ids: Iterable[int]) -> dict[int, AgentMachine]:
+    statement = select(AgentMachine).where(AgentMachine.id.in_(set(ids)))
+    return {agent.id: agent for agent in session.scalars(statement)}
+
+
+def by_credential(session: Session, token_hash: str) -> AgentMachine | None:
+    return session.scalars(_BY_CREDENTIAL, {"hash": token_hash}).first()
+
+
+def add(session: Session, **values: Any) -> AgentMachine:
+    now = clock.now()
+    agent = AgentMachine(**values, labels={}, created_at=now, updated_at=now, status=AgentStatus.PENDING)
+    session.add(agent)
+    session.flush()
+    tell(session, agent)
+    return agent
+
+
+def set_status(session: Session, agent: AgentMachine, status: AgentStatus) -> None:
+    agent.status = status
+    agent.updated_at = clock.now()
+    session.flush()
+    tell(session, agent)
+
+
+def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | None) -> bool:
+    """Set an agent offline, unless it has been heard of since."""
+    changed = session.execute(
+        update(AgentMachine)
+        .where(
+            AgentMachine.id == agent.id,
+            AgentMachine.status == AgentStatus.ONLINE,
+            AgentMachine.last_seen_at == last_seen,
+        )
+        .values(status=AgentStatus.OFFLINE, updated_at=clock.now())
+        .returning(AgentMachine.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if changed:
+        session.refresh(agent)
+        tell(session, agent)
+    return bool(changed)
+
+
+def silent_since(session: Session, moment: datetime) -> list[AgentMachine]:
+    statement = select(AgentMachine).where(
+        AgentMachine.status == AgentStatus.ONLINE, AgentMachine.last_seen_at < moment
+    )
+    return list(session.scalars(statement))
+
+
+def note_seen(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Store when agents were last heard of, each row `{b_id, b_seen, b_skew}`. Who is heard of is not offline."""
+    session.connection().execute(_SEEN, rows)
+
+
+def forget(session: Session, agent: AgentMachine) -> None:
+    session.delete(agent)
+    session.flush()
+    outbox.tell(
+        session, "agent.updated", {"id": agent.id, "agent_id": agent.agent_id, "deleted": True}, repository_id=None
+    )
+
+
+def tell(session: Session, agent: AgentMachine) -> None:
+    """Let administrators know of a change."""
+    payload = {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
+    outbox.tell(session, "agent.updated", payload, repository_id=None)
+
+
+# --- the fleet's generation ----------------------------------------------------------------------------------------
+
+
+def generation(session: Session) -> int:
+    return session.scalar(_GENERATION) or 0
+
+
+def next_generation(session: Session) -> None:
+    """No process may believe what it has cached of credentials, once this transaction is durable."""
+    statement = conflict_aware_insert(session, AgentFleet).values(id=THE_FLEET, generation=1)
+    session.execute(
+        statement.on_conflict_do_update(index_elements=["id"], set_={"generation": AgentFleet.generation + 1})
+    )
+
+
+# --- enrollment tokens -----------------------------------------------------------------------------------------------
+
+
+def tokens(session: Session) -> list[EnrollmentToken]:
+    return list(session.scalars(select(EnrollmentToken).order_by(EnrollmentToken.id.desc()).limit(1000)))
+
+
+def token(session: Session, token_id: int) -> EnrollmentToken:
+    found = session.get(EnrollmentToken, token_id) if 0 < token_id < 2**63 else None
+    if found is None:
+        raise errors.unknown_token(token_id)
+    return found
+
+
+def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentToken | None:
+    """Take a token for a registration: of any number of simultaneous tries one gets it, the others get None."""
+    taken = session.execute(
+        update(EnrollmentToken)
+        .where(
+            EnrollmentToken.token_hash == token_hash,
+            EnrollmentToken.used_at.is_(None),
+            EnrollmentToken.revoked_at.is_(None),
+            EnrollmentToken.expires_at > now,
+        )
+        .values(used_at=now)
+        .returning(EnrollmentToken.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    return session.get(EnrollmentToken, taken[0].id, populate_existing=True) if len(taken) == 1 else None
+
+
+def forget_old_tokens(session: Session, before: datetime) -> None:
+    session.execute(delete(EnrollmentToken).where(EnrollmentToken.expires_at < before))
+
+
+_GENERATION = select(AgentFleet.generation).where(AgentFleet.id == THE_FLEET)
+_BY_CREDENTIAL = select(AgentMachine).where(AgentMachine.token_hash == bindparam("hash"))
+_MACHINES = AgentMachine.__table__
+_SEEN = (
+    update(_MACHINES)  # type: ignore[arg-type]
+    .where(_MACHINES.c.id == bindparam("b_id"), _MACHINES.c.status.not_in([str(word) for word in SHUT_OUT]))
+    .values(
+        last_seen_at=bindparam("b_seen"),
+        clock_skew_seconds=bindparam("b_skew"),
+        status=case(
+            (_MACHINES.c.status == str(AgentStatus.OFFLINE), str(AgentStatus.ONLINE)), else_=_MACHINES.c.status
+        ),
+    )
+)

@@ -1,0 +1,116 @@
+"""The stored archive list, made equal to a complete listing of the engine."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backup_engine.parse import ArchiveInfo
+from holdfast.kit import clock
+from holdfast.operations.models import Operation
+from holdfast.repositories import archive_records, store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.repositories.series import series_of
+
+KEY = "holdfast:"
+"""Before the key of the operation in the comment of each archive that this service makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    added: int
+    removed: int
+    total: int
+
+
+def bring_in_line(session: Session, repository_id: int, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
+    """Make the stored list equal to a complete listing. Given twice, it changes nothing the second time."""
+    repository = _held(session, repository_id)
+    if repository is None:
+        return Synced(0, 0, 0)
+    known = {archive.engine_id: archive for archive in archive_records.all_of(session, repository_id)}
+    present = {archive.id for archive in listed}
+    # What a backup recorded after the listing began is not in it, and not gone.
+    gone = [row for row in known.values() if row.engine_id not in present and row.first_seen_at < began]
+    archive_records.remove(session, gone)
+    new = [archive for archive in listed if archive.id not in known]
+    now = clock.now()
+    makers = _makers(session, new)
+    template = repository.archive_name_template
+    session.add_all(
+        Archive(
+            repository_id=repository_id,
+            engine_id=archive.id,
+            backup_operation_id=makers.get(archive.id),
+            first_seen_at=now,
+            **_told(archive, template),
+        )
+        for archive in new
+    )
+    for archive in listed:
+        if stored := known.get(archive.id):
+            _refresh(stored, archive, template, now)
+    session.flush()
+    total = archive_records.count(session, repository_id)
+    store.note_evidence(
+        session,
+        repository_id,
+        archive_count=total,
+        last_index=now,
+        last_synced=now,
+        last_backup=_newest_backup(repository, listed),
+    )
+    return Synced(added=len(new), removed=len(gone), total=total)
+
+
+def _held(session: Session, repository_id: int) -> Repository | None:
+    """The repository's row, held: two lists that are read at once are brought in line one after the other."""
+    statement = select(Repository).where(Repository.id == repository_id).with_for_update()
+    return session.scalars(statement).first()
+
+
+def _told(archive: ArchiveInfo, template: str) -> dict[str, Any]:
+    return {
+        "name": archive.name,
+        "series": series_of(archive.name, template),
+        "start": archive.start,
+        "end": archive.end,
+        "duration_seconds": clock.seconds_between(archive.start, archive.end) if archive.end else None,
+        "hostname": archive.hostname,
+        "username": archive.username,
+        "comment": archive.comment or None,
+        "last_seen_at": clock.now(),
+    }
+
+
+def _refresh(stored: Archive, archive: ArchiveInfo, template: str, now: datetime) -> None:
+    stored.last_seen_at = now
+    stored.hostname, stored.username = archive.hostname, archive.username
+    stored.comment = archive.comment or None
+    if stored.name != archive.name:
+        stored.name, stored.series = archive.name, series_of(archive.name, template)
+
+
+def _makers(session: Session, archives: Iterable[ArchiveInfo]) -> dict[str, int]:
+    """The operations of this service that made archives, by the key in the archives' comments. A rename keeps it."""
+    keys = {
+        word.removeprefix(KEY): archive.id
+        for archive in archives
+        for word in archive.comment.split()
+        if word.startswith(KEY)
+    }
+    found: dict[str, int] = {}
+    for block in archive_records.batched(sorted(keys), archive_records.STATEMENT_VALUES):
+        rows = session.execute(select(Operation.uuid, Operation.id).where(Operation.uuid.in_(block)))
+        found |= {keys[row.uuid]: row.id for row in rows}
+    return found
+
+
+def _newest_backup(repository: Repository, listed: Sequence[ArchiveInfo]) -> datetime | None:
+    """An archive is evidence of a backup, whoever made it."""
+    times = [archive.end or archive.start for archive in listed]
+    return max([*times, *([repository.last_backup] if repository.last_backup else [])], default=None)

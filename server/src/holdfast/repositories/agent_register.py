@@ -1,0 +1,146 @@
+"""Repositories that an agent opens: made and opened on its machine, by an operation that it executes."""
+
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Conflict, Unprocessable
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import agent_target, errors, store
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.record import new_record
+from holdfast.repositories.schemas import ImportedRepository, NewRepository, RepositoryPlace, RepositorySettings
+from holdfast.storage.session import Database
+
+UNKNOWN_ENCRYPTION = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRegister:
+    database: Database
+    opener: Opener
+    init: Kind
+    open: Kind
+    break_lock: Kind
+
+    def create(self, caller: Caller, wanted: NewRepository) -> Repository:
+        """Store the repository at once and let its agent run the engine's init."""
+        return self._add(caller, wanted, wanted.encryption, self.init, "repository.created")
+
+    def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
+        """Store the repository at once and let its agent open it."""
+        if wanted.keyfile is not None:
+            raise Unprocessable("repository.keyfile_on_agent", "The key of an agent's repository lies on its machine.")
+        encryption = wanted.encryption or UNKNOWN_ENCRYPTION
+        return self._add(caller, wanted, encryption, self.open, "repository.imported")
+
+    def set_up_again(self, session: Session, caller: Caller, repository: Repository) -> Operation:
+        """Queue the setup once more. Raise Conflict if it is not needed, or still under way."""
+        agent_target.require_agent(session, repository.agent_machine_id)
+        state = agent_target.setup_state(session, repository)
+        if repository.execution_target != "agent" or state != "failed":
+            raise Conflict("repository.setup_not_needed", f"The setup of the repository is {state}.", setup_state=state)
+        before = agent_target.setup_operation(session, repository)
+        kind = self.open if before is not None and before.kind == self.open.name else self.init
+        operation = self._set_up(session, caller, repository, kind)
+        _record(session, caller, "repository.setup_again", repository)
+        return operation
+
+    def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
+        """Raise Conflict while an operation of ours runs: its lock is not stale."""
+        operations.serialise_claims(session)
+        if running := operations.running_of_repositories(session, [repository.id]):
+            raise errors.operation_running(running[repository.id].id)
+        agent_target.require_agent(session, repository.agent_machine_id)
+        origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
+        operation = operations.enqueue(session, self.break_lock, {}, origin, subject=store.subject(repository))
+        _record(session, caller, "repository.lock_broken", repository)
+        return operation
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _add(self, caller: Caller, wanted: RepositoryPlace, encryption: str, kind: Kind, action: str) -> Repository:
+        path = checked_place(wanted)
+        passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
+        try:
+            with self.database.writing() as session:
+                agent = agent_target.require_agent(session, wanted.agent_machine_id)
+                identity = store.identity_on_agent(agent, path)
+                store.taken(session, place=identity, name=wanted.name)
+                repository = new_record(
+                    self.opener,
+                    wanted,
+                    number=uuid.uuid4().hex,
+                    path=path,
+                    identity=identity,
+                    encryption=encryption,
+                    passphrase=passphrase,
+                    agent_machine_id=agent,
+                    setup_state="pending",
+                    index_mode=without_history(wanted.index_mode),
+                )
+                session.add(repository)
+                session.flush()
+                store.tell(session, repository.id, "created")
+                _record(session, caller, action, repository)
+                self._set_up(session, caller, repository, kind)
+        except IntegrityError as error:
+            raise errors.path_taken() from error
+        return repository
+
+    def _set_up(self, session: Session, caller: Caller, repository: Repository, kind: Kind) -> Operation:
+        origin = Origin(Trigger.INITIAL, caller.user_id, caller.username)
+        operation = operations.enqueue(session, kind, {}, origin, subject=store.subject(repository))
+        repository.setup_state = "pending"
+        repository.setup_operation_id = operation.id
+        session.flush()
+        return operation
+
+
+def checked_place(wanted: RepositoryPlace) -> str:
+    """The path of a repository on an agent's machine, or its address on another one."""
+    check_sources(wanted)
+    if wanted.passphrase_location == "agent" and wanted.passphrase is not None:  # noqa: S105
+        raise Unprocessable("repository.passphrase_on_agent", "The passphrase lies on the agent; set it there.")
+    if wanted.ssh_connection_id is not None or wanted.repository_type == "rclone":
+        raise Unprocessable("repository.unsupported_target", "An agent opens repositories on disks and by ssh.")
+    path = store.normal_path(wanted.path)
+    if wanted.repository_type == "local" and (not path.startswith("/") or path == "/"):
+        raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
+    if wanted.repository_type == "ssh" and not path.startswith("ssh://"):
+        raise Unprocessable("repository.bad_address", "The address of a repository by ssh begins with ssh://.")
+    return path
+
+
+def check_sources(wanted: RepositorySettings) -> None:
+    if any(not source.startswith("/") for source in wanted.source_paths):
+        raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
+
+
+def without_history(index_mode: str) -> str:
+    """Agents list archives, but do not read their files for the history: the record says so instead of promising it."""
+    return "archives" if index_mode == "full" else index_mode
+
+
+def _record(session: Session, caller: Caller, action: str, repository: Repository) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="repository",
+        object_id=repository.id,
+        details={
+            "name": repository.name,
+            "path": repository.path,
+            "agent_machine_id": repository.agent_machine_id,
+        },
+    )

@@ -1,0 +1,79 @@
+"""Whether the agent that opens a repository may be given work. The table of agents is known by name alone."""
+
+from typing import Any
+
+from sqlalchemy import Select, bindparam, column, select, table
+from sqlalchemy.orm import Session
+
+from holdfast.errors import Conflict, Unprocessable
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.operations.status import ACTIVE, SUCCEEDED, Status
+from holdfast.repositories.models import Repository
+
+SHUT_OUT = frozenset({"disabled", "revoked"})
+
+_agents = table("agent_machines", column("id"), column("status"))
+_STATUS: Select[Any] = select(_agents.c.status).where(_agents.c.id == bindparam("agent"))
+
+
+def status_of(session: Session, agent_machine_id: int | None) -> str | None:
+    """The status of an agent, None if there is no such agent."""
+    status: str | None = session.execute(_STATUS, {"agent": agent_machine_id or 0}).scalar()
+    return status
+
+
+def require_agent(session: Session, agent_machine_id: int | None) -> int:
+    """The agent, if a repository may be given to it. Raise Unprocessable or Conflict."""
+    if agent_machine_id is None:
+        raise Unprocessable("repository.agent_missing", "A repository of an agent needs agent_machine_id.")
+    status = status_of(session, agent_machine_id)
+    if status is None:
+        raise Unprocessable("repository.unknown_agent", "There is no such agent.", agent_machine_id=agent_machine_id)
+    if status in SHUT_OUT:
+        raise shut_out(agent_machine_id)
+    return agent_machine_id
+
+
+def takes_work(session: Session, repository: Repository) -> bool:
+    """False where the repository's agent is gone or shut out: whatever was queued would wait for ever."""
+    if repository.execution_target != "agent":
+        return True
+    status = status_of(session, repository.agent_machine_id)
+    return status is not None and status not in SHUT_OUT
+
+
+def awaited_setup(session: Session, repository: Repository) -> int | None:
+    """The operation that new work has to wait for, while the repository is being set up.
+
+    Raise Conflict if the agent takes no work, or the repository could not be set up.
+    """
+    if not takes_work(session, repository):
+        raise shut_out(repository.agent_machine_id)
+    state = setup_state(session, repository)
+    if state == "failed":
+        raise Conflict(
+            "repository.not_set_up",
+            "The agent could not set the repository up; try again with POST /api/repositories/{id}/setup.",
+            setup_operation_id=repository.setup_operation_id,
+        )
+    return repository.setup_operation_id if state == "pending" else None
+
+
+def setup_state(session: Session, repository: Repository) -> str:
+    """`ready`, `pending`, or `failed` where the operation that should have made it ready did not succeed."""
+    if repository.setup_state != "pending":
+        return repository.setup_state
+    operation = setup_operation(session, repository)
+    if operation is None:
+        return "failed"
+    return "pending" if Status(operation.status) in ACTIVE | SUCCEEDED else "failed"
+
+
+def setup_operation(session: Session, repository: Repository) -> Operation | None:
+    return operations.get(session, repository.setup_operation_id or 0)
+
+
+def shut_out(agent_machine_id: int | None) -> Conflict:
+    sentence = "The agent of this repository is disabled, revoked or removed; it takes no work."
+    return Conflict("agents.revoked", sentence, agent_machine_id=agent_machine_id)

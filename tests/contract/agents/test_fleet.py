@@ -1,0 +1,146 @@
+"""Which agents are there, and what becomes of those that are not."""
+
+import pytest
+
+from tests.contract.agents.agent import LONG_AGO, Agent, Machines, now
+from tests.support.running import Services
+from tests.support.service import wait_until
+
+
+@pytest.fixture(scope="module")
+def impatient(services: Services) -> Machines:
+    """A service that takes agents for offline after a second and a half."""
+    return Machines(services.new(HOLDFAST_AGENT_OFFLINE_SECONDS="1.5", HOLDFAST_AGENT_POLL_SECONDS="3"))
+
+
+def status(machines: Machines, agent: Agent) -> str:
+    found: str = machines.admin.get(f"/api/managed-machines/agents/{agent.id}").json()["status"]
+    return found
+
+
+def test_an_agent_is_pending_until_its_first_heartbeat(machines: Machines) -> None:
+    agent = machines.agent(online=False)
+    assert status(machines, agent) == "pending"
+
+    answer = agent.heartbeat().json()
+
+    assert status(machines, agent) == "online"
+    assert (answer["poll_interval_seconds"], answer["heartbeat_interval_seconds"]) == (15, 30)
+    assert answer["cancel_job_ids"] == []
+    assert answer["server_time"]
+
+
+def test_a_heartbeat_brings_what_the_agent_says_of_itself(machines: Machines) -> None:
+    agent = machines.agent()
+    engines = [{"major": 2, "version": "2.0.0", "path": "/opt/borg2"}]
+    agent.heartbeat(
+        hostname="renamed",
+        agent_version="9.9",
+        engine_versions=engines,
+        capabilities=["backup.create"],
+        last_error="oh",
+    )
+
+    shown = machines.admin.get(f"/api/managed-machines/agents/{agent.agent_id}").json()
+    assert (shown["hostname"], shown["agent_version"], shown["last_error"]) == ("renamed", "9.9", "oh")
+    assert (shown["engine_versions"], shown["capabilities"]) == (engines, ["backup.create"])
+    assert shown["last_seen_at"] is not None
+
+
+def test_machines_are_listed_with_their_kind_of_connection(machines: Machines) -> None:
+    agent = machines.agent()
+    listed = machines.admin.get("/api/managed-machines/").json()["machines"]
+    (machine,) = [machine for machine in listed if machine["id"] == agent.id]
+    assert (machine["connection_type"], machine["status"]) == ("agent", "online")
+
+
+def test_name_and_labels_of_an_agent_can_be_changed(machines: Machines) -> None:
+    agent = machines.agent()
+    path = f"/api/managed-machines/agents/{agent.id}"
+    changed = machines.admin.put(path, json={"name": "the web server", "labels": {"site": "here"}}).json()
+    assert (changed["name"], changed["labels"]) == ("the web server", {"site": "here"})
+    assert machines.admin.put(path, json={"status": "online"}).status_code == 422
+    assert agent.heartbeat().status_code == 200
+
+
+def test_a_clock_that_is_off_is_measured_and_its_times_are_corrected(machines: Machines) -> None:
+    agent = machines.agent()
+    agent.heartbeat(sent_at=LONG_AGO)
+    skew = machines.admin.get(f"/api/managed-machines/agents/{agent.id}").json()["clock_skew_seconds"]
+    assert skew < -1_000_000
+    job = machines.backup(machines.repository(agent))
+    before = now()
+    agent.claim(job)
+    agent.post(job, "start", {"started_at": LONG_AGO})
+    agent.post(job, "complete", {"completed_at": "2050-01-01T00:00:00+00:00", "result": {"return_code": 0}})
+
+    shown = machines.job(job)
+    assert before <= shown["claimed_at"] <= shown["started_at"] <= shown["completed_at"] <= now()
+
+
+def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Machines) -> None:
+    agent = impatient.agent()
+    started = impatient.backup(impatient.repository(agent))
+    agent.begin(started)
+    queued = impatient.backup(impatient.repository(agent))
+
+    wait_until(lambda: status(impatient, agent) == "offline", 30, what="the agent is offline")
+
+    assert impatient.job(started)["status"] == "running"
+    assert impatient.job(queued)["status"] == "queued"
+    assert impatient.admin.operation(queued)["queued_reason"] == "agent_offline"
+    assert agent.complete(started).json()["status"] == "completed"
+    agent.heartbeat()
+    assert status(impatient, agent) == "online"
+    assert impatient.admin.operation(queued)["queued_reason"] is None
+    actions = [entry["details"] for entry in impatient.admin.get("/api/audit?action=agent.status").json()["entries"]]
+    assert {"before": "online", "now": "offline"} in actions
+
+
+def test_an_agent_that_keeps_talking_stays_online(impatient: Machines) -> None:
+    agent = impatient.agent()
+    silent = impatient.agent()
+
+    def beat() -> bool:
+        assert agent.heartbeat().json()["poll_interval_seconds"] == 3
+        return status(impatient, silent) == "offline"
+
+    wait_until(beat, 30, pause=0.3, what="the other agent is offline")
+
+    assert status(impatient, agent) == "online"
+
+
+def test_an_offline_agent_that_polls_gets_its_work(impatient: Machines) -> None:
+    agent = impatient.agent()
+    job = impatient.backup(impatient.repository(agent))
+    wait_until(lambda: status(impatient, agent) == "offline", 30, what="the agent is offline")
+
+    assert [offered["id"] for offered in agent.poll()] == [job]
+    agent.begin(job)
+
+
+def test_a_service_that_was_killed_knows_its_agents_and_jobs_again(services: Services) -> None:
+    machines = Machines(services.new())
+    agent = machines.agent()
+    job = machines.backup(machines.repository(agent))
+    agent.begin(job)
+    agent.log(job, (1, "before"))
+
+    machines.running.process.kill()
+    machines.running.process.restart()
+
+    assert machines.job(job)["status"] == "running"
+    assert agent.heartbeat(running_job_ids=[job]).json()["cancel_job_ids"] == []
+    assert agent.log(job, (1, "before"), (2, "after")).json() == {"accepted": 1, "duplicate": 1}
+    assert agent.complete(job).json()["status"] == "completed"
+    assert machines.admin.log_lines(job) == ["before", "after"]
+
+
+def test_the_installer_and_its_wheels_are_served_to_everybody(machines: Machines) -> None:
+    with machines.running.anonymous() as client:
+        assert client.get("/agent/install.sh").text.startswith("#!/bin/sh")
+        index = client.get("/agent/wheels/").text.split()
+        assert index
+        wheel = client.get(f"/agent/wheels/{index[1]}")
+        assert (wheel.status_code, wheel.content[:2]) == (200, b"PK")
+        assert client.get("/agent/wheels/other-1.0-py3-none-any.whl").status_code == 404

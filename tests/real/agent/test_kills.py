@@ -1,0 +1,152 @@
+"""Kill the agent, the shim, the engine, the machine, the service: the record ends up equal to what happened."""
+
+import os
+import signal
+
+import pytest
+
+from tests.support.agent_site import AgentSite
+from tests.support.service import wait_until
+
+
+@pytest.fixture(autouse=True)
+def everything_is_up(site: AgentSite) -> None:
+    assert site.service.process is not None
+    if site.service.process.poll() is not None:
+        site.service.restart()
+    if not site.agent.is_running():
+        site.agent.start()
+
+
+def kill_shim(site: AgentSite, job: int) -> None:
+    for pid in site.agent.shim_pids(job):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_engine(site: AgentSite, job: int) -> None:
+    os.killpg(site.agent.engine_pid(job), signal.SIGKILL)
+
+
+def test_an_agent_that_is_killed_finds_its_engine_again(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job, 3)
+    site.agent.kill()
+    run = site.wait_for_said(job, 6)
+    site.agent.start()
+    wait_until(lambda: sum(run in line for line in site.admin.log_lines(job)) >= 6, 60, 0.05, "lines follow again")
+
+    with site.engine.let_go():
+        ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert len(site.engine.starts_of(site.key_of(job))) == 1
+    assert site.archives_with(site.key_of(job)) == 1
+    site.check_log(job)
+
+
+def test_a_backup_that_ended_while_nobody_watched_is_reported_as_it_ended(site: AgentSite) -> None:
+    job = site.backup("exec")
+    site.wait_for_said(job)
+    site.agent.kill()
+    folder = site.agent.job_folder(job) / "steps" / "1" / "create"
+    wait_until(lambda: (folder / "exit.json").exists(), 60, 0.05, "the engine ends")
+
+    site.agent.start()
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert ended["result"]["return_code"] == 0
+    assert len(site.engine.starts_of(site.key_of(job))) == 1
+    site.check_log(job)
+
+
+def test_a_killed_shim_leaves_the_truth_to_the_repository(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    kill_shim(site, job)
+
+    with site.engine.let_go():
+        ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert len(site.engine.starts_of(site.key_of(job))) == 1
+    assert site.archives_with(site.key_of(job)) == 1
+    site.check_log(job)
+
+
+def test_a_killed_engine_is_started_once_more_and_makes_one_archive(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    kill_engine(site, job)
+
+    with site.engine.let_go():
+        ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert len(site.engine.starts_of(site.key_of(job))) == 2
+    assert site.archives_with(site.key_of(job)) == 1
+    site.check_log(job)
+
+
+def test_an_engine_killed_after_its_archive_is_not_started_again(site: AgentSite) -> None:
+    job = site.backup("made")
+    run = site.wait_for_said(job, 3)
+    wait_until(lambda: run in site.engine.made(), 60, 0.02, "the archive is made")
+    kill_engine(site, job)
+
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert ended["result"]["stats"]["nfiles"] == 20
+    assert len(site.engine.starts_of(site.key_of(job))) == 1
+    assert site.archives_with(site.key_of(job)) == 1
+
+
+def test_a_machine_that_went_down_does_the_work_when_it_is_back(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    site.agent.kill()
+    kill_shim(site, job)
+    kill_engine(site, job)
+
+    site.agent.start()
+    with site.engine.let_go():
+        ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert len(site.engine.starts_of(site.key_of(job))) == 2
+    assert site.archives_with(site.key_of(job)) == 1
+    site.check_log(job)
+
+
+def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(site: AgentSite) -> None:
+    job = site.backup("exec")
+    site.wait_for_said(job)
+    key = site.key_of(job)
+    site.service.kill()
+    wait_until(lambda: (site.agent.job_folder(job) / "result.json").exists(), 60, 0.05, "the agent notes the end")
+    site.agent.stop()
+    site.agent.start()
+
+    site.service.restart()
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert len(site.engine.starts_of(key)) == 1
+    site.check_log(job)
+    wait_until(lambda: not site.agent.job_folder(job).exists(), 30, 0.05, "the agent lets go of the job")
+
+
+def test_a_cancel_reaches_an_agent_that_was_away(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    site.agent.kill()
+    cancelled = site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    assert cancelled.status_code == 200, cancelled.text
+    assert site.admin.operation(job)["status"] == "running", "offline is not failed, nor cancelled"
+
+    site.agent.start()
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "cancelled"
+    assert site.archives_with(site.key_of(job)) == 0

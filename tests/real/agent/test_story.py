@@ -1,0 +1,154 @@
+"""The whole story with real processes: a service, an agent, an engine."""
+
+import time
+from pathlib import Path
+
+from tests.support.agent_site import AgentSite
+from tests.support.agents import PASSPHRASE
+from tests.support.processes import command_line
+from tests.support.service import wait_until
+
+
+def test_a_registered_machine_is_online_and_tells_its_engines(site: AgentSite) -> None:
+    agent = site.admin.get(f"/api/managed-machines/agents/{site.agent.agent_id}").json()
+
+    assert agent["status"] == "online"
+    assert agent["engine_versions"][0]["major"] == 1
+    assert {"backup.create", "restore.extract", "backup.cancel", "logs.stream"} <= set(agent["capabilities"])
+
+
+def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(site: AgentSite) -> None:
+    job = site.backup("held")
+    run = site.wait_for_said(job)
+    seen_after = time.monotonic()
+    wait_until(lambda: any(run in line for line in site.admin.log_lines(job)), 30, 0.05, "its lines are in the log")
+    seen_after = time.monotonic() - seen_after
+
+    assert site.admin.operation(job)["status"] == "running"
+    with site.engine.let_go():
+        ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert ended["result"]["return_code"] == 0
+    assert ended["result"]["stats"]["nfiles"] == 20
+    archives = site.admin.get(f"/api/repositories/{site.repository['id']}/archives").json()["archives"]
+    assert ended["archive_name"] in [archive["name"] for archive in archives]
+    site.check_log(job)
+    assert seen_after < 20
+
+
+def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    pid = site.agent.engine_pid(job)
+
+    site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "cancelled"
+    assert command_line(pid) == ""
+    assert site.archives_with(site.key_of(job)) == 0
+    site.check_log(job)
+
+
+def test_a_cancel_that_comes_too_late_is_told_as_what_happened(site: AgentSite) -> None:
+    job = site.backup("made")
+    run = site.wait_for_said(job, 3)
+    wait_until(lambda: run in site.engine.made(), 60, 0.02, "the archive is made")
+
+    site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    ended = site.wait_for_end(job)
+
+    assert ended["status"] == "completed"
+    assert site.archives_with(site.key_of(job)) == 1
+
+
+def test_a_backup_without_sources_fails_with_a_sentence_and_makes_nothing(site: AgentSite) -> None:
+    job = site.admin.start_backup(site.repository, source_paths=[str(site.folder / "not there")])
+    ended = site.wait_for_end(job)
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "engine.source_missing")
+    assert "source path" in ended["error_message"]
+
+
+def test_a_failing_engine_is_reported_with_its_code(site: AgentSite) -> None:
+    path = Path(site.repository["path"])
+    path.rename(path.with_suffix(".away"))
+    try:
+        ended = site.wait_for_end(site.backup("quick"))
+    finally:
+        path.with_suffix(".away").rename(path)
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "engine.repository_missing")
+    assert ended["error_message"]
+    job = site.admin.get(f"/api/managed-machines/agent-jobs/{ended['id']}").json()
+    assert (job["status"], job["result"]["return_code"]) == ("failed", 13)
+
+
+def test_a_missing_source_among_others_is_a_warning(site: AgentSite) -> None:
+    sources = [str(site.folder / "not there"), str(site.engine.source("quick"))]
+    ended = site.wait_for_end(site.admin.start_backup(site.repository, source_paths=sources))
+
+    assert ended["status"] == "completed_with_warnings"
+    assert ended["result"]["warning_count"] >= 1
+
+
+def test_no_secret_is_left_on_the_machine_or_in_a_log(site: AgentSite) -> None:
+    site.wait_for_end(site.backup("quick"))
+
+    for folder in (site.agent.folder, site.folder / "data" / "logs"):
+        for file in folder.rglob("*"):
+            if file.is_file():
+                assert PASSPHRASE.encode() not in file.read_bytes(), file
+
+
+def test_other_work_runs_on_the_machine_too(site: AgentSite) -> None:
+    made = site.wait_for_end(site.backup("quick"))
+    repository = site.repository["id"]
+    for verb in ("check", "compact"):
+        answer = site.admin.post(f"/api/repositories/{repository}/{verb}", json={})
+        assert answer.status_code == 200, answer.text
+        assert site.wait_for_end(answer.json()["job_id"])["status"] == "completed", verb
+
+    target = site.folder / "restored"
+    body = {
+        "repository_id": repository,
+        "archive": made["archive_name"],
+        "destination": str(target),
+        "destination_type": "agent",
+        "destination_machine_id": site.agent.agent_id,
+    }
+    answer = site.admin.post("/api/restore/start", json=body)
+    assert answer.status_code == 200, answer.text
+    restored = site.wait_for_end(answer.json()["job_id"])
+    assert restored["status"] == "completed", restored
+    source = site.engine.source("quick")
+    assert (target / str(source).lstrip("/") / "file-1").read_bytes() == (source / "file-1").read_bytes()
+
+    pruned = site.admin.post(f"/api/repositories/{repository}/prune", json={"keep_last": 1})
+    assert pruned.status_code == 200, pruned.text
+    ended = site.wait_for_end(pruned.json()["job_id"])
+    assert ended["status"] == "completed", ended
+    assert len(site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"]).split()) == 1
+
+
+def test_a_passphrase_can_stay_on_the_machine(site: AgentSite) -> None:
+    made = site.admin.create_repository(
+        site.folder / "own-secret",
+        [site.engine.source("quick")],
+        execution_target="agent",
+        agent_machine_id=site.agent.agent_id,
+        passphrase=None,
+        passphrase_location="agent",
+    )
+    failed = site.wait_for_end(made["setup_operation_id"])
+    assert failed["error_key"] == "engine.passphrase_missing"
+    reference = f"repository-{made['id']}"
+    assert reference in failed["error_message"]
+
+    kept = site.agent.run("secret", "set", reference, given="only the machine knows it\n")
+    assert kept.returncode == 0, kept.stderr
+    again = site.admin.post(f"/api/repositories/{made['id']}/setup")
+    assert again.status_code in (200, 201, 202), again.text
+    assert site.wait_for_end(again.json()["setup_operation_id"])["status"] == "completed"
+    assert site.wait_for_end(site.admin.start_backup(made))["status"] == "completed"

@@ -1,0 +1,96 @@
+"""A service, a managed machine with a real agent, and a repository on it: what tests of the whole story share."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tests.support.agents import AgentProcess, create_agent_repository
+from tests.support.engines import ENGINES
+from tests.support.paced_engine import PacedEngine, lines_by_run
+from tests.support.service import Client, ServiceProcess, wait_until
+
+SECONDS = 90.0
+
+
+@dataclass(eq=False)
+class AgentSite:
+    folder: Path
+    engine: PacedEngine
+    service: ServiceProcess
+    agent: AgentProcess
+    repository: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def build(folder: Path, **settings: str) -> "AgentSite":
+        engine = PacedEngine(folder / "engine", ENGINES[max(ENGINES)])
+        service = ServiceProcess(folder / "data", {"HOLDFAST_BORG1": str(engine.program), **settings})
+        (folder / "machine").mkdir()
+        site = AgentSite(folder, engine, service, AgentProcess(folder / "machine", engine.program, ""))
+        try:
+            service.start()
+            site.agent.server_url = service.url
+            site.agent.register(site.admin).start()
+            site.repository = create_agent_repository(
+                site.admin, site.agent, folder / "repository", [engine.source("quick")]
+            )
+        except BaseException:
+            site.end()
+            raise
+        return site
+
+    @cached_property
+    def admin(self) -> Client:
+        return self.service.client().login()
+
+    def backup(self, pace: str, **more: Any) -> int:
+        return self.admin.start_backup(self.repository, source_paths=[str(self.engine.source(pace))], **more)
+
+    def wait_for_said(self, job_id: int, count: int = 2) -> str:
+        """Wait until the engine of a job has said some lines; return its run."""
+        key = self.key_of(job_id)
+
+        def run() -> str | None:
+            mine = self.engine.starts_of(key)
+            return mine[-1] if mine and self.engine.said(mine[-1]) >= count else None
+
+        return wait_until(run, SECONDS, 0.02, f"job {job_id} says {count} lines: {self.agent.own_log()[-2000:]}")
+
+    def key_of(self, job_id: int) -> str:
+        """The operation's key, as the payload of its job carries it."""
+
+        def key() -> str | None:
+            job = self.admin.get(f"/api/managed-machines/agent-jobs/{job_id}").json()
+            comment: str = ((job.get("payload") or {}).get("backup") or {}).get("comment") or ""
+            return next((word.removeprefix("holdfast:") for word in comment.split() if "holdfast:" in word), None)
+
+        return wait_until(key, SECONDS, 0.05, f"job {job_id} is handed out")
+
+    def archives_with(self, key: str) -> int:
+        """How many archives carry the key, told by the engine itself."""
+        listed = self.agent.ask_engine(
+            self.engine.engine, "list", "--format={comment}{NL}", str(self.repository["path"])
+        )
+        return sum(f"holdfast:{key}" in line.split() for line in listed.splitlines())
+
+    def wait_for_end(self, job_id: int, seconds: float = SECONDS) -> dict[str, Any]:
+        try:
+            return self.admin.wait_for_end(job_id, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.agent.own_log()[-3000:]}") from error
+
+    def check_log(self, job_id: int) -> None:
+        """The log of a job holds every line that its engines have said, each once and in order."""
+        found = lines_by_run(self.admin.log_lines(job_id))
+        runs = self.engine.starts_of(self.key_of(job_id))
+        assert set(found) <= set(runs)
+        for run in runs:
+            said, told = self.engine.said(run), found.get(run, [])
+            assert told == list(range(1, len(told) + 1)), (run, told)
+            # A killed one may have said a line and died before it noted that.
+            assert len(told) in (said, said + 1), (run, said, told)
+
+    def end(self) -> None:
+        self.agent.end_everything()
+        if self.service.process is not None and self.service.process.poll() is None:
+            self.service.kill()

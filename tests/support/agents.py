@@ -1,0 +1,163 @@
+"""A real `backup-agent` process on a machine of its own: its configuration, its state, its engine."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import processes_naming
+from tests.support.service import Client, wait_until
+
+PROGRAM = Path(sys.executable).parent / "backup-agent"
+PASSPHRASE = "a passphrase of the tests"
+
+
+@dataclass
+class AgentProcess:
+    """Registers, starts, kills and restarts an agent on one folder."""
+
+    folder: Path
+    engine: Path
+    server_url: str
+    environment: dict[str, str] = field(default_factory=dict)
+    process: "subprocess.Popen[bytes] | None" = None
+    agent_id: int = 0
+    """The number of the agent at the service."""
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "BACKUP_AGENT_CONFIG_DIR": str(self.config),
+            "BACKUP_AGENT_STATE_DIR": str(self.state),
+            "BACKUP_AGENT_BORG1": str(self.engine),
+            "PYTHONFAULTHANDLER": "1",
+            **self.environment,
+        }
+
+    def run(self, *arguments: str, given: str | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run a command of the agent to its end."""
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            env=self._environment(),
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def register(self, admin: Client, name: str = "test machine") -> "AgentProcess":
+        """Become an agent of the service, by a token of its administrator."""
+        token = enrollment_token(admin)
+        ended = self.run("register", "--server", self.server_url, "--token", "-", "--name", name, given=f"{token}\n")
+        assert ended.returncode == 0, ended.stderr
+        own_id = json.loads(self.run("status", "--json").stdout)["agent_id"]
+        agents = admin.get("/api/managed-machines/agents").json()["agents"]
+        self.agent_id = next(agent["id"] for agent in agents if agent["agent_id"] == own_id)
+        return self
+
+    def start(self) -> "AgentProcess":
+        with (self.folder / "agent.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "run", "--log-level", "debug"],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self
+
+    def kill(self) -> None:
+        """kill -9 of the agent alone; engines under their shims go on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, seconds: float = 20.0) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def own_log(self) -> str:
+        file = self.folder / "agent.log"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    # --- what happens under it --------------------------------------------------------------------------------------
+
+    def job_folder(self, job_id: int) -> Path:
+        return self.state / "jobs" / str(job_id)
+
+    def engine_pid(self, job_id: int, step: str = "create") -> int:
+        """The pid of the engine of a job, once it is there."""
+
+        def pid() -> int | None:
+            for record in self.job_folder(job_id).glob(f"steps/*/{step}/engine.json"):
+                with contextlib.suppress(OSError, ValueError):
+                    return int(json.loads(record.read_bytes())["pid"])
+            return None
+
+        return wait_until(pid, 60, 0.01, f"the engine of job {job_id} runs: {self.own_log()[-2000:]}")
+
+    def shim_pids(self, job_id: int) -> list[int]:
+        return list(processes_naming(f"{self.job_folder(job_id)}/"))
+
+    def ask_engine(self, program: Path, *arguments: str, passphrase: str = PASSPHRASE) -> str:
+        """Run the real engine under the agent's identity, so that it may remove locks of killed ones."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "BORG_BASE_DIR": str(self.state / "engine"),
+            "BORG_HOST_ID": (self.state / "install-id").read_text().strip(),
+            "BORG_PASSPHRASE": passphrase,
+        }
+        ran = subprocess.run(
+            [program, "--lock-wait", "20", *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"borg {arguments} ended with {ran.returncode}: {ran.stderr}"
+        return ran.stdout
+
+    def end_everything(self) -> None:
+        """Leave no process behind."""
+        if self.is_running():
+            self.kill()
+        for pid in processes_naming(str(self.folder)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def enrollment_token(admin: Client, minutes: int = 60) -> str:
+    body = {"name": "a machine of the tests", "expires_in_minutes": minutes}
+    answer = admin.post("/api/managed-machines/enrollment-tokens", json=body)
+    assert answer.status_code in (200, 201), answer.text
+    token: str = answer.json()["token"]
+    return token
+
+
+def create_agent_repository(
+    admin: Client, agent: AgentProcess, path: Path, sources: list[Path | str], **more: Any
+) -> dict[str, Any]:
+    """A repository that the agent makes on its machine; returned when it is ready."""
+    made = admin.create_repository(path, sources, execution_target="agent", agent_machine_id=agent.agent_id, **more)
+    ended = admin.wait_for_end(made["setup_operation_id"], 90)
+    assert ended["status"] == "completed", (ended, agent.own_log()[-3000:])
+    found: dict[str, Any] = admin.get(f"/api/repositories/{made['id']}").json()
+    return found

@@ -1,0 +1,168 @@
+"""HTTP to the service: one connection, clear facts."""
+
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, Unknown
+from tests.unit.agent.in_test_service import Answer, Request, in_test_service
+
+
+def detail(key: str, message: str) -> dict[str, object]:
+    return {"detail": {"key": key, "message": message, "params": {}}}
+
+
+def test_requests_share_one_connection_and_carry_the_credential() -> None:
+    with in_test_service(lambda request: Answer(body={"path": request.path})) as service:
+        client = Client(f"{service.url}/below/", "bk_agent_x")
+
+        assert client.call("GET", "/one") == {"path": "/below/one"}
+        assert client.call("POST", "/two", {"a": 1}) == {"path": "/below/two"}
+
+    first, second = service.requests
+    assert first.connection == second.connection
+    assert first.headers["x-backup-agent-authorization"] == "Bearer bk_agent_x"
+    assert "authorization" not in first.headers
+    assert second.body == {"a": 1}
+
+
+def test_a_connection_that_the_service_closed_is_opened_anew() -> None:
+    def script(request: Request) -> Answer:
+        return Answer(hang_up=request.path == "/second" and len(service.requests) == 2)
+
+    with in_test_service(script) as service:
+        client = Client(service.url)
+        client.call("GET", "/first")
+
+        client.call("POST", "/second", {})
+
+    assert service.paths() == ["/first", "/second", "/second"]
+
+
+def test_a_request_that_must_not_be_repeated_is_sent_once() -> None:
+    with in_test_service(lambda request: Answer(hang_up=request.path == "/register")) as service:
+        client = Client(service.url)
+        client.call("GET", "/first")
+
+        with pytest.raises(NoAnswer) as failure:
+            client.call("POST", "/register", {}, repeat=False)
+
+    assert failure.value.was_sent
+    assert service.paths() == ["/first", "/register"]
+
+
+def test_nobody_at_the_address_is_no_answer_and_was_not_sent() -> None:
+    with in_test_service(lambda _request: Answer()) as service:
+        url = service.url
+    with pytest.raises(NoAnswer, match="cannot be reached") as failure:
+        Client(url).call("GET", "/")
+    assert not failure.value.was_sent
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, NotAllowed), (403, NotAllowed), (404, Unknown), (409, Refusal), (413, Refusal), (422, Refusal)],
+)
+def test_a_refusal_in_the_words_of_the_service_is_one(status: int, kind: type[Refusal]) -> None:
+    answer = Answer(status, detail("agents.some_key", "A sentence."))
+    with in_test_service(lambda _request: answer) as service, pytest.raises(kind, match="A sentence") as refusal:
+        Client(service.url).call("GET", "/")
+
+    assert (refusal.value.key, refusal.value.http_status) == ("agents.some_key", status)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(500, detail("x", "broken")),
+        Answer(503, detail("x", "later"), {"Retry-After": "7"}),
+        Answer(429, detail("x", "slowly"), {"Retry-After": "7"}),
+        Answer(403, raw=b"<html>a proxy forbids it</html>"),
+        Answer(404, body={"message": "no such page"}),
+        Answer(200, raw=b"<html>log in to the airport's network</html>"),
+    ],
+)
+def test_what_is_not_the_service_speaking_is_no_answer(answer: Answer) -> None:
+    with in_test_service(lambda _request: answer) as service, pytest.raises(NoAnswer) as failure:
+        Client(service.url).call("GET", "/")
+
+    assert failure.value.retry_after == float(answer.headers.get("Retry-After", 0))
+
+
+@pytest.mark.parametrize("address", ["", "backup.example.org", "ftp://x", "https://", "http://x:port"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(InvalidAddress):
+        Client(address)
+
+
+def test_a_waiting_request_can_be_interrupted() -> None:
+    arrived, over = threading.Event(), threading.Event()
+
+    def script(request: Request) -> Answer:
+        arrived.set()
+        over.wait(30)
+        return Answer()
+
+    with in_test_service(script) as service:
+        client = Client(service.url)
+        ended: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                client.call("GET", "/poll")
+            except NoAnswer as failure:
+                ended.append(failure)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert arrived.wait(30)
+        client.interrupt()
+        thread.join(30)
+        over.set()
+
+    assert len(ended) == 1
+
+
+def test_a_certificate_is_verified_and_a_private_authority_can_be_named(tmp_path: Path) -> None:
+    certificate = own_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, tmp_path / "key.pem")
+    with in_test_service(
+        lambda _request: Answer(), lambda socket: context.wrap_socket(socket, server_side=True)
+    ) as service:
+        with pytest.raises(NoAnswer, match="certificate"):
+            Client(service.url).call("GET", "/")
+        assert Client(service.url, ca_file=str(certificate)).call("GET", "/") == {}
+        with pytest.raises(NoAnswer, match="certificate"):
+            Client(service.url.replace("localhost", "127.0.0.1"), ca_file=str(certificate)).call("GET", "/")
+
+
+def own_certificate(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    certificate = folder / "certificate.pem"
+    certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    return certificate

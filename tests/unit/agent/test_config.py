@@ -1,0 +1,100 @@
+"""The configuration file: whole, private, and without the credential in plain text."""
+
+import stat
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backup_agent import config
+from backup_agent.config import Config, ConfigUnreadable
+from backup_agent.places import Places
+from backup_agent.problems import NotRegistered
+from backup_agent.sealing import CannotOpen
+
+CREDENTIAL = "bk_agent_0123456789abcdef"
+CONFIG = Config(
+    server_url="https://backup.example.org",
+    agent_id="agent-1",
+    credential=CREDENTIAL,
+    name='a "machine" with ümläuts\t\x7f',
+    ca_file="/etc/ssl/own.pem",
+    max_jobs=2,
+    engines={1: "/opt/borg/bin/borg"},
+)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path / "config", tmp_path / "state")
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_saved_is_loaded(places: Places) -> None:
+    config.save(places, CONFIG)
+
+    assert config.load(places) == CONFIG
+
+
+def test_only_the_owner_may_read_it_even_where_the_folder_was_wide_open(places: Places) -> None:
+    places.config.mkdir(mode=0o755)
+
+    config.save(places, CONFIG)
+
+    assert mode_of(places.config) == 0o700
+    assert {mode_of(places.config_file), mode_of(places.key_file)} == {0o600}
+
+
+def test_the_credential_is_not_in_the_file_and_nothing_else_is_left(places: Places) -> None:
+    config.save(places, CONFIG)
+
+    assert CREDENTIAL not in places.config_file.read_text()
+    assert "0123456789abcdef" not in places.config_file.read_text()
+    assert {file.name for file in places.config.iterdir()} == {"config.toml", "credential.key"}
+
+
+def test_a_copied_file_without_the_key_gives_the_credential_away_to_nobody(places: Places, tmp_path: Path) -> None:
+    config.save(places, CONFIG)
+    thief = Places(tmp_path / "thief", tmp_path / "thief")
+    thief.config.mkdir()
+    thief.config_file.write_bytes(places.config_file.read_bytes())
+
+    with pytest.raises(CannotOpen):
+        config.load(thief)
+
+
+def test_a_machine_without_configuration_is_not_registered(places: Places) -> None:
+    with pytest.raises(NotRegistered, match="backup-agent register"):
+        config.load(places)
+
+
+@pytest.mark.parametrize("damage", ["", "server_url = 7", "not toml at all [", "max_jobs = 0"])
+def test_a_damaged_file_is_named(places: Places, damage: str) -> None:
+    config.save(places, CONFIG)
+    kept = places.config_file.read_text()
+    if damage.startswith("max_jobs"):
+        damage = kept.replace("max_jobs = 2", damage)
+    places.config_file.write_text(damage)
+
+    with pytest.raises(ConfigUnreadable, match=r"config\.toml"):
+        config.load(places)
+
+
+def test_the_environment_changes_engines_and_jobs(places: Places) -> None:
+    changed = config.with_environment(CONFIG, {"BACKUP_AGENT_BORG1": "/borg", "BACKUP_AGENT_MAX_JOBS": "4"})
+
+    assert changed == replace(CONFIG, engines={1: "/borg"}, max_jobs=4)
+    with pytest.raises(ConfigUnreadable):
+        config.with_environment(CONFIG, {"BACKUP_AGENT_MAX_JOBS": "many"})
+
+
+def test_the_file_is_toml_that_others_can_read(places: Places) -> None:
+    config.save(places, CONFIG)
+
+    content = tomllib.loads(places.config_file.read_text())
+    assert content["name"] == CONFIG.name
+    assert content["engines"] == {"borg1": "/opt/borg/bin/borg"}

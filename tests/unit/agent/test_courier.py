@@ -1,0 +1,219 @@
+"""Reporting: everything, in order, once, whatever gets lost on the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backup_agent.client import Client
+from backup_agent.courier import REFUSED_LINE, Courier
+from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.runtime_api import RuntimeApi
+from backup_protocol import Complete, Job, Progress, Result
+from tests.unit.agent.in_test_service import Answer, InTestService, Request, in_test_service
+
+
+class Recorder:
+    """Stores what it gets as the real service does, and can be told to lose answers or to refuse."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, str] = {}
+        self.words: list[str] = []
+        self.parts: list[Any] = []
+        self.lose: set[int] = set()
+        self.refuse_line: str | None = None
+        self.status = "running"
+        self.answer: Answer | None = None
+        self._count = 0
+
+    def __call__(self, request: Request) -> Answer:
+        self._count += 1
+        if self.answer is not None:
+            return self.answer
+        word = request.path.rpartition("/")[2]
+        if word == "logs":
+            return self._logs(request)
+        if word == "parts":
+            self.parts += request.body["items"]
+        if word not in self.words:
+            self.words.append(word)
+        return Answer(body={"id": 7, "status": self.status}, hang_up=self._count in self.lose)
+
+    def _logs(self, request: Request) -> Answer:
+        entries = request.body["entries"]
+        if any(entry["message"] == self.refuse_line for entry in entries):
+            return Answer(422, {"detail": [{"msg": "no"}]})
+        accepted = 0
+        for entry in entries:
+            accepted += entry["sequence"] not in self.lines
+            self.lines.setdefault(entry["sequence"], entry["message"])
+        body = {"accepted": accepted, "duplicate": len(entries) - accepted}
+        return Answer(body=body, hang_up=self._count in self.lose)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def service(recorder: Recorder) -> Iterator[InTestService]:
+    with in_test_service(recorder) as running:
+        yield running
+
+
+@pytest.fixture
+def courier(service: InTestService) -> Courier:
+    return Courier(RuntimeApi(Client(service.url)))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobFolder:
+    made = JobFolder.make(tmp_path, Job(7, "backup", "2026-11-15T00:00:00+00:00", {}))
+    made.note_claimed()
+    return made
+
+
+def ended(job: JobFolder) -> None:
+    job.end(Complete("2026-11-15T00:00:00+00:00", Result(0, "archive")))
+
+
+def turns(courier: Courier, number: int) -> None:
+    for _ in range(number):
+        courier._not_before = 0.0
+        courier.turn()
+
+
+def test_the_start_goes_before_the_lines_and_the_end_after_them(
+    courier: Courier, job: JobFolder, recorder: Recorder, service: InTestService
+) -> None:
+    done: list[Ending | None] = []
+    courier.on_done = lambda _job, ending: done.append(ending)
+    job.note_start()
+    job.log.write([f"line {number}" for number in range(1, 2501)])
+    job.note_progress(Progress(nfiles=1))
+    ended(job)
+    courier.take(job)
+
+    courier.turn()
+
+    words = [path.rpartition("/")[2] for path in service.paths()]
+    assert words == ["start", "logs", "logs", "logs", "complete"]
+    assert recorder.lines == {number: f"line {number}" for number in range(1, 2501)}
+    assert not job.folder.exists()
+    assert isinstance(done[0], Complete)
+    assert not courier.is_busy
+
+
+def test_answers_that_get_lost_double_nothing_and_lose_nothing(
+    courier: Courier, job: JobFolder, recorder: Recorder
+) -> None:
+    job.note_start()
+    job.log.write([f"line {number}" for number in range(1, 1501)])
+    ended(job)
+    courier.take(job)
+    recorder.lose = set(range(1, 13))
+
+    turns(courier, 15)
+
+    assert recorder.lines == {number: f"line {number}" for number in range(1, 1501)}
+    assert recorder.words == ["start", "complete"]
+    assert not job.folder.exists()
+
+
+def test_nothing_is_forgotten_while_the_service_is_away_or_refuses_the_agent(
+    courier: Courier, job: JobFolder, recorder: Recorder
+) -> None:
+    job.log.write(["a line"])
+    ended(job)
+    courier.take(job)
+    for answer in (Answer(503), Answer(403, {"detail": {"key": "agents.revoked", "message": "Revoked."}})):
+        recorder.answer = answer
+        turns(courier, 2)
+        assert job.folder.exists()
+
+    recorder.answer = None
+    turns(courier, 1)
+
+    assert (recorder.lines, recorder.words) == ({1: "a line"}, ["complete"])
+
+
+def test_the_folder_of_another_start_of_the_agent_goes_on_where_it_was(
+    courier: Courier, job: JobFolder, recorder: Recorder, tmp_path: Path
+) -> None:
+    job.note_start()
+    job.log.write(["one", "two"])
+    courier.take(job)
+    courier.turn()
+    courier.drop(job)
+
+    [found] = JobFolder.all_below(tmp_path)
+    found.log.write(["one", "two", "three"])
+    ended(found)
+    courier.take(found)
+    courier.turn()
+
+    assert list(recorder.lines.values()) == ["one", "two", "three"]
+
+
+def test_a_line_that_the_service_does_not_take_holds_up_no_other(
+    courier: Courier, job: JobFolder, recorder: Recorder
+) -> None:
+    job.log.write(["one", "poison", "three"])
+    ended(job)
+    courier.take(job)
+    recorder.refuse_line = "poison"
+
+    courier.turn()
+
+    assert recorder.lines == {1: "one", 2: REFUSED_LINE, 3: "three"}
+    assert recorder.words == ["complete"]
+
+
+@pytest.mark.parametrize("status", ["cancel_requested", "failed", "canceled"])
+def test_the_service_can_stop_a_job_by_what_it_answers(
+    courier: Courier, job: JobFolder, recorder: Recorder, status: str
+) -> None:
+    job.note_start()
+    courier.take(job)
+    recorder.status = status
+
+    courier.turn()
+
+    assert job.cancelled.is_set()
+
+
+def test_a_silent_job_asks_whether_it_is_still_wanted(courier: Courier, job: JobFolder, service: InTestService) -> None:
+    courier.take(job)
+
+    courier.turn()
+
+    assert service.paths() == ["/api/agents/jobs/7"]
+
+
+def test_a_job_that_the_service_does_not_know_is_stopped_and_then_dropped(
+    courier: Courier, job: JobFolder, recorder: Recorder
+) -> None:
+    job.note_start()
+    courier.take(job)
+    recorder.answer = Answer(404, {"detail": {"key": "agents.unknown_job", "message": "No such job."}})
+    courier.turn()
+    assert job.cancelled.is_set()
+    assert job.folder.exists()
+
+    ended(job)
+    courier.turn()
+
+    assert not job.folder.exists()
+
+
+def test_parts_go_before_the_end(courier: Courier, job: JobFolder, recorder: Recorder) -> None:
+    job.end(Complete("2026-11-15T00:00:00+00:00"), [{"name": str(number)} for number in range(700)])
+    courier.take(job)
+    recorder.lose = {1, 2}
+
+    turns(courier, 4)
+
+    assert {item["name"] for item in recorder.parts} == {str(number) for number in range(700)}
+    assert recorder.words[-1] == "complete"

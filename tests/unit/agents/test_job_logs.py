@@ -1,0 +1,92 @@
+"""Log lines are stored once each, whatever is sent again and wherever a kill strikes."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backup_engine.redact import Redactor
+from holdfast.agents import job_logs
+from holdfast.agents.models import AgentJob
+from holdfast.agents.schemas import LogEntryBody
+from holdfast.errors import Conflict
+from holdfast.operations.logs import tail
+
+PLAIN = Redactor([])
+
+
+def entries(*numbers: int) -> list[LogEntryBody]:
+    return [LogEntryBody(sequence=number, message=f"line {number}") for number in numbers]
+
+
+def a_job() -> AgentJob:
+    return AgentJob(operation_id=1, log_ranges=[], log_lines=0)
+
+
+def lines(file: Path) -> list[str]:
+    return tail(file, 100_000)
+
+
+def test_what_a_kill_left_in_the_file_but_not_in_the_row_is_written_again_and_not_doubled(tmp_path: Path) -> None:
+    file = tmp_path / "1.log"
+    job = a_job()
+    job_logs.keep(job, file, entries(1, 2), PLAIN)
+    ranges, count = job.log_ranges, job.log_lines
+    job_logs.keep(job, file, entries(3, 4), PLAIN)  # the transaction of this one is never committed
+    job.log_ranges, job.log_lines = ranges, count
+
+    assert job_logs.keep(job, file, entries(2, 3, 4, 5), PLAIN) == (3, 1)
+    assert lines(file) == ["line 1", "line 2", "line 3", "line 4", "line 5"]
+
+
+def test_a_line_that_was_torn_by_a_kill_is_whole_afterwards(tmp_path: Path) -> None:
+    file = tmp_path / "1.log"
+    job = a_job()
+    job_logs.keep(job, file, entries(1), PLAIN)
+    with file.open("ab") as torn:
+        torn.write(b"line 2 is to")
+
+    job_logs.keep(job, file, entries(2), PLAIN)
+
+    assert lines(file) == ["line 1", "line 2"]
+
+
+@given(
+    batches=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=12), max_size=12),
+    killed=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_every_line_that_was_acknowledged_is_there_once(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], killed: list[bool]
+) -> None:
+    file = tmp_path_factory.mktemp("log") / "1.log"
+    job = a_job()
+    acknowledged: set[int] = set()
+    for batch, is_killed in zip(batches, killed, strict=False):
+        before = (job.log_ranges, job.log_lines)
+        accepted, duplicate = job_logs.keep(job, file, entries(*batch), PLAIN)
+        assert accepted == len(set(batch) - acknowledged)
+        assert accepted + duplicate == len(batch)
+        if is_killed:
+            job.log_ranges, job.log_lines = before
+        else:
+            acknowledged |= set(batch)
+    stored = lines(file)[: job.log_lines] if file.exists() else []
+    assert sorted(stored) == sorted(f"line {number}" for number in acknowledged)
+    first_missing = next(number for number in range(1, 100) if number not in acknowledged)
+    assert job_logs.next_sequence(job.log_ranges, 1) == first_missing
+
+
+def test_secrets_are_taken_out_before_a_line_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "1.log"
+    job_logs.keep(a_job(), file, [LogEntryBody(sequence=1, message="with hunter2, I say")], Redactor(["hunter2"]))
+
+    assert lines(file) == ["with ***, I say"]
+
+
+def test_numbers_with_a_thousand_gaps_are_refused(tmp_path: Path) -> None:
+    job = a_job()
+    job_logs.keep(job, tmp_path / "1.log", entries(*range(0, 2000, 2)), PLAIN)
+
+    with pytest.raises(Conflict):
+        job_logs.keep(job, tmp_path / "1.log", entries(5000), PLAIN)
