@@ -49,7 +49,9 @@ def changed_behind_links(
         return pointers
     place = np.searchsorted(paths, columns.take(link, pointers))
     pairs = list(zip(before[place].tolist(), after[place].tolist(), strict=True))
-    entries = {found.version: found.entry for found in snapshot.entries({version for pair in pairs for version in pair})}
+    entries = {
+        found.version: found.entry for found in snapshot.entries({version for pair in pairs for version in pair})
+    }
     return pointers[np.array([_content_differs(entries[one], entries[other]) for one, other in pairs], np.bool_)]
 
 
