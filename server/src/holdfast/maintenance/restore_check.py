@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -83,6 +83,8 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
     listing = work.engine.list_archives(work.location, ListArchivesRequest())
     step = work.context.step("look", listing, quiet=True)
     if bad := work.ended_without_success(step):
+        if isinstance(bad, Outcome):
+            return replace(bad, result={**_nothing(params.mode, None), "return_code": step.exit.code})
         return bad
     archive = chosen_archive(read_archives(step.stdout), params)
     if archive is None:
@@ -283,10 +285,10 @@ class _Check:
         )
 
 
-def _nothing(mode: Mode, archive: ArchiveInfo) -> dict[str, Any]:
+def _nothing(mode: Mode, archive: ArchiveInfo | None) -> dict[str, Any]:
     return {
         "mode": mode,
-        "archive": describe(archive),
+        "archive": describe(archive) if archive else None,
         "files_proven": 0,
         "bytes_proven": 0,
         "files_checked": 0,
