@@ -1,21 +1,20 @@
-"""`holdfast admin`: works on the store itself, beside a running service."""
+"""`holdfast admin`: works on the store itself, beside a running service.
+
+The parts of the service are imported where they are used: every other verb of `holdfast` starts without them.
+"""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.access import administration, stored_secrets
-from holdfast.access.administration import PasswordGiven
-from holdfast.access.vault import Vault
-from holdfast.entry.store_check import problems
-from holdfast.errors import HoldfastError
-from holdfast.settings import Settings
-from holdfast.storage.migrate import StoreTooNew, migrate
-from holdfast.storage.session import Database
+if TYPE_CHECKING:
+    from holdfast.access.administration import PasswordGiven
+    from holdfast.settings import Settings
+    from holdfast.storage.session import Database
 
 cli = typer.Typer(help="Administer an installation on its own machine.", no_args_is_help=True)
 
@@ -29,9 +28,13 @@ PasswordFromInput = Annotated[
 
 
 @contextmanager
-def installation(data_dir: Path | None) -> Iterator[tuple[Settings, Database]]:
+def installation(data_dir: Path | None) -> "Iterator[tuple[Settings, Database]]":
     """The installation's settings and store. Expected conditions end the program with a sentence and code 1."""
     from holdfast.composition import register_secrets
+    from holdfast.errors import HoldfastError
+    from holdfast.settings import Settings
+    from holdfast.storage.migrate import StoreTooNew, migrate
+    from holdfast.storage.session import Database
 
     settings = Settings(data_dir=data_dir) if data_dir is not None else Settings()
     if not settings.database_url and not (settings.data_dir / "holdfast.db").exists():
@@ -59,6 +62,8 @@ def create_user(
     data_dir: DataDir = None,
 ) -> None:
     """Create a user. Without --password-stdin a random password is made and shown once."""
+    from holdfast.access import administration
+
     password = read_password(password_stdin)
     with installation(data_dir) as (_, database):
         given = administration.create_user(
@@ -81,6 +86,8 @@ def reset_password(
     data_dir: DataDir = None,
 ) -> None:
     """Give a user another password and end their sessions."""
+    from holdfast.access import administration
+
     password = read_password(password_stdin)
     with installation(data_dir) as (settings, database):
         given = administration.reset_password(
@@ -95,6 +102,8 @@ def rotate_key(
     data_dir: DataDir = None,
 ) -> None:
     """Encrypt all stored secrets with a new key."""
+    from holdfast.access import administration
+
     with installation(data_dir) as (settings, database):
         rotation = administration.rotate_key(database, settings, drop_old=drop_old)
     typer.echo(
@@ -107,6 +116,8 @@ def rotate_key(
 @cli.command("check-store")
 def check_store(data_dir: DataDir = None) -> None:
     """Look for damage: the database's own check, secrets that do not open, operations that contradict themselves."""
+    from holdfast.entry.store_check import problems
+
     with installation(data_dir) as (settings, database):
         found = [*problems(database), *_unreadable(database, settings)]
     for problem in found:
@@ -135,7 +146,10 @@ def verify_index(
     raise typer.Exit(1 if differences else 0)
 
 
-def _unreadable(database: Database, settings: Settings) -> list[str]:
+def _unreadable(database: "Database", settings: "Settings") -> list[str]:
+    from holdfast.access import stored_secrets
+    from holdfast.access.vault import Vault
+
     with database.reading() as session:
         return stored_secrets.unreadable(session, Vault(settings))
 
@@ -144,7 +158,7 @@ def read_password(from_input: bool) -> str | None:
     return sys.stdin.readline().rstrip("\n") if from_input else None
 
 
-def tell(done: str, given: PasswordGiven) -> None:
+def tell(done: str, given: "PasswordGiven") -> None:
     typer.echo(f"{done} {given.username}.")
     if given.generated_password is not None:
         typer.echo(f"Password (shown once): {given.generated_password}")

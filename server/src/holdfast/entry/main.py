@@ -2,14 +2,15 @@
 
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from holdfast.entry import admin
-from holdfast.entry.client import commands as client
-from holdfast.settings import Settings
+from holdfast.entry.client import account, jobs, operations, packages, repositories
+
+if TYPE_CHECKING:
+    from holdfast.settings import Settings
 
 cli = typer.Typer(
     help="Holdfast: backup management for the BorgBackup engine.",
@@ -18,20 +19,27 @@ cli = typer.Typer(
     add_completion=False,
 )
 cli.add_typer(admin.cli, name="admin", rich_help_panel="On the service's machine")
-cli.add_typer(client.operations, name="ops", rich_help_panel="Talk to a running service")
+cli.add_typer(operations.operations, name="ops", rich_help_panel="Talk to a running service")
+cli.add_typer(packages.packages, name="packages", rich_help_panel="Talk to a running service")
 for verb in (
-    client.login,
-    client.logout,
-    client.repos,
-    client.archives,
-    client.backup,
-    client.restore,
-    client.check,
-    client.prune,
-    client.compact,
-    client.search,
-    client.activity,
-    client.logs,
+    account.login,
+    account.logout,
+    repositories.repos,
+    repositories.archives,
+    repositories.browse,
+    repositories.history,
+    repositories.search,
+    repositories.download,
+    jobs.backup,
+    jobs.restore,
+    jobs.check,
+    jobs.prune,
+    jobs.compact,
+    jobs.restore_check,
+    jobs.delete,
+    jobs.wipe,
+    operations.activity,
+    operations.logs,
 ):
     cli.command(rich_help_panel="Talk to a running service")(verb)
 
@@ -67,8 +75,12 @@ def version() -> None:
     typer.echo(f"holdfast {package_version('holdfast')}")
 
 
-def read_settings(**given: Any) -> Settings:
+def read_settings(**given: Any) -> "Settings":
     """Settings from the environment, the file and the options given. Bad ones end the program with code 2."""
+    from pydantic import ValidationError
+
+    from holdfast.settings import Settings
+
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:

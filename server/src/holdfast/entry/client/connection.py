@@ -85,7 +85,7 @@ class Api:
         self._client = httpx2.Client(base_url=server, headers=headers, timeout=60)
         self._token = token
 
-    def get(self, path: str, **params: Any) -> Any:
+    def get(self, path: str, /, **params: Any) -> Any:
         return self._call("GET", path, params={name: value for name, value in params.items() if value is not None})
 
     def post(self, path: str, body: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -94,11 +94,11 @@ class Api:
     def put(self, path: str, body: dict[str, Any]) -> Any:
         return self._call("PUT", path, json=body)
 
-    def delete(self, path: str, **params: Any) -> Any:
+    def delete(self, path: str, /, **params: Any) -> Any:
         return self._call("DELETE", path, params=params)
 
     @contextmanager
-    def stream(self, path: str, **params: Any) -> Iterator[httpx2.Response]:
+    def stream(self, path: str, /, **params: Any) -> Iterator[httpx2.Response]:
         try:
             with self._client.stream("GET", path, params=params, timeout=None) as answer:
                 if answer.status_code >= 400:
