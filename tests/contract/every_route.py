@@ -38,6 +38,7 @@ class Route:
     query: frozenset[str]
     takes: str | None
     answers: frozenset[str]
+    credentials: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -106,7 +107,17 @@ def routes(client: Client) -> list[Route]:
             if method in METHODS:
                 query = {entry["name"] for entry in operation.get("parameters", []) if entry["in"] == "query"}
                 takes = next(iter(operation.get("requestBody", {}).get("content", {})), None)
-                found.append(Route(method.upper(), path, frozenset(query), takes, frozenset(operation["responses"])))
+                credentials = {name for scheme in operation.get("security", []) for name in scheme}
+                found.append(
+                    Route(
+                        method=method.upper(),
+                        path=path,
+                        query=frozenset(query),
+                        takes=takes,
+                        answers=frozenset(operation["responses"]),
+                        credentials=frozenset(credentials),
+                    )
+                )
     return found
 
 

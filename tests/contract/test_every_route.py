@@ -112,6 +112,12 @@ def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> 
     assert asked > 20
 
 
+def test_the_document_names_the_credentials_of_every_route_but_the_public_ones(document: list[Route]) -> None:
+    for route in document:
+        expected = set() if route.name in PUBLIC else {"BackupBearer", "Bearer"}
+        assert route.credentials == expected, route.name
+
+
 def test_without_a_credential_every_route_but_the_public_ones_answers_401(
     hidden: Hidden, document: list[Route]
 ) -> None:

@@ -131,6 +131,12 @@ class Running:
         finally:
             database.dispose()
 
+    def wait_until_idle(self) -> None:
+        """Wait until nothing runs or waits: others who use this service may have left work behind."""
+        wait_until(
+            lambda: not self.admin.get("/api/operations/queue").json()["repositories"], 60, what="the service is idle"
+        )
+
     @cached_property
     def scratch(self) -> dict[str, Any]:
         """A repository that tests may change: what each relies on, it sets first."""

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.fields import LANE, LIMITS, MORE_OPERATION, OPERATION, error_of, is_timestamp
 from tests.contract.stores import both_stores
 from tests.support.running import Running
-from tests.support.service import Client, wait_until
+from tests.support.service import Client
 
 ADMINISTRATION: list[tuple[str, str, dict[str, Any] | None]] = [
     ("PUT", "/api/operations/limits", {"max_running_total": 5}),
@@ -50,7 +50,7 @@ def paused(running: Running) -> Iterator[None]:
 
 
 def test_an_idle_service_has_its_limits_and_its_runner_and_nothing_else(running: Running) -> None:
-    wait_until(lambda: not queue_of(running.admin)["repositories"], what="nothing runs")
+    running.wait_until_idle()
 
     queue = queue_of(running.admin)
 
@@ -66,6 +66,7 @@ def test_an_idle_service_has_its_limits_and_its_runner_and_nothing_else(running:
 @both_stores
 def test_a_lane_names_its_holder_and_why_others_wait(running: Running) -> None:
     repository = running.scratch
+    running.wait_until_idle()
     with running.held_backup(repository) as (holder, _gate):
         waiting = running.admin.start_backup(repository)
         queue = queue_of(running.admin)
@@ -100,6 +101,7 @@ def test_a_user_sees_the_lanes_of_visible_repositories_and_no_runners(running: R
 @both_stores
 def test_a_limit_applies_at_once_and_without_a_restart(running: Running) -> None:
     one, other = running.scratch, running.new_repository()
+    running.wait_until_idle()
     with running.held_backup(one), limits(running, max_running_backups=1):
         waiting = running.admin.start_backup(other)
         lane = lane_of(running.admin, other)
@@ -116,8 +118,9 @@ def test_a_limit_applies_at_once_and_without_a_restart(running: Running) -> None
 
 
 def test_the_total_limit_holds_whatever_the_others_allow(running: Running) -> None:
-    with running.held_backup(running.scratch), limits(running, max_running_total=1, max_running_maintenance=64):
-        check = running.admin.post(f"/api/repositories/{running.known.repository['id']}/check", json={})
+    held, other = running.scratch, running.known.repository
+    with running.held_backup(held), limits(running, max_running_total=1, max_running_maintenance=64):
+        check = running.admin.post(f"/api/repositories/{other['id']}/check", json={})
         operation = running.admin.operation(check.json()["job_id"])
         assert (operation["status"], operation["queued_reason"]) == ("pending", "limit_reached")
         running.admin.post(f"/api/operations/{operation['id']}/cancel")

@@ -157,10 +157,10 @@ def _has_ended(row: RowMapping, settings: Settings, now: datetime) -> bool:
 # Guards ---------------------------------------------------------------------------------------------------------------
 
 # Only for the OpenAPI document: the credential itself is read by ``bearer``, which knows which header wins.
-_documented_headers = (
-    Security(APIKeyHeader(name=PREFERRED_HEADER, scheme_name="BackupBearer", auto_error=False)),
-    Security(HTTPBearer(scheme_name="Bearer", auto_error=False)),
-)
+PreferredHeader = Annotated[
+    str | None, Security(APIKeyHeader(name=PREFERRED_HEADER, scheme_name="BackupBearer", auto_error=False))
+]
+BearerHeader = Annotated[Any, Security(HTTPBearer(scheme_name="Bearer", auto_error=False))]
 
 
 @guard
@@ -188,8 +188,8 @@ def signed_in_even_if_password_must_change(
     database: TheDatabase,
     settings: TheSettings,
     vault: TheVault,
-    _preferred: Annotated[str | None, _documented_headers[0]],
-    _bearer: Annotated[Any, _documented_headers[1]],
+    _preferred: PreferredHeader = None,
+    _bearer: BearerHeader = None,
 ) -> Caller:
     return _identified(request, database, settings, vault, may_be_expired=False)
 
@@ -232,7 +232,14 @@ AdminOnly = Annotated[Caller, Depends(admin_only)]
 
 
 @guard
-def session_to_refresh(request: Request, database: TheDatabase, settings: TheSettings, vault: TheVault) -> Caller:
+def session_to_refresh(
+    request: Request,
+    database: TheDatabase,
+    settings: TheSettings,
+    vault: TheVault,
+    _preferred: PreferredHeader = None,
+    _bearer: BearerHeader = None,
+) -> Caller:
     """As ``login_only``, but an access token that has expired still names its session."""
     caller = _identified(request, database, settings, vault, may_be_expired=True)
     return _of_login(_with_final_password(caller))

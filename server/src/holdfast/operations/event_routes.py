@@ -11,7 +11,9 @@ from pydantic import BaseModel
 
 from holdfast.access import rights
 from holdfast.access.caller import (
+    BearerHeader,
     Caller,
+    PreferredHeader,
     SignedIn,
     guard,
     signed_in,
@@ -65,10 +67,12 @@ def ticket_or_credential(
     database: TheDatabase,
     settings: TheSettings,
     vault: TheVault,
+    _preferred: PreferredHeader = None,
+    _bearer: BearerHeader = None,
     ticket: Annotated[Annotated[str, PlainText(1, 2000)] | None, Query()] = None,
 ) -> Caller:
     if ticket is None:
-        return signed_in(signed_in_even_if_password_must_change(request, database, settings, vault, None, None))
+        return signed_in(signed_in_even_if_password_must_change(request, database, settings, vault))
     try:
         claims = json.loads(vault.decrypt(ticket, TICKET_CONTEXT))
     except (SecretUnreadable, ValueError) as error:
