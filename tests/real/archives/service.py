@@ -110,7 +110,7 @@ class Shelf:
             row = connection.execute("SELECT uuid FROM repositories WHERE id = ?", (self.repository["id"],)).fetchone()
         return str(row[0])
 
-    def get(self, path: str, **params: Any) -> Any:
+    def get(self, path: str, /, **params: Any) -> Any:
         return get(self.client, f"{self.url}{path}", **params)
 
     def make(self, *names: str) -> None:

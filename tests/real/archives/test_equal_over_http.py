@@ -261,12 +261,12 @@ def expected_events_hold(events: set[tuple[int, str]], expected: list[tuple[int,
 
 
 def check_searches(told: Told, archives: list[dict[str, Any]], said: dict[str, Files]) -> int:
-    every = {path for files in said.values() for path in with_parents(files)}
+    every = {path for files in said.values() for path in files}
     names = sorted({path.rsplit(b"/", 1)[-1].decode("utf-8", "ignore") for path in every} - {""})
     queries = [part_of(told.rng.choice(names), told.rng) for _ in range(4)]
     queries += ["f", "dir0/", "sub/f", "no such name"]
     newest = [max((one for one in archives if one["series"] == series), key=at) for series in series_of(archives)]
-    latest = {path for one in newest for path in with_parents(said[one["name"]])}
+    latest = {path for one in newest for path in said[one["name"]]}
     for query in queries:
         matching = {path for path in every if matches(path, query)}
         for deleted_only in (False, True):
@@ -283,7 +283,7 @@ def check_searches(told: Told, archives: list[dict[str, Any]], said: dict[str, F
             )
             assert sorted(exact(hit) for hit in hits) == sorted(wanted), (query, deleted_only)
             for hit in hits:
-                holders = [one["id"] for one in archives if exact(hit) in with_parents(said[one["name"]])]
+                holders = [one["id"] for one in archives if exact(hit) in said[one["name"]]]
                 assert (hit["archive_count"], hit["first_seen"], hit["last_seen"]) == (
                     len(holders),
                     holders[0],
@@ -298,16 +298,6 @@ def at(archive: dict[str, Any]) -> tuple[str, int]:
 
 def series_of(archives: list[dict[str, Any]]) -> set[str]:
     return {one["series"] for one in archives}
-
-
-def with_parents(files: Files) -> set[bytes]:
-    """All paths, and the folders above them that the archive does not list itself."""
-    found = set(files)
-    for path in files:
-        while b"/" in path:
-            path = path.rsplit(b"/", 1)[0]
-            found.add(path)
-    return found
 
 
 def part_of(name: str, rng: random.Random) -> str:

@@ -121,7 +121,9 @@ class Indexes:
             leftover.unlink(missing_ok=True)
 
     def size(self, repository_uuid: str) -> int:
-        """Bytes on disk, without opening it."""
+        """Bytes on disk, without opening it; 0 without the file itself, whatever else is left of it."""
+        if not self._file(repository_uuid).exists():
+            return 0
         return sum(_size(part) for part in self._folder.glob(f"{repository_uuid}.db*"))
 
     @contextmanager

@@ -20,7 +20,7 @@ def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> Log
     page = logs.read_page(folder / operation.log_file, offset, limit) if operation.log_file else None
     if page is None:
         return LogAnswer(
-            job_id=operation.id, status=operation.status, lines=[], total_lines=0, log_lines=0, has_more=False
+            job_id=operation.id, status=operation.status, lines=[], total_lines=offset, log_lines=0, has_more=False
         )
     return LogAnswer(
         job_id=operation.id,

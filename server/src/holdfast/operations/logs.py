@@ -146,7 +146,7 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
         )
         wanted = max(0, min(limit, total - offset))
         if wanted == 0:
-            return LogPage([], min(offset, total), total)
+            return LogPage([], offset, total)
         nearest = min(offset // LINES_PER_ENTRY, entries)
         start = _entry(index, nearest - 1) if index is not None and nearest else 0
         lines = _take(file, start, offset - nearest * LINES_PER_ENTRY, wanted)
