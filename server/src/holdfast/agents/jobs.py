@@ -21,6 +21,7 @@ from holdfast.agents.payload import Payloads
 from holdfast.agents.reports import Body, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogAnswer, LogEntryBody, PartBody
 from holdfast.agents.words import job_status
+from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.agent_work import AgentReport
@@ -54,8 +55,12 @@ class Jobs:
                 return []
         with self.database.writing() as session:
             store.active(session, agent.id)
-            found = startable(session, agent.id)[:limit]
-            return [self._handed_out(session, operation, self._prepared(session, operation)) for operation in found]
+            found = [
+                operation for operation in startable(session, agent.id) if self._can_be_prepared(session, operation)
+            ]
+            return [
+                self._handed_out(session, operation, self._prepared(session, operation)) for operation in found[:limit]
+            ]
 
     def claim(self, agent: KnownAgent, job_id: int) -> Claimed:
         """Make the job this agent's own. Claimed again, it gives the same answer."""
@@ -97,6 +102,18 @@ class Jobs:
         }
         session.execute(conflict_aware_insert(session, AgentJob).values(values).on_conflict_do_nothing())
         return session.get_one(AgentJob, operation.id)
+
+    def _can_be_prepared(self, session: Session, operation: Operation) -> bool:
+        """False for a job that no payload can be made for. It ends: every poll would stumble over it otherwise."""
+        try:
+            with session.begin_nested():
+                self._prepared(session, operation)
+        except (NotFound, Unprocessable, ValueError, LookupError) as error:
+            log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
+            sentence = "The stored parameters do not fit what the repository and this version of the service are."
+            operations.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
+            return False
+        return True
 
     def _handed_out(self, session: Session, operation: Operation, job: AgentJob) -> Job:
         return Job(
@@ -177,7 +194,7 @@ class Jobs:
     def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0
         report = report_of(body, joined_parts(session, operation.id, parts), self.payloads.redactor(session, operation))
-        finish(session, self.registry, operation, report, self.progress.latest(operation.id))
+        finish(session, self.registry, operation, report, self._last_progress(operation, report))
         job.completed_at = self._corrected(agent, body.completed_at, job)
         job.started_at = job.started_at or job.claimed_at
         job.report = {
@@ -190,6 +207,13 @@ class Jobs:
         for part in session.scalars(select(AgentJobPart).where(AgentJobPart.operation_id == operation.id)):
             session.delete(part)
         tell(session, agent.agent_id, operation, f"job_{_end_word(report)}", return_code=report.return_code)
+
+    def _last_progress(self, operation: Operation, report: AgentReport) -> dict[str, Any]:
+        """What was told on the way, and the sizes of the end: they are there the moment the status says so."""
+        last = self.progress.latest(operation.id) or operation.progress or {}
+        final = {name: value for name, value in report.stats.items() if value is not None}
+        done = {"progress_percent": 100.0, "estimated_time_remaining": 0} if report.succeeded else {}
+        return {**last, **final, **done}
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
