@@ -10,8 +10,6 @@ from backup_agent.places import Places
 from backup_agent.problems import JobDidNotSucceed, Problem, RefusedByService, ServiceUnreachable
 from backup_protocol import Complete
 
-NAME = "once"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_log_level(parser)

@@ -16,7 +16,6 @@ from backup_agent.client import Client
 from backup_agent.commands.locking import only_agent
 from backup_agent.places import Places
 
-NAME = "run"
 LEVELS = ("debug", "info", "warning", "error")
 
 
