@@ -111,6 +111,19 @@ def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, flee
     assert fleet.note(agent, heartbeat(agent), NOON)
 
 
+def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
+    agent = add_agent(sqlite)
+    settings = Settings(data_dir=tmp_path)
+    Fleet(settings, sqlite).take(agent, heartbeat(agent), NOON)
+    restarted = Fleet(settings, sqlite)
+    with statements(sqlite) as seen:
+        assert not restarted.note(agent, heartbeat(agent), NOON)
+        restarted.take(agent, heartbeat(agent), NOON)
+    assert [statement for statement in seen if not statement.startswith(("SELECT", "BEGIN"))] == []
+    assert "BEGIN IMMEDIATE" not in seen
+    assert restarted.note(agent, heartbeat(agent), NOON)
+
+
 def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: Fleet) -> None:
     talking, silent = add_agent(sqlite), add_agent(sqlite, "another")
     with time_machine.travel(NOON, tick=False):

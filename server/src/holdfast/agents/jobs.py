@@ -18,7 +18,7 @@ from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Fleet, actor
 from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
-from holdfast.agents.reports import Body, report_of
+from holdfast.agents.reports import Body, cleaned_value, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogAnswer, LogEntryBody, PartBody
 from holdfast.agents.words import job_status
 from holdfast.errors import NotFound, Unprocessable
@@ -147,9 +147,7 @@ class Jobs:
     def report_progress(self, agent: KnownAgent, job_id: int, values: dict[str, Any]) -> Acknowledgement:
         """For a job that memory does not know as running; what it says is kept if the store knows it."""
         with self.database.reading() as session:
-            agent_now = store.get(session, agent.id)
-            if agent_now is None or agent_now.status in store.SHUT_OUT:
-                raise errors.revoked(agent_now.status if agent_now else "deleted")
+            store.seen(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING:
                 redactor = self.payloads.redactor(session, operation)
@@ -172,7 +170,8 @@ class Jobs:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING and job is not None:
-                values = {"operation_id": job_id, "part": body.part, "items": body.items}
+                items = cleaned_value(body.items, self.payloads.redactor(session, operation))
+                values = {"operation_id": job_id, "part": body.part, "items": items}
                 session.execute(conflict_aware_insert(session, AgentJobPart).values(values).on_conflict_do_nothing())
 
     # --- the end ---------------------------------------------------------------------------------------------------
@@ -232,7 +231,10 @@ class Jobs:
         now = clock.now()
         if moment is None:
             return now
-        by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
+        try:
+            by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
+        except OverflowError:
+            return now  # a clock at the end of the calendar
         return min(max(by_our_clock, job.claimed_at or by_our_clock), now)
 
 
@@ -281,7 +283,7 @@ def finish(
             if outcome.record is not None:
                 outcome.record(session)
             _end(session, registry, operation, outcome, progress)
-    except (SQLAlchemyError, ValueError, TypeError, LookupError):
+    except (SQLAlchemyError, ValueError, TypeError, LookupError, ArithmeticError):
         log.exception("a report could not be used in full", operation_id=operation.id, kind=operation.kind)
         _end(session, registry, operation, reported(report), progress)
 

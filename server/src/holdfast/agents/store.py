@@ -39,7 +39,15 @@ def require(session: Session, word: str) -> AgentMachine:
 def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
     """The agent as it is now, held against changes by others. Raise if it may not act any more."""
     statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
-    agent = session.scalars(statement).first()
+    return _not_shut_out(session.scalars(statement).first())
+
+
+def seen(session: Session, agent_id: int) -> AgentMachine:
+    """The agent as it is now. Raise if it may not act any more."""
+    return _not_shut_out(get(session, agent_id))
+
+
+def _not_shut_out(agent: AgentMachine | None) -> AgentMachine:
     if agent is None:
         raise errors.credential_invalid()
     if agent.status in SHUT_OUT:
