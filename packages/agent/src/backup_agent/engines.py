@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +87,7 @@ def install_id(places: Places) -> str:
     if not file.exists():
         private_files.make_folder(file.parent)
         part = file.with_name(f"install-id.{os.getpid()}")
-        private_files.write(part, f"backup-agent-{uuid.uuid4().hex}@localhost\n".encode())
+        private_files.write(part, f"backup-agent-{os.urandom(16).hex()}@localhost\n".encode())
         try:
             os.link(part, file)
         except FileExistsError:

@@ -16,6 +16,7 @@ from backup_agent.job_work import (
     is_warned,
     readable,
     warnings_of,
+    within_message,
 )
 from backup_agent.private_tree import DestinationUnusable, Placed, PrivateTree
 from backup_agent.progress import PhaseProgress
@@ -28,7 +29,6 @@ from backup_protocol import RestoreBlock
 LIST, EXTRACT = "list", "extract"
 PHASES = ("extract",)
 BLOCK = 1 << 20
-MOST_NAMED = 300
 LAYOUTS = frozenset({"preserve_path", "contents_only"})
 OVERWRITES = frozenset({"skip", "replace", "fail"})
 NOTHING = {"files_restored": 0, "bytes_restored": 0}
@@ -185,11 +185,11 @@ def _ended(work: Work, step: Step, account: dict[str, Any]) -> Ended:
     return Completed(step.exit.code, is_warned(step), warnings=warnings, details=account)
 
 
-def _items(named: Iterable[tuple[bytes, str]]) -> list[dict[str, str]]:
-    return [_item(path, reason) for path, reason in list(named)[:MOST_NAMED]]
+def _items(named: Iterable[tuple[bytes, str]]) -> list[dict[str, Any]]:
+    return within_message(_item(path, reason) for path, reason in named)
 
 
-def _item(path: bytes, reason: str) -> dict[str, str]:
+def _item(path: bytes, reason: str) -> dict[str, Any]:
     shown = {"path": path.decode("utf-8", "replace"), "reason": reason}
     if shown["path"].encode() != path:
         shown["path_b64"] = base64.b64encode(path).decode()
