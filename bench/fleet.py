@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from bench.filling import prepare
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, installed_environment, pid_of, serving, settings_for
-from bench.timing import milliseconds, percentile, processor_seconds
+from bench.timing import milliseconds, percentile
 from holdfast.agents.models import PREFIX_LENGTH, AgentMachine
 from holdfast.kit import clock
 from holdfast.kit.tokens import token_hash
@@ -106,9 +106,8 @@ def watched(service: ServiceProcess, agents: list[tuple[str, str]], seconds: flo
     warm = drive(service.port, agents, WARM_UP, 1)
     warm.communicate(timeout=WARM_UP + 300)
     seen = psutil.Process(pid_of(service))
-    used = processor_seconds(pid_of(service))
     fleet = drive(service.port, agents, seconds, 2)
-    before, cpu, began = seen.io_counters().write_bytes, used(), time.monotonic()
+    before, cpu, began = seen.io_counters().write_bytes, processor_time(seen), time.monotonic()
     output, _ = fleet.communicate(timeout=seconds + 300)
     took = time.monotonic() - began
     told: dict[str, Any] = json.loads(output)
@@ -117,9 +116,15 @@ def watched(service: ServiceProcess, agents: list[tuple[str, str]], seconds: flo
         told["polls"],
         told["failures"],
         seen.memory_info().rss / 1e6,
-        (used() - cpu) / took,
+        (processor_time(seen) - cpu) / took,
         (seen.io_counters().write_bytes - before) / took / 1000,
     )
+
+
+def processor_time(seen: psutil.Process) -> float:
+    """Of the whole process, threads that have ended included."""
+    times = seen.cpu_times()
+    return float(times.user + times.system)
 
 
 def settled_after_restart(service: ServiceProcess, agents: list[tuple[str, str]], seconds: float) -> float:
