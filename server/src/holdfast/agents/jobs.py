@@ -19,7 +19,7 @@ from holdfast.agents.fleet import Fleet, actor
 from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
 from holdfast.agents.reports import Body, cleaned_value, report_of
-from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogAnswer, LogEntryBody, PartBody
+from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody
 from holdfast.agents.words import job_status
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import clock
@@ -154,16 +154,16 @@ class Jobs:
                 self.progress.put(job_id, operation.attempt, redacted(values, redactor))
             return acknowledged(operation, job)
 
-    def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogAnswer:
+    def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogsKept:
         """Lines of a job that has ended are kept too: they tell how it ended."""
         with self.database.writing() as session:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
             if job is None or operation.log_file is None:
-                return LogAnswer(accepted=0, duplicate=len(entries))
+                return LogsKept(accepted=0, duplicate=len(entries))
             redactor = self.payloads.redactor(session, operation)
             accepted, duplicate = job_logs.keep(job, self.logs / operation.log_file, entries, redactor)
-        return LogAnswer(accepted=accepted, duplicate=duplicate)
+        return LogsKept(accepted=accepted, duplicate=duplicate)
 
     def keep_part(self, agent: KnownAgent, job_id: int, body: PartBody) -> None:
         with self.database.writing() as session:

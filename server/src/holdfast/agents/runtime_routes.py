@@ -24,9 +24,9 @@ from holdfast.agents.schemas import (
     HeartbeatAnswer,
     HeartbeatBody,
     Job,
-    LogAnswer,
     LogBatchBody,
     LogEntryBody,
+    LogsKept,
     PartAnswer,
     PartBody,
     Polled,
@@ -154,7 +154,7 @@ def logs(
     job_id: RowId,
     body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line, or a batch.")],
     gateway: TheGateway,
-) -> LogAnswer:
+) -> LogsKept:
     """Lines whose `sequence` is stored already are passed over."""
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:

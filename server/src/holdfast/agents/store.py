@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import bindparam, case, select, update
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
@@ -173,10 +173,6 @@ def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentTok
         .execution_options(synchronize_session=False)
     ).all()
     return session.get(EnrollmentToken, taken[0].id, populate_existing=True) if len(taken) == 1 else None
-
-
-def forget_old_tokens(session: Session, before: datetime) -> None:
-    session.execute(delete(EnrollmentToken).where(EnrollmentToken.expires_at < before))
 
 
 _GENERATION = select(AgentFleet.generation).where(AgentFleet.id == THE_FLEET)
