@@ -63,7 +63,7 @@ class Agent:
         """Called with the ending of each job that the service has completely."""
 
     def stop(self) -> None:
-        """Stop soon, from a signal handler. Engines go on under their shims."""
+        """Stop soon. Engines go on under their shims."""
         self.stopping.set()
         self._changed.set()
         self._client.interrupt()
