@@ -15,9 +15,10 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=None, help="the first round's seed; the time when not given")
     parser.add_argument("--seed", type=int, action="append", help="play the round of this seed only (may be repeated)")
     parser.add_argument("--folder", type=Path, default=None, help="where to work; a temporary folder when not given")
+    parser.add_argument("--times", type=int, default=1, help="with --seed: play it so many times")
     arguments = parser.parse_args()
     first = int(time.time()) if arguments.first_seed is None else arguments.first_seed
-    seeds = arguments.seed or list(range(first, first + arguments.rounds))
+    seeds = (arguments.seed or []) * arguments.times or list(range(first, first + arguments.rounds))
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="holdfast-partition-"))
     tally = campaign(seeds, folder, lambda line: print(line, flush=True))
     print(tally, flush=True)

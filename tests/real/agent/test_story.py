@@ -94,6 +94,16 @@ def test_a_missing_source_among_others_is_a_warning(site: AgentSite) -> None:
     assert ended["result"]["warning_count"] >= 1
 
 
+def test_a_secret_that_the_engine_says_is_taken_out_of_the_log(site: AgentSite) -> None:
+    sources = [str(site.folder / PASSPHRASE), str(site.engine.source("quick"))]
+    job = site.admin.start_backup(site.repository, source_paths=sources)
+    assert site.wait_for_end(job)["status"] == "completed_with_warnings"
+
+    lines = site.admin.log_lines(job)
+    assert [line for line in lines if PASSPHRASE in line] == []
+    assert [line for line in lines if line.startswith("WARNING") and "***" in line]
+
+
 def test_no_secret_is_left_on_the_machine_or_in_a_log(site: AgentSite) -> None:
     site.wait_for_end(site.backup("quick"))
 
