@@ -122,9 +122,12 @@ class Gateway:
         self.fleet.store_seen(at_once=True)
 
     def _despite_trouble(self, action: Callable[[], None]) -> None:
-        """Do something that will be done again soon: a store that is away must not end the thread."""
+        """Do something that will be done again soon: a failure must not end the thread."""
         try:
             action()
         except Unavailable as error:
             log.warning("the store is unreachable", reason=str(error.__cause__))
+            self._stopping.wait(1.0)
+        except Exception:
+            log.exception("a step of the agents' gateway failed; it goes on")
             self._stopping.wait(1.0)

@@ -180,7 +180,8 @@ _BY_CREDENTIAL = select(AgentMachine).where(AgentMachine.token_hash == bindparam
 _MACHINES = AgentMachine.__table__
 _SEEN = (
     update(_MACHINES)  # type: ignore[arg-type]
-    .where(_MACHINES.c.id == bindparam("b_id"), _MACHINES.c.status.not_in([str(word) for word in SHUT_OUT]))
+    # Spelled out: a list of values cannot be bound in a statement that is executed for many rows.
+    .where(_MACHINES.c.id == bindparam("b_id"), *(_MACHINES.c.status != str(word) for word in sorted(SHUT_OUT)))
     .values(
         last_seen_at=bindparam("b_seen"),
         clock_skew_seconds=bindparam("b_skew"),
