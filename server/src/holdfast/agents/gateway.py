@@ -111,6 +111,16 @@ class Gateway:
     def _look_after_fleet(self) -> None:
         self.fleet.store_seen()
         self.fleet.find_silent()
+        self._forget_ended_jobs()
+
+    def _forget_ended_jobs(self) -> None:
+        """A job may have told its end to another process. What is known is noted first: a job that begins stays."""
+        remembered = self.progress.known() | frozenset(self._redactors)
+        if not remembered:
+            return
+        for ended in remembered - self.board.refreshed().running.keys():
+            self.progress.forget(ended)
+            self._redactors.pop(ended, None)
 
     def _expire(self) -> None:
         hours = self.settings.agent_job_expiry_hours
