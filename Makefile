@@ -54,6 +54,7 @@ bench: ## Measure the numbers that the design promises
 chaos: ## Play N rounds of killing processes and look for anything lost or doubled (N=100, ARGS='--seed 7')
 	@tools/setup.sh test
 	$(BIN)/python -m tests.chaos --rounds $(N) $(ARGS)
+	$(BIN)/python -m tests.chaos.partition --rounds $(N) $(ARGS)
 
 ##@ Change
 format: ## Format the code and mend what the linter can mend

@@ -39,6 +39,13 @@ class AgentSite:
             raise
         return site
 
+    def bring_up(self) -> None:
+        """Start what is not running."""
+        if self.service.process is None or self.service.process.poll() is not None:
+            self.service.restart()
+        if not self.agent.is_running():
+            self.agent.start()
+
     @cached_property
     def admin(self) -> Client:
         return self.service.client().login()

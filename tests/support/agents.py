@@ -25,6 +25,7 @@ class AgentProcess:
     engine: Path
     server_url: str
     environment: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = (str(PROGRAM),)
     process: "subprocess.Popen[bytes] | None" = None
     agent_id: int = 0
     """The number of the agent at the service."""
@@ -73,7 +74,7 @@ class AgentProcess:
     def start(self) -> "AgentProcess":
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, "run", "--log-level", "debug"],
+                [*self.program, "run", "--log-level", "debug"],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

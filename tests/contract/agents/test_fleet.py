@@ -1,5 +1,8 @@
 """Which agents are there, and what becomes of those that are not."""
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
 from tests.contract.agents.agent import LONG_AGO, Agent, Machines, now
@@ -144,3 +147,33 @@ def test_the_installer_and_its_wheels_are_served_to_everybody(machines: Machines
         wheel = client.get(f"/agent/wheels/{index[1]}")
         assert (wheel.status_code, wheel.content[:2]) == (200, b"PK")
         assert client.get("/agent/wheels/other-1.0-py3-none-any.whl").status_code == 404
+
+
+def test_what_memory_answers_is_what_the_routes_answer(machines: Machines) -> None:
+    agent = machines.agent(online=False)
+    stored = agent.heartbeat()
+    idle = wait_until(lambda: answer if (answer := agent.heartbeat()).status_code == 200 else None)
+
+    assert set(idle.json()) == set(stored.json())
+    for answer in (stored, idle):
+        assert len(answer.headers["X-Request-Id"]) == 32
+        assert answer.headers["Content-Type"] == "application/json"
+    for query in ("", "?limit=3", "?limit=3&wait=0", "?wait=0.01"):
+        answer = agent.client.get(f"/api/agents/jobs/poll{query}")
+        assert (answer.status_code, answer.json()) == (200, {"jobs": []})
+        assert len(answer.headers["X-Request-Id"]) == 32
+    assert agent.client.get("/api/agents/jobs/poll?limit=x").status_code == 422
+    assert agent.heartbeat(hostname=5).status_code == 422
+    assert agent.client.post("/api/agents/heartbeat", content=b"{").status_code == 422
+
+
+def test_a_heartbeat_in_many_pieces_is_understood(machines: Machines) -> None:
+    agent = machines.agent()
+    body = json.dumps({"agent_id": agent.agent_id, "hostname": "far", "agent_version": "1.0"}).encode()
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(body), 10):
+            yield body[start : start + 10]
+
+    answer = agent.client.post("/api/agents/heartbeat", content=pieces(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200

@@ -1,5 +1,6 @@
 """The states of a job, and what each of them accepts."""
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 
 from tests.contract.agents.agent import LONG_AGO, Agent, Machines
+from tests.support.running import Services
 from tests.support.service import wait_until
 
 
@@ -331,3 +333,48 @@ def test_jobs_are_listed_newest_first_and_page_by_page(machines: Machines) -> No
 
     assert [job["id"] for job in first["jobs"] + rest["jobs"]] == [*reversed(jobs), repository["setup_operation_id"]]
     assert rest["next_cursor"] is None
+
+
+def test_account_tokens_start_and_cancel_nothing(machines: Machines) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    job = machines.backup(repository)
+    with machines.running.anonymous() as client:
+        client.headers["X-Backup-Authorization"] = f"Bearer {machines.running.token}"
+        paths = (f"agents/{agent.id}/backup-jobs", f"agent-jobs/{job}/cancel")
+        answers = [
+            client.post(f"/api/managed-machines/{path}", json={"repository_id": repository["id"]}) for path in paths
+        ]
+    assert {answer.json()["detail"]["key"] for answer in answers} == {"auth.login_token_required"}
+
+
+def test_changes_of_jobs_and_agents_are_told_on_the_event_stream(machines: Machines) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    topics: set[str] = set()
+    with machines.admin.stream("GET", "/api/events/stream", timeout=30) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        job = machines.backup(repository)
+        agent.begin(job)
+        agent.heartbeat(agent_version="2.0")
+        agent.complete(job)
+        for line in lines:
+            name, _, value = line.partition(": ")
+            if name == "event":
+                topics.add(value)
+            if name == "data" and (told := json.loads(value)).get("id") == job and told.get("status") == "completed":
+                break
+    assert {"operation.updated", "agent.updated"} <= topics
+
+
+def test_jobs_that_nobody_takes_expire_only_where_the_policy_says_so(machines: Machines, services: Services) -> None:
+    agent = machines.agent()
+    job = machines.backup(machines.repository(agent))
+    short = Machines(services.new(HOLDFAST_AGENT_JOB_EXPIRY_HOURS="0.0001"))
+    forgotten = short.repository(short.agent(), ready=False)["setup_operation_id"]
+
+    ended = short.admin.wait_for_end(forgotten, 90)
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "agents.expired")
+    assert machines.job(job)["status"] == "queued"

@@ -81,6 +81,9 @@ def test_an_import_lets_the_agent_open_it_and_then_list_its_archives(machines: M
     created = answer.json()
     assert (created["setup_state"], created["encryption"], created["index_mode"]) == ("pending", "unknown", "archives")
     assert machines.admin.operation(created["setup_operation_id"])["kind"] == "import"
+    (offered,) = agent.poll()
+    assert "encryption" not in offered["payload"]["repository"]
+    assert offered["payload"]["repository"]["relocated_ok"] is True
 
     agent.begin(created["setup_operation_id"])
     info = {"repository": {"id": "d" * 64, "location": "/far"}, "encryption": {"mode": "keyfile-blake2"}}

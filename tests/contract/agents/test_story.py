@@ -23,7 +23,7 @@ def test_an_agent_takes_a_backup_from_the_token_to_the_result(on_either_store: M
     assert agent.poll() == []
 
     assert agent.start(job).json() == {"id": job, "status": "running", "cancel_requested": False, "next_sequence": None}
-    progress = {"progress_percent": 40.5, "current_file": "/etc/hosts", "backup_speed": 10, **SIZES}
+    progress = {"progress_percent": 40.5, "current_file": "/etc/hosts", "backup_speed": 10, "nfiles": 3}
     assert agent.post(job, "progress", progress).json()["status"] == "running"
     assert agent.log(job, (1, "first"), (2, "second")).json() == {"accepted": 2, "duplicate": 0}
 
@@ -34,6 +34,7 @@ def test_an_agent_takes_a_backup_from_the_token_to_the_result(on_either_store: M
     status = machines.admin.get(f"/api/backup/status/{job}").json()
     assert (status["status"], status["archive_name"], status["logs"]) == ("completed", "an-archive", "first\nsecond")
     assert {name: status["progress_details"][name] for name in SIZES} == SIZES
+    assert status["progress"] == 100
     shown = machines.job(job)
     assert (shown["status"], shown["operation_status"]) == ("completed", "completed")
     assert shown["claimed_at"] <= shown["started_at"] <= shown["completed_at"]

@@ -1,4 +1,4 @@
-"""One service, one managed machine and one repository, shared by the tests of a module."""
+"""One service, one managed machine and one repository, shared by all tests of this folder."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,15 @@ import pytest
 from tests.support.agent_site import AgentSite
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
-    built = AgentSite.build(tmp_path_factory.mktemp("site"))
+@pytest.fixture(scope="session")
+def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
+    built = AgentSite.build(tmp_path_factory.mktemp("site"), HOLDFAST_AGENT_HEARTBEAT_SECONDS="2")
     yield built
     built.end()
+
+
+@pytest.fixture
+def site(shared_site: AgentSite) -> AgentSite:
+    """The site with everything up again that a test before has taken down."""
+    shared_site.bring_up()
+    return shared_site

@@ -3,19 +3,8 @@
 import os
 import signal
 
-import pytest
-
 from tests.support.agent_site import AgentSite
 from tests.support.service import wait_until
-
-
-@pytest.fixture(autouse=True)
-def everything_is_up(site: AgentSite) -> None:
-    assert site.service.process is not None
-    if site.service.process.poll() is not None:
-        site.service.restart()
-    if not site.agent.is_running():
-        site.agent.start()
 
 
 def kill_shim(site: AgentSite, job: int) -> None:

@@ -1,5 +1,6 @@
 """The whole story with real processes: a service, an agent, an engine."""
 
+import json
 import time
 from pathlib import Path
 
@@ -93,6 +94,16 @@ def test_a_missing_source_among_others_is_a_warning(site: AgentSite) -> None:
     assert ended["result"]["warning_count"] >= 1
 
 
+def test_a_secret_that_the_engine_says_is_taken_out_of_the_log(site: AgentSite) -> None:
+    sources = [str(site.folder / PASSPHRASE), str(site.engine.source("quick"))]
+    job = site.admin.start_backup(site.repository, source_paths=sources)
+    assert site.wait_for_end(job)["status"] == "completed_with_warnings"
+
+    lines = site.admin.log_lines(job)
+    assert [line for line in lines if PASSPHRASE in line] == []
+    assert [line for line in lines if line.startswith("WARNING") and "***" in line]
+
+
 def test_no_secret_is_left_on_the_machine_or_in_a_log(site: AgentSite) -> None:
     site.wait_for_end(site.backup("quick"))
 
@@ -125,11 +136,64 @@ def test_other_work_runs_on_the_machine_too(site: AgentSite) -> None:
     source = site.engine.source("quick")
     assert (target / str(source).lstrip("/") / "file-1").read_bytes() == (source / "file-1").read_bytes()
 
+    gone = site.admin.get(f"/api/repositories/{repository}/archives").json()["archives"][-1]
+    deleted = site.admin.delete(f"/api/archives/{gone['id']}")
+    assert deleted.status_code in (200, 202), deleted.text
+    assert site.wait_for_end(deleted.json()["job_id"])["status"] == "completed"
+    assert gone["name"] not in site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"])
+
     pruned = site.admin.post(f"/api/repositories/{repository}/prune", json={"keep_last": 1})
     assert pruned.status_code == 200, pruned.text
     ended = site.wait_for_end(pruned.json()["job_id"])
     assert ended["status"] == "completed", ended
     assert len(site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"]).split()) == 1
+
+
+def test_heartbeats_go_on_while_a_job_runs(site: AgentSite) -> None:
+    job = site.backup("held")
+    site.wait_for_said(job)
+    seen = {last_heartbeat(site)}
+
+    wait_until(lambda: seen.add(last_heartbeat(site)) or len(seen) >= 3, 60, 0.2, "further heartbeats")
+
+    assert site.admin.operation(job)["status"] == "running"
+    with site.engine.let_go():
+        assert site.wait_for_end(job)["status"] == "completed"
+
+
+def last_heartbeat(site: AgentSite) -> str:
+    facts: dict[str, str] = json.loads(site.agent.run("status", "--json").stdout)
+    return facts["last_heartbeat_at"]
+
+
+def test_once_does_one_job_and_tells_by_its_code_how_it_ended(site: AgentSite) -> None:
+    site.agent.stop()
+    try:
+        good = site.backup("quick")
+        assert site.agent.run("once").returncode == 0
+        bad = site.admin.start_backup(site.repository, source_paths=[str(site.folder / "not there")])
+        assert site.agent.run("once").returncode == 6
+    finally:
+        site.agent.start()
+
+    assert site.admin.operation(good)["status"] == "completed"
+    assert site.admin.operation(bad)["status"] == "failed"
+
+
+def test_an_agent_that_is_shut_out_says_so_and_waits(site: AgentSite) -> None:
+    place = f"/api/managed-machines/agents/{site.agent.agent_id}"
+    assert site.admin.post(f"{place}/disable").status_code == 200
+    try:
+        wait_until(lambda: "refuses this agent" in site.agent.own_log(), 60, 0.1, "the agent says that it is refused")
+        assert site.agent.is_running()
+        assert site.agent.run("once").returncode == 75, "the lock is still held"
+        site.agent.stop()
+        assert site.agent.run("once").returncode == 5
+    finally:
+        assert site.admin.post(f"{place}/enable").status_code == 200
+        site.agent.start()
+
+    assert site.wait_for_end(site.backup("quick"))["status"] == "completed"
 
 
 def test_a_passphrase_can_stay_on_the_machine(site: AgentSite) -> None:

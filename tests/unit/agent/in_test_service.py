@@ -73,7 +73,7 @@ def in_test_service(script: Script, wrap: Callable[[Any], Any] | None = None) ->
             if told.headers.get("Connection") == "close":
                 self.close_connection = True
 
-        do_GET = do_POST = answer  # noqa: N815
+        do_GET = do_POST = do_CONNECT = answer  # noqa: N815
 
         def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
             pass

@@ -8,7 +8,7 @@ import pytest
 
 from backup_agent import config
 from backup_agent.cli import main
-from backup_agent.commands import COMMANDS
+from backup_agent.commands import NAMES
 from backup_agent.places import find_places
 from tests.unit.agent.in_test_service import Answer, Request, in_test_service
 
@@ -31,7 +31,7 @@ def register(url: str, *more: str) -> int:
     return main(["register", "--server", url, "--token", "bk_enroll_x", *more])
 
 
-@pytest.mark.parametrize("command", [command.NAME for command in COMMANDS])
+@pytest.mark.parametrize("command", NAMES)
 def test_every_command_explains_itself_and_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

@@ -102,6 +102,24 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
         Client(address)
 
 
+def test_requests_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with in_test_service(lambda request: Answer(407 if request.method == "CONNECT" else 200)) as proxy:
+        address = proxy.url.replace("http://", "http://anna:secret@")
+        monkeypatch.setenv("http_proxy", address)
+        monkeypatch.setenv("https_proxy", address)
+        assert Client("http://service.invalid:81/below", "bk_agent_x").call("GET", "/one") == {}
+        with pytest.raises(NoAnswer, match="407"):
+            Client("https://service.invalid", "bk_agent_x").call("GET", "/one")
+
+    plain, tunnel = proxy.requests
+    assert (plain.path, plain.headers["host"]) == ("http://service.invalid:81/below/one", "service.invalid:81")
+    assert tunnel.path == "service.invalid:443"
+    assert "x-backup-agent-authorization" not in tunnel.headers, "the credential is for the service alone"
+    assert {request.headers["proxy-authorization"] for request in proxy.requests} == {"Basic YW5uYTpzZWNyZXQ="}
+
+
 def test_a_waiting_request_can_be_interrupted() -> None:
     arrived, over = threading.Event(), threading.Event()
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from backup_agent.jobs import CAPABILITIES, KINDS
+from backup_agent.capabilities import CAPABILITIES
+from backup_agent.jobs import KINDS
 from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
 from backup_engine.command import Command
 from backup_engine.requests import InvalidRequest
@@ -84,4 +85,4 @@ def test_a_job_of_another_version_or_kind_or_shape_is_unsupported(changes: dict[
 
 def test_every_kind_of_the_protocol_can_be_done_and_is_told() -> None:
     assert set(KINDS) == set(JobKind)
-    assert {"backup.create", "backup.cancel", "logs.stream"} <= set(CAPABILITIES)
+    assert set(CAPABILITIES) == {*map(str, KINDS), "backup.cancel", "logs.stream"}

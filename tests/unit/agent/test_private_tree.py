@@ -7,6 +7,8 @@ import pytest
 
 from backup_agent.jobs.restore_extract import destination_of, paths_of
 from backup_agent.private_tree import DestinationUnusable, PrivateTree
+from backup_agent.restore_survey import survey
+from backup_engine.listing import ListedFile
 from backup_engine.requests import InvalidRequest
 from backup_protocol import RestoreBlock
 
@@ -128,3 +130,31 @@ def test_wanted_paths_are_bytes_and_none_below_another() -> None:
     for bad in ("..", "a/../b", "/", {"path_b64": "!"}, {"other": 1}, 7):
         with pytest.raises(InvalidRequest):
             paths_of(RestoreBlock(paths=(bad,)))
+
+
+def listed(path: bytes, kind: str = "-", size: int = 1) -> ListedFile:
+    return ListedFile(path, kind, size)
+
+
+def test_a_listing_tells_what_is_missing_and_how_much_there_is() -> None:
+    items = [listed(b"home", "d", 0), listed(b"home/a", size=5), listed(b"home/b", size=7), listed(b"home/l", "l", 9)]
+
+    found = survey(items, (b"etc", b"home"), contents_only=False)
+
+    assert (found.files, found.size, found.missing) == (3, 12, [b"etc"])
+
+
+def test_paths_that_lead_elsewhere_are_found_before_the_engine_sees_them() -> None:
+    items = [listed(b"../etc/passwd"), listed(b"home", "l", 0), listed(b"home/x")]
+
+    found = survey(items, (), contents_only=False)
+
+    assert found.unsafe == [b"../etc/passwd"]
+    assert found.links_in_the_way == [b"home"]
+
+
+def test_names_of_several_folders_that_would_land_on_each_other_are_found() -> None:
+    items = [listed(b"a", "d"), listed(b"a/x"), listed(b"b", "d"), listed(b"b/x"), listed(b"c/file")]
+
+    assert survey(items, (b"a", b"b", b"c/file"), contents_only=True).collisions == [b"b/x"]
+    assert survey(items, (b"a", b"b", b"c/file"), contents_only=False).collisions == []

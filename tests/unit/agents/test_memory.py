@@ -102,6 +102,24 @@ def test_heartbeats_with_nothing_new_are_stored_once_a_minute(sqlite: Database, 
     assert read(sqlite, agent).last_seen_at == NOON + timedelta(seconds=50)
 
 
+def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> None:
+    fleet = Fleet(Settings(data_dir=tmp_path), database)
+    agents = [add_agent(database, f"credential {number}") for number in range(5)]
+    for number, agent in enumerate(agents):
+        fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+        fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=number + 1))
+    with database.writing() as session:
+        store.set_status(session, store.active(session, agents[0].id), AgentStatus.OFFLINE)
+        store.set_status(session, store.active(session, agents[1].id), AgentStatus.REVOKED)
+
+    fleet.store_seen(at_once=True)
+
+    stored = [read(database, agent) for agent in agents]
+    assert [agent.status for agent in stored] == ["online", "revoked", "online", "online", "online"]
+    seconds = [(agent.last_seen_at - NOON).total_seconds() for agent in stored if agent.last_seen_at]
+    assert seconds == [1, 0, 3, 4, 5]
+
+
 def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
     fleet.store_heartbeat(agent, heartbeat(agent), NOON)
@@ -109,6 +127,19 @@ def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, flee
     assert not fleet.note(agent, heartbeat(agent, agent_version="2"), NOON)
     assert not fleet.note(agent, heartbeat(agent, capabilities=[]), NOON)
     assert fleet.note(agent, heartbeat(agent), NOON)
+
+
+def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
+    agent = add_agent(sqlite)
+    settings = Settings(data_dir=tmp_path)
+    Fleet(settings, sqlite).take(agent, heartbeat(agent), NOON)
+    restarted = Fleet(settings, sqlite)
+    with statements(sqlite) as seen:
+        assert not restarted.note(agent, heartbeat(agent), NOON)
+        restarted.take(agent, heartbeat(agent), NOON)
+    assert [statement for statement in seen if not statement.startswith(("SELECT", "BEGIN"))] == []
+    assert "BEGIN IMMEDIATE" not in seen
+    assert restarted.note(agent, heartbeat(agent), NOON)
 
 
 def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: Fleet) -> None:

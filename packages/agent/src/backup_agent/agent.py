@@ -5,20 +5,23 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from backup_agent import AGENT_VERSION, machine, private_files
 from backup_agent.backoff import Backoff
+from backup_agent.capabilities import CAPABILITIES
 from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
 from backup_agent.config import Config
 from backup_agent.courier import Courier
 from backup_agent.engines import Engines
 from backup_agent.job_folder import Ending, JobFolder
-from backup_agent.jobs import CAPABILITIES
 from backup_agent.places import Places
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
-from backup_agent.worker import Tools, Worker
 from backup_protocol import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_POLL_SECONDS, LONGEST_POLL_WAIT, Heartbeat, Job
+
+if TYPE_CHECKING:
+    from backup_agent.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +47,6 @@ class Agent:
         self.stopping = threading.Event()
         self._courier = Courier(self._api, backoff=Backoff(most=config.max_backoff_seconds))
         self._courier.on_done = self._reported
-        self._tools = Tools(
-            places,
-            self._api,
-            self._engines,
-            SecretStore(places),
-            self.stopping,
-            config.cancel_grace_seconds,
-            config.max_backoff_seconds,
-        )
         self._lock = threading.Lock()
         self._held: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
@@ -69,7 +63,7 @@ class Agent:
         """Called with the ending of each job that the service has completely."""
 
     def stop(self) -> None:
-        """Stop soon, from a signal handler. Engines go on under their shims."""
+        """Stop soon. Engines go on under their shims."""
         self.stopping.set()
         self._changed.set()
         self._client.interrupt()
@@ -189,7 +183,7 @@ class Agent:
         return True
 
     def _hold(self, job: JobFolder) -> None:
-        worker = Worker(job, self._tools, self._worked)
+        worker = self._worker(job)
         with self._lock:
             self._held[job.job_id] = job
             self._working[job.job_id] = worker
@@ -198,6 +192,20 @@ class Agent:
         else:
             job.on_claimed = self._courier.take
         worker.start()
+
+    def _worker(self, job: JobFolder) -> "Worker":
+        from backup_agent.worker import Tools, Worker  # all that drives the engine: an idle agent does without it
+
+        tools = Tools(
+            self._places,
+            self._api,
+            self._engines,
+            SecretStore(self._places),
+            self.stopping,
+            self._config.cancel_grace_seconds,
+            self._config.max_backoff_seconds,
+        )
+        return Worker(job, tools, self._worked)
 
     def _worked(self, job: JobFolder, has_ending: bool) -> None:
         with self._lock:

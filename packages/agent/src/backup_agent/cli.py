@@ -5,12 +5,13 @@ import sys
 from collections.abc import Sequence
 
 from backup_agent import AGENT_VERSION
-from backup_agent.commands import COMMANDS
+from backup_agent.commands import NAMES, command
 from backup_agent.places import find_places
 from backup_agent.problems import EXIT_CODES, Problem
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser that knows these commands."""
     top = argparse.ArgumentParser(
         prog="backup-agent",
         description="Runs the backup service's jobs on this machine.",
@@ -19,22 +20,23 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"backup-agent {AGENT_VERSION}")
     verbs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        summary = (command.__doc__ or "").partition("\n")[0]
+    for name in names:
+        loaded = command(name)
         verb = verbs.add_parser(
-            command.NAME,
-            help=summary,
-            description=command.__doc__,
+            name,
+            help=(loaded.__doc__ or "").partition("\n")[0],
+            description=loaded.__doc__,
             epilog=EXIT_CODES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(verb)
-        verb.set_defaults(run=command.run)
+        loaded.add_arguments(verb)
+        verb.set_defaults(run=loaded.run)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    asked = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    asked = parser([words[0]] if words and words[0] in NAMES else NAMES).parse_args(words)
     try:
         code: int = asked.run(find_places(), asked)
     except Problem as problem:

@@ -106,16 +106,12 @@ class Client:
             self._drop()
 
     def interrupt(self) -> None:
-        """End a request that waits for its answer, from a signal handler: the one who sent it gets NoAnswer."""
+        """End a request that waits for its answer: the one who sent it gets NoAnswer, as does who sends another one."""
         self._is_interrupted = True
         connection = self._connection
         if connection is not None and connection.sock is not None:
             with contextlib.suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
-
-    def resume(self) -> None:
-        """Take requests again after an interruption."""
-        self._is_interrupted = False
 
     def call(
         self,
@@ -148,6 +144,8 @@ class Client:
         was_sent = False
         try:
             connection = self._connected(seconds)
+            if self._is_interrupted:
+                raise ConnectionAbortedError("the agent stops")
             was_sent = True
             connection.request(method, self._target(path), content, self._request_headers(content))
             answer = connection.getresponse()

@@ -113,8 +113,9 @@ class Courier:
                 self._backoff.succeeded()
             except (NoAnswer, NotAllowed) as failure:
                 retry_after = failure.retry_after if isinstance(failure, NoAnswer) else 0.0
+                if self._backoff.failures == 0:
+                    log.warning("Nothing can be reported now: %s", failure)
                 self._not_before = time.monotonic() + self._backoff.failed(retry_after)
-                log.warning("Nothing can be reported now: %s", failure)
                 return
             except Unknown as refusal:
                 self._not_wanted(job, refusal)

@@ -3,9 +3,9 @@
 import os
 import shutil
 import threading
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backup_agent import private_files
 from backup_agent.places import Places
@@ -17,9 +17,10 @@ from backup_engine.detect import (
     EngineUnsupported,
     detect,
 )
-from backup_engine.environment import EngineEnvironment
-from backup_engine.interface import Engine, engine_for
 from backup_protocol import EngineVersion
+
+if TYPE_CHECKING:
+    from backup_engine.interface import Engine
 
 Identity = tuple[str, int, int]
 
@@ -41,8 +42,11 @@ class Engines:
             EngineVersion(program.major, program.version, program.path) for program in self.programs().values()
         )
 
-    def engine(self, major: int) -> Engine:
+    def engine(self, major: int) -> "Engine":
         """Raise EngineNotInstalled or EngineUnsupported if this machine cannot work on repositories of that major."""
+        from backup_engine.environment import EngineEnvironment  # an idle agent does without them
+        from backup_engine.interface import engine_for
+
         program = self._program(major)
         if program is None:
             raise EngineNotInstalled(f"BorgBackup {major} is not installed on this machine, or not found in its PATH.")
@@ -83,7 +87,7 @@ def install_id(places: Places) -> str:
     if not file.exists():
         private_files.make_folder(file.parent)
         part = file.with_name(f"install-id.{os.getpid()}")
-        private_files.write(part, f"backup-agent-{uuid.uuid4().hex}@localhost\n".encode())
+        private_files.write(part, f"backup-agent-{os.urandom(16).hex()}@localhost\n".encode())
         try:
             os.link(part, file)
         except FileExistsError:

@@ -15,7 +15,6 @@
 """
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from typing import Any
 from backup_agent import private_files
 from backup_agent.job_log import JobLog
 from backup_agent.machine import now
-from backup_engine.process import remove_spools
 from backup_protocol import Canceled, Complete, Fail, Job, Progress, ResultPart, Start, read, write
 
 Ending = Complete | Fail | Canceled
@@ -88,7 +86,7 @@ class JobFolder:
             if folder.name.isdigit() and private_files.read_json(folder / "job.json") is not None:
                 found.append(JobFolder(folder))
             else:
-                remove_spools(folder)
+                _remove_with_spools(folder)
         return sorted(found, key=lambda each: each.job_id)
 
     @property
@@ -187,8 +185,7 @@ class JobFolder:
         """Forget the job: the service has everything, or wants nothing of it."""
         self.log.close()
         (self.folder / "job.json").unlink(missing_ok=True)
-        remove_spools(self.folder / "steps")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove_with_spools(self.folder)
 
 
 def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -215,6 +212,12 @@ def _slices(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, An
         part.append(item)
         size += length
     yield part
+
+
+def _remove_with_spools(folder: Path) -> None:
+    from backup_engine.process import remove_spools  # an idle agent does without it
+
+    remove_spools(folder)
 
 
 def _nothing() -> None:

@@ -1,6 +1,6 @@
 """What every kind of job works with: its payload, the opened repository, the engine's runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from backup_protocol import Block, Payload, Result, is_warning
 
 FINDING_OUT_TRIES = 5
 LONGEST_WARNING = 2000
-MOST_WARNING_CHARACTERS = 100_000
+MOST_CHARACTERS = 100_000
 """Far below the largest message, even if each character takes several bytes of it."""
 
 
@@ -123,6 +123,18 @@ def is_warned(step: Step) -> bool:
     return step.outcome.status == "completed_with_warnings"
 
 
+def within_message(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first of the items, as many as a message can carry beside all else."""
+    kept: list[dict[str, Any]] = []
+    size = 0
+    for item in items:
+        size += sum(len(str(value)) for value in item.values()) + 50
+        if size > MOST_CHARACTERS:
+            break
+        kept.append(item)
+    return kept
+
+
 def readable(text: str) -> str:
     """Engine text as text that can be stored: undecodable bytes become replacement characters."""
     try:
@@ -133,13 +145,12 @@ def readable(text: str) -> str:
 
 def warnings_of(accumulator: Accumulator) -> tuple[dict[str, Any], ...]:
     """The first warnings, as many as a message can carry."""
-    kept: list[dict[str, Any]] = []
-    size = 0
-    for warning in accumulator.warnings:
-        path = readable(warning.path) if warning.path else None
-        told = {"path": path, "message": readable(warning.message)[:LONGEST_WARNING]}
-        size += len(path or "") + len(told["message"] or "")
-        if size > MOST_WARNING_CHARACTERS:
-            break
-        kept.append(told)
-    return tuple(kept)
+    return tuple(
+        within_message(
+            {
+                "path": readable(warning.path) if warning.path else None,
+                "message": readable(warning.message)[:LONGEST_WARNING],
+            }
+            for warning in accumulator.warnings
+        )
+    )

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
@@ -32,11 +32,20 @@ class View:
     number: int = -1
     waiting: frozenset[int] = frozenset()
     running: Mapping[int, RunningJob] = field(default_factory=dict)
+    stopping: Mapping[int, list[int]] = field(default_factory=dict)
+    """Jobs that should stop, by agent."""
+
+    @staticmethod
+    def of(number: int, waiting: frozenset[int], jobs: Iterable[RunningJob]) -> "View":
+        running = {job.id: job for job in jobs}
+        stopping: dict[int, list[int]] = {}
+        for job in running.values():
+            if job.cancel_requested:
+                stopping.setdefault(job.agent_machine_id, []).append(job.id)
+        return View(number, waiting, running, stopping)
 
     def to_stop(self, agent_machine_id: int) -> list[int]:
-        return [
-            job.id for job in self.running.values() if job.agent_machine_id == agent_machine_id and job.cancel_requested
-        ]
+        return list(self.stopping.get(agent_machine_id, ()))
 
 
 class Board:
@@ -62,11 +71,8 @@ class Board:
         number = self._database.wake.number
         with self._database.reading() as session:
             waiting = frozenset(agent for agent in session.scalars(_WAITING) if agent is not None)
-            running = {
-                row.id: RunningJob(row.id, row.machine_id, bool(row[2]), bool(row[3]))
-                for row in session.execute(_RUNNING)
-            }
-        self._view = View(number, waiting, running)
+            running = [RunningJob(row[0], row[1] or 0, bool(row[2]), bool(row[3])) for row in session.execute(_RUNNING)]
+        self._view = View.of(number, waiting, running)
         self._call(waiting)
         return self._view
 

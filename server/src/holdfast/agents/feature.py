@@ -5,6 +5,7 @@ from fastapi import APIRouter, FastAPI
 from holdfast.agents import install_routes, routes, runtime_routes
 from holdfast.agents.backups import BackupStarter
 from holdfast.agents.gateway import Gateway
+from holdfast.agents.hot_path import HotPath
 from holdfast.agents.setup import kinds
 
 __all__ = ["ROUTERS", "Gateway", "install", "kinds"]
@@ -15,4 +16,5 @@ ROUTERS: tuple[APIRouter, ...] = (runtime_routes.routes, routes.routes, install_
 def install(app: FastAPI, gateway: Gateway, start_backup: BackupStarter) -> None:
     """Give the routes what they ask for."""
     app.state.agents = gateway
+    app.add_middleware(HotPath, gateway=gateway)
     app.state.agent_backup_starter = start_backup

@@ -52,6 +52,24 @@ class Fleet:
             self._heard[agent.id] = replace(known, seen=now, skew=skew_of(body, now))
             return True
 
+    def take(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> None:
+        """Take a heartbeat that memory could not. Raise if the agent is shut out.
+
+        After a restart memory knows nobody, but the store does: a whole fleet that comes back writes nothing.
+        """
+        with self._database.reading() as session:
+            machine = store.seen(session, agent.id)
+        told = profile(body)
+        if (
+            machine.status == AgentStatus.ONLINE
+            and machine.last_seen_at is not None
+            and stored_profile(machine) == told
+        ):
+            with self._guard:
+                self._heard[agent.id] = Heard(now, machine.last_seen_at, told, skew_of(body, now))
+        else:
+            self.store_heartbeat(agent, body, now)
+
     def store_heartbeat(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> None:
         """Store the first heartbeat, one after a silence, or one with other facts. Raise if the agent is shut out."""
         skew = skew_of(body, now)
@@ -149,7 +167,14 @@ def actor(agent_id: str) -> str:
 def profile(body: HeartbeatBody) -> tuple[Any, ...]:
     """What a heartbeat says beside that the agent is alive."""
     engines = tuple((engine.major, engine.version, engine.path) for engine in body.engine_versions)
-    return (body.hostname, body.agent_version, engines, tuple(body.capabilities), body.last_error)
+    capabilities = tuple(dict.fromkeys(body.capabilities))
+    return (body.hostname, body.agent_version, engines, capabilities, body.last_error)
+
+
+def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
+    """What an agent has said of itself before, in the same form."""
+    engines = tuple((engine["major"], engine["version"], engine["path"]) for engine in machine.engine_versions)
+    return (machine.hostname, machine.agent_version, engines, tuple(machine.capabilities), machine.last_error)
 
 
 def skew_of(body: HeartbeatBody, now: datetime) -> float | None:

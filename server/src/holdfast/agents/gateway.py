@@ -29,7 +29,7 @@ log = structlog.get_logger("holdfast.agents")
 TICK_SECONDS = 0.3
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 5.0
-EXPIRY_SECONDS = 60.0
+EXPIRY_SECONDS = 10.0
 MOST_REDACTORS = 1000
 
 
@@ -111,6 +111,16 @@ class Gateway:
     def _look_after_fleet(self) -> None:
         self.fleet.store_seen()
         self.fleet.find_silent()
+        self._forget_ended_jobs()
+
+    def _forget_ended_jobs(self) -> None:
+        """A job may have told its end to another process. What is known is noted first: a job that begins stays."""
+        remembered = self.progress.known() | frozenset(self._redactors)
+        if not remembered:
+            return
+        for ended in remembered - self.board.refreshed().running.keys():
+            self.progress.forget(ended)
+            self._redactors.pop(ended, None)
 
     def _expire(self) -> None:
         hours = self.settings.agent_job_expiry_hours
@@ -122,9 +132,12 @@ class Gateway:
         self.fleet.store_seen(at_once=True)
 
     def _despite_trouble(self, action: Callable[[], None]) -> None:
-        """Do something that will be done again soon: a store that is away must not end the thread."""
+        """Do something that will be done again soon: a failure must not end the thread."""
         try:
             action()
         except Unavailable as error:
             log.warning("the store is unreachable", reason=str(error.__cause__))
+            self._stopping.wait(1.0)
+        except Exception:
+            log.exception("a step of the agents' gateway failed; it goes on")
             self._stopping.wait(1.0)

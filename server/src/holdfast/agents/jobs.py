@@ -18,9 +18,10 @@ from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Fleet, actor
 from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
-from holdfast.agents.reports import Body, report_of
-from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogAnswer, LogEntryBody, PartBody
+from holdfast.agents.reports import Body, cleaned_value, report_of
+from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody
 from holdfast.agents.words import job_status
+from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.agent_work import AgentReport
@@ -54,8 +55,12 @@ class Jobs:
                 return []
         with self.database.writing() as session:
             store.active(session, agent.id)
-            found = startable(session, agent.id)[:limit]
-            return [self._handed_out(session, operation, self._prepared(session, operation)) for operation in found]
+            found = [
+                operation for operation in startable(session, agent.id) if self._can_be_prepared(session, operation)
+            ]
+            return [
+                self._handed_out(session, operation, self._prepared(session, operation)) for operation in found[:limit]
+            ]
 
     def claim(self, agent: KnownAgent, job_id: int) -> Claimed:
         """Make the job this agent's own. Claimed again, it gives the same answer."""
@@ -98,6 +103,18 @@ class Jobs:
         session.execute(conflict_aware_insert(session, AgentJob).values(values).on_conflict_do_nothing())
         return session.get_one(AgentJob, operation.id)
 
+    def _can_be_prepared(self, session: Session, operation: Operation) -> bool:
+        """False for a job that no payload can be made for. It ends: every poll would stumble over it otherwise."""
+        try:
+            with session.begin_nested():
+                self._prepared(session, operation)
+        except (NotFound, Unprocessable, ValueError, LookupError) as error:
+            log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
+            sentence = "The stored parameters do not fit what the repository and this version of the service are."
+            operations.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
+            return False
+        return True
+
     def _handed_out(self, session: Session, operation: Operation, job: AgentJob) -> Job:
         return Job(
             id=operation.id,
@@ -130,32 +147,31 @@ class Jobs:
     def report_progress(self, agent: KnownAgent, job_id: int, values: dict[str, Any]) -> Acknowledgement:
         """For a job that memory does not know as running; what it says is kept if the store knows it."""
         with self.database.reading() as session:
-            agent_now = store.get(session, agent.id)
-            if agent_now is None or agent_now.status in store.SHUT_OUT:
-                raise errors.revoked(agent_now.status if agent_now else "deleted")
+            store.seen(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING:
                 redactor = self.payloads.redactor(session, operation)
                 self.progress.put(job_id, operation.attempt, redacted(values, redactor))
             return acknowledged(operation, job)
 
-    def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogAnswer:
+    def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogsKept:
         """Lines of a job that has ended are kept too: they tell how it ended."""
         with self.database.writing() as session:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
             if job is None or operation.log_file is None:
-                return LogAnswer(accepted=0, duplicate=len(entries))
+                return LogsKept(accepted=0, duplicate=len(entries))
             redactor = self.payloads.redactor(session, operation)
             accepted, duplicate = job_logs.keep(job, self.logs / operation.log_file, entries, redactor)
-        return LogAnswer(accepted=accepted, duplicate=duplicate)
+        return LogsKept(accepted=accepted, duplicate=duplicate)
 
     def keep_part(self, agent: KnownAgent, job_id: int, body: PartBody) -> None:
         with self.database.writing() as session:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
             if operation.status == Status.RUNNING and job is not None:
-                values = {"operation_id": job_id, "part": body.part, "items": body.items}
+                items = cleaned_value(body.items, self.payloads.redactor(session, operation))
+                values = {"operation_id": job_id, "part": body.part, "items": items}
                 session.execute(conflict_aware_insert(session, AgentJobPart).values(values).on_conflict_do_nothing())
 
     # --- the end ---------------------------------------------------------------------------------------------------
@@ -177,7 +193,7 @@ class Jobs:
     def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0
         report = report_of(body, joined_parts(session, operation.id, parts), self.payloads.redactor(session, operation))
-        finish(session, self.registry, operation, report, self.progress.latest(operation.id))
+        finish(session, self.registry, operation, report, self._last_progress(operation, report))
         job.completed_at = self._corrected(agent, body.completed_at, job)
         job.started_at = job.started_at or job.claimed_at
         job.report = {
@@ -190,6 +206,13 @@ class Jobs:
         for part in session.scalars(select(AgentJobPart).where(AgentJobPart.operation_id == operation.id)):
             session.delete(part)
         tell(session, agent.agent_id, operation, f"job_{_end_word(report)}", return_code=report.return_code)
+
+    def _last_progress(self, operation: Operation, report: AgentReport) -> dict[str, Any]:
+        """What was told on the way, and the sizes of the end: they are there the moment the status says so."""
+        last = self.progress.latest(operation.id) or operation.progress or {}
+        final = {name: value for name, value in report.stats.items() if value is not None}
+        done = {"progress_percent": 100.0, "estimated_time_remaining": 0} if report.succeeded else {}
+        return {**last, **final, **done}
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
@@ -208,7 +231,10 @@ class Jobs:
         now = clock.now()
         if moment is None:
             return now
-        by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
+        try:
+            by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
+        except OverflowError:
+            return now  # a clock at the end of the calendar
         return min(max(by_our_clock, job.claimed_at or by_our_clock), now)
 
 
@@ -257,7 +283,7 @@ def finish(
             if outcome.record is not None:
                 outcome.record(session)
             _end(session, registry, operation, outcome, progress)
-    except (SQLAlchemyError, ValueError, TypeError, LookupError):
+    except (SQLAlchemyError, ValueError, TypeError, LookupError, ArithmeticError):
         log.exception("a report could not be used in full", operation_id=operation.id, kind=operation.kind)
         _end(session, registry, operation, reported(report), progress)
 

@@ -11,6 +11,7 @@ from holdfast.errors import NotFound
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.repositories import store as repositories
+from holdfast.repositories.agent_register import UNKNOWN_ENCRYPTION
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 
@@ -65,11 +66,15 @@ def environment(repository: Repository) -> dict[str, Any]:
 
 
 def repository_block(repository: Repository) -> dict[str, Any]:
+    known = repository.encryption if repository.encryption != UNKNOWN_ENCRYPTION else None
     block = {
         "repository_id": repository.id,
         "engine_version": repository.engine_version,
         "repository_path": repository.path,
-        "encryption": repository.encryption,
+        "remote_path": repository.remote_path,
+        "encryption": known,
+        # Who has just named the place says by that where the repository is.
+        "relocated_ok": repository.setup_state == "pending",
         "unencrypted_ok": repository.unencrypted_confirmed,
     }
-    return {**block, "remote_path": repository.remote_path} if repository.remote_path else block
+    return {name: value for name, value in block.items() if value is not None}

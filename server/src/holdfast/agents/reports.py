@@ -1,5 +1,6 @@
 """From what an agent says about the end of a job to what the kernel understands, without any secret."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from holdfast.operations.agent_work import AgentReport
 from holdfast.operations.status import Status
 
 FAILED = "engine.failed"
+DEEPEST = 30
+"""Levels of a nested value that are kept."""
 Body = CompleteBody | FailBody | CanceledBody
 Items = Sequence[Mapping[str, Any]] | None
 
@@ -58,13 +61,7 @@ def _warning(warning: Mapping[str, Any]) -> dict[str, Any]:
 
 def cleaned(report: AgentReport, redactor: Redactor) -> AgentReport:
     def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return storable(redactor.redact(value))
-        if isinstance(value, Mapping):
-            return {clean(str(key)): clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [clean(item) for item in value]
-        return value
+        return cleaned_value(value, redactor)
 
     return AgentReport(
         status=report.status,
@@ -77,3 +74,18 @@ def cleaned(report: AgentReport, redactor: Redactor) -> AgentReport:
         details=clean(report.details),
         items=tuple(clean(report.items)) if report.items is not None else None,
     )
+
+
+def cleaned_value(value: Any, redactor: Redactor, depth: int = 0) -> Any:
+    """A value as any store can hold it, without secrets; what no store can hold becomes null."""
+    if depth > DEEPEST or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    if isinstance(value, str):
+        return storable(redactor.redact(value))
+    if isinstance(value, Mapping):
+        return {
+            storable(redactor.redact(str(key))): cleaned_value(item, redactor, depth + 1) for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [cleaned_value(item, redactor, depth + 1) for item in value]
+    return value

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
-from holdfast.access.caller import AdminOnly, SignedIn
+from holdfast.access.caller import AdminOnly, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.agents import enrollment, errors, store
@@ -157,6 +157,7 @@ def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, s
 )
 def start_backup(
     caller: AdminOnly,
+    _login: LoginOnly,
     agent: AgentWord,
     wanted: NewBackupJob,
     session: Writing,
@@ -210,7 +211,7 @@ def read_job_logs(
 
 
 @routes.post("/agent-jobs/{job_id}/cancel", summary="Ask for a job to stop", responses=documented(404, 409))
-def cancel_job(caller: SignedIn, job_id: RowId, database: TheDatabase) -> CancelAnswer:
+def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
     """Operators of the repository may. A job that no agent has taken is canceled at once."""
     with database.reading() as session:
         operation = require(session, caller, job_id, Role.OPERATOR)

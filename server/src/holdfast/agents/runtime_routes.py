@@ -1,5 +1,6 @@
 """HTTP for agents: nothing here takes a user's credential, and nothing elsewhere takes an agent's."""
 
+import time
 from typing import Annotated
 
 from fastapi import Body, Depends, Query
@@ -23,9 +24,9 @@ from holdfast.agents.schemas import (
     HeartbeatAnswer,
     HeartbeatBody,
     Job,
-    LogAnswer,
     LogBatchBody,
     LogEntryBody,
+    LogsKept,
     PartAnswer,
     PartBody,
     Polled,
@@ -69,7 +70,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
         raise errors.foreign_agent_id()
     now = clock.now()
     if not gateway.fleet.note(agent, body, now):
-        await run_in_threadpool(gateway.fleet.store_heartbeat, agent, body, now)
+        await run_in_threadpool(gateway.fleet.take, agent, body, now)
     view = await _view(gateway)
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
@@ -93,10 +94,10 @@ async def poll(
 ) -> Polled:
     """Polling takes nothing: a job is the agent's once it has claimed it."""
     limit = max(1, min(limit, MOST_POLL_LIMIT))
-    deadline = _seconds() + max(0.0, min(wait, LONGEST_POLL_WAIT))
+    deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
         jobs = await _jobs(gateway, agent, limit)
-        remaining = deadline - _seconds()
+        remaining = deadline - time.monotonic()
         if jobs or remaining <= 0 or gateway.is_stopping:
             return Polled(jobs=jobs)
         await gateway.board.wait_for_work(agent.id, remaining)
@@ -112,10 +113,6 @@ async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
 async def _view(gateway: Gateway) -> View:
     fresh = gateway.board.fresh()
     return fresh if fresh is not None else await run_in_threadpool(gateway.board.refreshed)
-
-
-def _seconds() -> float:
-    return clock.now().timestamp()
 
 
 @routes.get("/jobs/{job_id}", summary="How a job of this agent stands", responses=JOB)
@@ -157,7 +154,7 @@ def logs(
     job_id: RowId,
     body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line, or a batch.")],
     gateway: TheGateway,
-) -> LogAnswer:
+) -> LogsKept:
     """Lines whose `sequence` is stored already are passed over."""
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:

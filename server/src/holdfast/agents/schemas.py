@@ -109,7 +109,7 @@ class LogBatchBody(BaseModel):
     entries: list[LogEntryBody]
 
 
-class LogAnswer(BaseModel):
+class LogsKept(BaseModel):
     accepted: int
     duplicate: int
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import bindparam, case, select, update
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
@@ -39,7 +39,15 @@ def require(session: Session, word: str) -> AgentMachine:
 def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
     """The agent as it is now, held against changes by others. Raise if it may not act any more."""
     statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
-    agent = session.scalars(statement).first()
+    return _not_shut_out(session.scalars(statement).first())
+
+
+def seen(session: Session, agent_id: int) -> AgentMachine:
+    """The agent as it is now. Raise if it may not act any more."""
+    return _not_shut_out(get(session, agent_id))
+
+
+def _not_shut_out(agent: AgentMachine | None) -> AgentMachine:
     if agent is None:
         raise errors.credential_invalid()
     if agent.status in SHUT_OUT:
@@ -167,16 +175,13 @@ def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentTok
     return session.get(EnrollmentToken, taken[0].id, populate_existing=True) if len(taken) == 1 else None
 
 
-def forget_old_tokens(session: Session, before: datetime) -> None:
-    session.execute(delete(EnrollmentToken).where(EnrollmentToken.expires_at < before))
-
-
 _GENERATION = select(AgentFleet.generation).where(AgentFleet.id == THE_FLEET)
 _BY_CREDENTIAL = select(AgentMachine).where(AgentMachine.token_hash == bindparam("hash"))
 _MACHINES = AgentMachine.__table__
 _SEEN = (
     update(_MACHINES)  # type: ignore[arg-type]
-    .where(_MACHINES.c.id == bindparam("b_id"), _MACHINES.c.status.not_in([str(word) for word in SHUT_OUT]))
+    # Spelled out: a list of values cannot be bound in a statement that is executed for many rows.
+    .where(_MACHINES.c.id == bindparam("b_id"), *(_MACHINES.c.status != str(word) for word in sorted(SHUT_OUT)))
     .values(
         last_seen_at=bindparam("b_seen"),
         clock_skew_seconds=bindparam("b_skew"),

@@ -30,6 +30,11 @@ class ProgressBoard:
             self._latest.pop(operation_id, None)
             self._changed.discard(operation_id)
 
+    def known(self) -> frozenset[int]:
+        """The operations whose progress is kept."""
+        with self._lock:
+            return frozenset(self._latest)
+
     def flush(self, database: Database) -> None:
         """Store what changed since the last flush, in one transaction; nothing when nothing changed."""
         with self._lock:

@@ -1,18 +1,23 @@
-"""The commands of `backup-agent`, each in a file of its own; its docstring is its help."""
+"""The commands of `backup-agent`, each in a file of its own; its docstring is its help.
+
+Only the command that is asked for is loaded: an agent runs for months and keeps what it has loaded.
+"""
 
 from argparse import ArgumentParser, Namespace
-from typing import Protocol
+from importlib import import_module
+from typing import Protocol, cast
 
-from backup_agent.commands import install_service, once, register, run, secret, status, unregister
 from backup_agent.places import Places
+
+NAMES = ("register", "status", "run", "once", "unregister", "secret", "install-service")
 
 
 class Command(Protocol):
     __doc__: str | None
-    NAME: str
 
     def add_arguments(self, parser: ArgumentParser) -> None: ...
     def run(self, places: Places, arguments: Namespace) -> int: ...
 
 
-COMMANDS: tuple[Command, ...] = (register, status, run, once, unregister, secret, install_service)
+def command(name: str) -> Command:
+    return cast("Command", import_module(f"backup_agent.commands.{name.replace('-', '_')}"))

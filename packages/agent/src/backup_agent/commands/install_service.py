@@ -13,8 +13,6 @@ from backup_agent.install.units import Installation, apply
 from backup_agent.places import Places
 from backup_agent.problems import Problem
 
-NAME = "install-service"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", dest="only_print", help="print the unit and change nothing")

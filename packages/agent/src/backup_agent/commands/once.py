@@ -4,13 +4,11 @@ from argparse import ArgumentParser, Namespace
 
 from backup_agent.client import NoAnswer, NotAllowed, Refusal
 from backup_agent.commands.locking import only_agent
-from backup_agent.commands.run import add_log_level, agent_of, start_logging, stop_by_signal
+from backup_agent.commands.run import add_log_level, agent_of, start_logging, stopped_by_signals
 from backup_agent.job_folder import Ending
 from backup_agent.places import Places
 from backup_agent.problems import JobDidNotSucceed, Problem, RefusedByService, ServiceUnreachable
 from backup_protocol import Complete
-
-NAME = "once"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,9 +21,9 @@ def run(places: Places, arguments: Namespace) -> int:
     with only_agent(places):
         agent = agent_of(places)
         agent.on_reported = endings.append
-        stop_by_signal(agent)
         try:
-            agent.once()
+            with stopped_by_signals(agent):
+                agent.once()
         except NotAllowed as refusal:
             raise RefusedByService(f"The service refuses this agent: {refusal}") from refusal
         except NoAnswer as failure:

@@ -8,16 +8,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from backup_agent import AGENT_VERSION, config, machine
+from backup_agent.capabilities import CAPABILITIES
 from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
 from backup_agent.config import Config
 from backup_agent.engines import Engines
-from backup_agent.jobs import CAPABILITIES
 from backup_agent.places import Places
 from backup_agent.problems import Problem, RefusedByService, ServiceUnreachable
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import Register, Registered
 
-NAME = "register"
 TOKEN_VARIABLE = "BACKUP_AGENT_TOKEN"  # noqa: S105 -- the name of a variable
 
 

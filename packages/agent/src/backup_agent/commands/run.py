@@ -7,7 +7,10 @@ import logging
 import os
 import signal
 import sys
+import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from backup_agent import config
@@ -16,7 +19,6 @@ from backup_agent.client import Client
 from backup_agent.commands.locking import only_agent
 from backup_agent.places import Places
 
-NAME = "run"
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -28,9 +30,9 @@ def run(places: Places, arguments: Namespace) -> int:
     start_logging(arguments.log_level)
     with only_agent(places):
         agent = agent_of(places)
-        stop_by_signal(agent)
-        logging.getLogger(__name__).info("The agent works; it is stopped with SIGTERM.")
-        agent.run()
+        with stopped_by_signals(agent):
+            logging.getLogger(__name__).info("The agent works; it is stopped with SIGTERM.")
+            agent.run()
     return 0
 
 
@@ -39,13 +41,35 @@ def agent_of(places: Places) -> Agent:
     return Agent(places, kept, Client(kept.server_url, kept.credential, kept.ca_file))
 
 
-def stop_by_signal(agent: Agent) -> None:
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        agent.stop()
+@contextmanager
+def stopped_by_signals(agent: Agent) -> Iterator[None]:
+    """While this lasts, SIGTERM and SIGINT stop the agent.
 
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, stop)
+    A handler runs in the middle of whatever the main thread does, which may hold a lock that stopping needs. So handlers do
+    nothing, and a thread waits for what the interpreter writes when a signal comes.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def wait() -> None:
+        if os.read(reading, 1):
+            agent.stop()
+        os.close(reading)
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, _ignored) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    pass
 
 
 def add_log_level(parser: ArgumentParser) -> None:

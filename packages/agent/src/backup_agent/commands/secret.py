@@ -11,8 +11,6 @@ from backup_agent.places import Places
 from backup_agent.problems import Problem
 from backup_agent.secret_store import SecretStore
 
-NAME = "secret"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)

@@ -5,13 +5,11 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from backup_agent import AGENT_VERSION, config, private_files
+from backup_agent.capabilities import CAPABILITIES
 from backup_agent.commands.locking import is_running
 from backup_agent.engines import Engines
-from backup_agent.jobs import CAPABILITIES
 from backup_agent.places import Places
 from backup_agent.problems import NotRegistered
-
-NAME = "status"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -9,8 +9,6 @@ from backup_agent.places import Places
 from backup_agent.problems import AlreadyRunning, Problem, ServiceUnreachable
 from backup_agent.runtime_api import RuntimeApi
 
-NAME = "unregister"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(

@@ -4,7 +4,7 @@
 #   curl -fsSL https://SERVICE/agent/install.sh | sudo sh -s -- --server https://SERVICE --token TOKEN
 #
 # As root: into /opt/backup-agent, as a service of the system. Else: into ~/.local/share/backup-agent, as a service of
-# the user. Needs Python 3.11 or newer, and curl or wget. Nothing comes from anywhere but the service itself.
+# the user. Needs Python 3.11 or newer. Nothing comes from anywhere but the service itself.
 #
 #   --server URL     the service                    (or BACKUP_AGENT_SERVER)
 #   --token TOKEN    a one-time enrollment token    (or BACKUP_AGENT_TOKEN, which other users cannot see)
@@ -54,13 +54,16 @@ done
 [ -n "$python" ] || fail "Python 3.11 or newer is needed; install it (Debian 12: apt install python3) and run this again"
 
 fetch() { # address, file
-    if have curl; then
-        curl -fsSL ${ca_file:+--cacert "$ca_file"} -o "$2" "$1"
-    elif have wget; then
-        wget -q ${ca_file:+--ca-certificate="$ca_file"} -O "$2" "$1"
-    else
-        fail "curl or wget is needed"
-    fi
+    "$python" -c '
+import ssl, sys, urllib.request
+address, file, authority = sys.argv[1:]
+context = ssl.create_default_context(cafile=authority or None)
+try:
+    with urllib.request.urlopen(address, timeout=60, context=context) as answer, open(file, "wb") as target:
+        target.write(answer.read())
+except OSError as error:
+    sys.exit(f"backup-agent: {address}: {error}")
+' "$1" "$2" "$ca_file"
 }
 
 # --- the program ---------------------------------------------------------------------------------------------------

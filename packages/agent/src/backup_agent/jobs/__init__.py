@@ -16,7 +16,7 @@ from backup_agent.jobs import (
     restore_extract,
 )
 from backup_agent.steps import Interrupted
-from backup_protocol import Capability, JobKind
+from backup_protocol import JobKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,3 @@ KINDS: Mapping[JobKind, Kind] = {
     JobKind.ARCHIVES_LIST: Kind(archives_list.run, again),
     JobKind.RESTORE_EXTRACT: Kind(restore_extract.run, restore_extract.interrupted),
 }
-
-CAPABILITIES: tuple[str, ...] = (*map(str, KINDS), str(Capability.BACKUP_CANCEL), str(Capability.LOGS_STREAM))
-"""What the agent tells the service that it can do."""

@@ -16,6 +16,7 @@ from backup_agent.job_work import (
     is_warned,
     readable,
     warnings_of,
+    within_message,
 )
 from backup_agent.progress import PhaseProgress
 from backup_agent.steps import Interrupted, Step
@@ -27,7 +28,6 @@ from backup_protocol import PruneBlock
 PLAN, STEP, EVIDENCE = "plan", "prune", "evidence"
 PHASES = ("prune",)
 LIST_LOGGER = "borg.output.list"
-MOST_NAMED = 2000
 WOULD_REMOVE_EVERYTHING = (
     "prune.would_remove_everything",
     "No archive is young enough for the policy, which would remove them all; nothing was removed.",
@@ -134,8 +134,8 @@ def _gone(work: Work, plan: PruneResult) -> tuple[PrunedArchive, ...] | None:
 def _details(keep: Iterable[PrunedArchive], removed: Iterable[PrunedArchive] | None) -> dict[str, Any]:
     kept, gone = list(keep), list(removed or ())
     return {
-        "keep": [_named(archive) for archive in kept[:MOST_NAMED]],
-        "prune": [_named(archive) for archive in gone[:MOST_NAMED]],
+        "keep": within_message(_named(archive) for archive in kept),
+        "prune": within_message(_named(archive) for archive in gone),
         "kept_count": len(kept),
         "pruned_count": None if removed is None else len(gone),
     }

@@ -16,9 +16,11 @@ from backup_agent.job_work import (
     is_warned,
     readable,
     warnings_of,
+    within_message,
 )
 from backup_agent.private_tree import DestinationUnusable, Placed, PrivateTree
 from backup_agent.progress import PhaseProgress
+from backup_agent.restore_survey import Survey, survey
 from backup_agent.steps import Interrupted, Step
 from backup_engine.listing import read_listing
 from backup_engine.parse import GarbledOutput
@@ -28,7 +30,6 @@ from backup_protocol import RestoreBlock
 LIST, EXTRACT = "list", "extract"
 PHASES = ("extract",)
 BLOCK = 1 << 20
-MOST_NAMED = 300
 LAYOUTS = frozenset({"preserve_path", "contents_only"})
 OVERWRITES = frozenset({"skip", "replace", "fail"})
 NOTHING = {"files_restored": 0, "bytes_restored": 0}
@@ -45,15 +46,15 @@ def run(work: Work) -> Ended:
     listing = work.steps.run(LIST, work.engine.list_files(work.location, request), quiet=True)
     if bad := ended_without_success(listing, dict(NOTHING)):
         return bad
-    files, size, missing = _surveyed(listing, roots)
-    if missing:
-        named = ", ".join(readable(os.fsdecode(path)) for path in missing[:3])
-        return Failed("archives.path_not_found", f"The archive does not hold {named}.", details=dict(NOTHING))
+    surveyed = _surveyed(listing, roots, contents_only=block.restore_layout == "contents_only")
+    if fault := _fault(surveyed):
+        return Failed(*fault, details=dict(NOTHING))
     if block.dry_run:
-        work.steps.say(f"Dry run: {files} files ({size} bytes) would be restored to {readable(block.destination)}.")
-        return Completed(0, details={"dry_run": True, "files": files, "bytes": size})
+        told = f"{surveyed.files} files ({surveyed.size} bytes)"
+        work.steps.say(f"Dry run: {told} would be restored to {readable(block.destination)}.")
+        return Completed(0, details={"dry_run": True, "files": surveyed.files, "bytes": surveyed.size})
     try:
-        return _extracted(work, block, PrivateTree(destination, _key(work)), roots, wanted)
+        return _extracted(work, block, PrivateTree(destination, _key(work)), roots, surveyed)
     except DestinationUnusable as error:
         return Failed("restore.destination_unusable", str(error), details=dict(NOTHING))
 
@@ -102,29 +103,44 @@ def _key(work: Work) -> str:
     return str(work.steps.once("key", lambda: {"key": os.urandom(16).hex()})["key"])
 
 
-def _surveyed(listing: Step, roots: tuple[bytes, ...]) -> tuple[int, int, list[bytes]]:
-    """The files that are wanted, their bytes, and the wanted paths that the archive does not hold."""
-    files = size = 0
-    missing = set(roots)
+def _surveyed(listing: Step, roots: tuple[bytes, ...], *, contents_only: bool) -> Survey:
     try:
         with listing.stdout.open("rb") as file:
-            for item in read_listing(iter(lambda: file.read(BLOCK), b"")):
-                missing -= {root for root in missing if item.path == root or item.path.startswith(root + b"/")}
-                files += not item.is_directory
-                size += item.size
+            return survey(read_listing(iter(lambda: file.read(BLOCK), b"")), roots, contents_only=contents_only)
     except GarbledOutput as error:
         raise InvalidRequest(str(error)) from error
-    return files, size, sorted(missing)
+
+
+def _fault(surveyed: Survey) -> tuple[str, str] | None:
+    """What keeps a restore from being begun: key and sentence."""
+    if surveyed.missing:
+        return "archives.path_not_found", f"The archive does not hold {_some(surveyed.missing)}."
+    if surveyed.unsafe:
+        named = _some(surveyed.unsafe)
+        return "restore.unsafe_archive", f"The archive holds paths that lead out of the destination: {named}."
+    if surveyed.collisions:
+        named = _some(surveyed.collisions)
+        return "restore.names_collide", f"Several of the wanted folders hold the same names: {named}."
+    return None
+
+
+def _some(paths: list[bytes]) -> str:
+    return ", ".join(readable(os.fsdecode(path)) for path in paths[:3])
 
 
 def _extracted(
-    work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], wanted: tuple[str, ...]
+    work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], surveyed: Survey
 ) -> Ended:
     if not work.steps.has_begun(EXTRACT):
         private.make()
     progress = PhaseProgress(work.steps.report, PHASES)
     request = ExtractRequest(
-        block.archive, wanted, destination=os.fsdecode(private.path), sparse=True, without_flags=True
+        block.archive,
+        tuple(map(os.fsdecode, roots)),
+        destination=os.fsdecode(private.path),
+        excluded_paths=tuple(map(os.fsdecode, surveyed.links_in_the_way)),
+        sparse=True,
+        without_flags=True,
     )
     step = work.steps.run(EXTRACT, work.engine.extract(work.location, request), on_event=progress.hear)
     if bad := ended_without_success(step, dict(NOTHING)):
@@ -185,11 +201,11 @@ def _ended(work: Work, step: Step, account: dict[str, Any]) -> Ended:
     return Completed(step.exit.code, is_warned(step), warnings=warnings, details=account)
 
 
-def _items(named: Iterable[tuple[bytes, str]]) -> list[dict[str, str]]:
-    return [_item(path, reason) for path, reason in list(named)[:MOST_NAMED]]
+def _items(named: Iterable[tuple[bytes, str]]) -> list[dict[str, Any]]:
+    return within_message(_item(path, reason) for path, reason in named)
 
 
-def _item(path: bytes, reason: str) -> dict[str, str]:
+def _item(path: bytes, reason: str) -> dict[str, Any]:
     shown = {"path": path.decode("utf-8", "replace"), "reason": reason}
     if shown["path"].encode() != path:
         shown["path_b64"] = base64.b64encode(path).decode()

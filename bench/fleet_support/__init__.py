@@ -1,0 +1,1 @@
+"""What the bench of the fleet needs beside itself."""

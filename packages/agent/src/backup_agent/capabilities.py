@@ -1,0 +1,9 @@
+"""What the agent tells the service that it can do. Apart from the jobs themselves, which an idle agent does not load."""
+
+from backup_protocol import Capability, JobKind
+
+CAPABILITIES: tuple[str, ...] = (
+    *map(str, JobKind),
+    str(Capability.BACKUP_CANCEL),
+    str(Capability.LOGS_STREAM),
+)

@@ -1,0 +1,134 @@
+"""The two requests that a fleet sends all day, answered from memory before the framework is asked.
+
+A heartbeat that says nothing new and a poll that finds nothing cost a fifth of what they cost as ordinary routes, so one
+process holds a fleet that is several times larger. Whatever memory cannot answer, or answers with more than "nothing to
+do", goes on to the routes, with its body untouched; what they say is the contract.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from backup_protocol import AUTHORIZATION_HEADER
+from holdfast.agents import store
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.gateway import Gateway
+from holdfast.agents.schemas import HeartbeatBody
+from holdfast.kit import clock
+
+POLL = ("GET", "/api/agents/jobs/poll")
+HEARTBEAT = ("POST", "/api/agents/heartbeat")
+CREDENTIAL = AUTHORIZATION_HEADER.lower().encode()
+PLAIN_QUERY = re.compile(rb"(limit=\d{1,3})?")
+LARGEST = 64 * 1024
+NOTHING_TO_DO = b'{"jobs":[]}'
+
+
+class HotPath:
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app = app
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        called = (scope.get("method"), scope.get("path"))
+        answer: bytes | None = None
+        if called == POLL:
+            answer = self._poll(scope)
+        elif called == HEARTBEAT:
+            body = await _Body.read(receive)
+            receive = body.receive
+            answer = self._heartbeat(scope, body)
+        if answer is None:
+            await self._app(scope, receive, send)
+        else:
+            await _send(send, answer)
+
+    def _poll(self, scope: Scope) -> bytes | None:
+        agent = self._known(dict(scope["headers"]))
+        view = self._gateway.board.fresh()
+        if (
+            agent is None
+            or view is None
+            or agent.id in view.waiting
+            or not PLAIN_QUERY.fullmatch(scope["query_string"])
+        ):
+            return None
+        return NOTHING_TO_DO
+
+    def _heartbeat(self, scope: Scope, body: "_Body") -> bytes | None:
+        headers = dict(scope["headers"])
+        agent = self._known(headers)
+        if agent is None or not body.is_whole or not headers.get(b"content-type", b"").startswith(b"application/json"):
+            return None
+        try:
+            told = HeartbeatBody.model_validate_json(body.content)
+        except ValidationError:
+            return None
+        view = self._gateway.board.fresh()
+        if (
+            view is None
+            or told.agent_id != agent.agent_id
+            or any(job not in view.running for job in told.running_job_ids)
+        ):
+            return None
+        now = clock.now()
+        if not self._gateway.fleet.note(agent, told, now):
+            return None
+        settings = self._gateway.settings
+        answer = {
+            "server_time": now.isoformat(timespec="microseconds"),
+            "poll_interval_seconds": settings.agent_poll_seconds,
+            "cancel_job_ids": view.to_stop(agent.id),
+            "heartbeat_interval_seconds": settings.agent_heartbeat_seconds,
+        }
+        return json.dumps(answer, separators=(",", ":")).encode()
+
+    def _known(self, headers: Mapping[bytes, bytes]) -> KnownAgent | None:
+        scheme, _, credential = headers.get(CREDENTIAL, b"").partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+        agent = self._gateway.credentials.cached(credential.strip().decode("latin-1"))
+        return agent if agent is not None and agent.status not in store.SHUT_OUT else None
+
+
+class _Body:
+    """The body of a request, as far as it was read, for whoever gets the request next."""
+
+    def __init__(self, messages: list[Message], receive: Receive, content: bytes, *, is_whole: bool) -> None:
+        self._messages = messages
+        self._receive = receive
+        self.content = content
+        self.is_whole = is_whole
+
+    @staticmethod
+    async def read(receive: Receive) -> "_Body":
+        messages: list[Message] = []
+        content = b""
+        while True:
+            message: Any = await receive()
+            messages.append(message)
+            if message["type"] != "http.request":
+                return _Body(messages, receive, content, is_whole=False)
+            content += message.get("body", b"")
+            if not message.get("more_body", False):
+                return _Body(messages, receive, content, is_whole=True)
+            if len(content) > LARGEST:
+                return _Body(messages, receive, content, is_whole=False)
+
+    async def receive(self) -> Message:
+        return self._messages.pop(0) if self._messages else await self._receive()
+
+
+async def _send(send: Send, answer: bytes) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(answer)).encode()),
+        (b"x-request-id", uuid.uuid4().hex.encode()),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})

@@ -1,0 +1,41 @@
+"""Does the record say what the engine did?"""
+
+from collections.abc import Iterator
+
+from tests.chaos.partition.partitioned_round import PartitionedRound
+
+SUCCEEDED = ("completed", "completed_with_warnings")
+MOST_STARTS = 3
+
+
+def verify(played: PartitionedRound) -> list[str]:
+    """Everything that is not as it should be, as sentences."""
+    found = [sentence for number in played.jobs for sentence in _job(played, number)]
+    found += [f"two engines were in one repository: {overlap}" for overlap in played.world.site.engine.overlaps()]
+    return found
+
+
+def _job(played: PartitionedRound, number: int) -> Iterator[str]:
+    site = played.world.site
+    job, ended = played.jobs[number], played.ended[number]
+    status, told = ended["status"], f"job {number} (operation {played.jobs[number]}, {ended['status']})"
+    if ended["result"] is None and status == "cancelled" and ended["started_at"] is None:
+        return  # cancelled before any agent had it
+    key = site.key_of(job)
+    archives, starts, struck = site.archives_with(key), site.engine.starts_of(key), played.struck.get(number, 0)
+    if status in SUCCEEDED and archives != 1:
+        yield f"{told} has {archives} archives"
+    if status not in SUCCEEDED and archives:
+        yield f"{told} has an archive all the same"
+    if status == "cancelled" and number not in played.cancelled:
+        yield f"{told} was never cancelled"
+    if status == "failed" and struck < MOST_STARTS:
+        yield f"{told} failed after {struck} kills: {ended['error_key']} {ended['error_message']}"
+    if status not in (*SUCCEEDED, "cancelled", "failed"):
+        yield f"{told} has not ended"
+    if len(starts) > 1 + struck:
+        yield f"{told} was started {len(starts)} times, struck {struck} times"
+    try:
+        site.check_log(job)
+    except AssertionError as complaint:
+        yield f"{told} has a wrong log: {complaint}"
