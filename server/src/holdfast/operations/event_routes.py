@@ -137,7 +137,7 @@ async def events(
     return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
 
 
-CHECK_SECONDS = 10.0
+CHECK_SECONDS = 2.0
 
 
 async def _end_with_credential(
