@@ -51,7 +51,7 @@ def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         lambda: found if len(found := admin.get(place).json()["archives"]) == 2 else None, 120, what="two archives"
     )
     work = {"repository_id": repository["id"], "status": ["pending", "running"]}
-    wait_until(lambda: not admin.get("/api/operations", params=work).json()["items"], 120, what="the index is at rest")
+    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 120, what="the index is at rest")
     return repository, archives
 
 

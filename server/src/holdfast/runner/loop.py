@@ -7,27 +7,23 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import structlog
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
-from backup_engine.process import SpoolState, remove_spools, spools_below
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
 from holdfast.operations import store
 from holdfast.operations.context import Cancelled, Interrupted
 from holdfast.operations.kinds import Kind, Outcome, Registry, TryAgain
-from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
 from holdfast.operations.status import Status
 from holdfast.runner.follow import Attempt, Stopping
-from holdfast.runner.identity import Identity, is_provably_dead
+from holdfast.runner.identity import Identity
 from holdfast.runner.progress import ProgressBoard
+from holdfast.runner.recording import Recorder
+from holdfast.runner.recovery import Recovery
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -42,12 +38,7 @@ OBSTACLE_SECONDS = 2.0
 OBSTACLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO})
 """What a machine in trouble says. It passes; the operation and its engine are not to blame."""
 STORE_UNAVAILABLE = "store.unavailable"
-MAX_ATTEMPTS = 3
 CAPACITY = 64
-
-
-class NotOurs(Exception):
-    """The operation is no longer this runner's to end; nothing of its end may be kept."""
 
 
 class Runner:
@@ -68,6 +59,8 @@ class Runner:
         self._guard = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._spool_root = str(settings.spool_dir.absolute())
+        self._recorder = Recorder(database, registry, self.board, self._stopping)
+        self._recovery: Recovery | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------
 
@@ -75,9 +68,19 @@ class Runner:
         """Register and recover; then, if this process is one that executes, claim work."""
         self._executes = executes
         self._register()
+        self._recovery = Recovery(
+            self._settings,
+            self._database,
+            self._registry,
+            self.identity,
+            self._stopping,
+            does_execute=executes,
+            execute=self._execute_in_thread,
+            executing=self._what_executes,
+        )
         if executes:
-            self.recover()
-            self._sweep_spools()
+            self._recovery.recover()
+            self._recovery.sweep_spools()
             self._spawn("runner-claims", self._claim_forever)
         self._spawn("runner-ticks", self._tick_forever)
 
@@ -138,7 +141,7 @@ class Runner:
             self._despite_trouble(self._claim_and_start)
             if time.monotonic() - looked_at > RECOVER_SECONDS:
                 looked_at = time.monotonic()
-                self._despite_trouble(self.recover)
+                self._despite_trouble(self._recover)
 
     def _claim_and_start(self) -> None:
         capacity = CAPACITY - len(self._executing)
@@ -167,6 +170,14 @@ class Runner:
             self._no_longer_executing(operation)
             raise
 
+    def _recover(self) -> None:
+        assert self._recovery is not None, "only a runner that was started ticks"
+        self._recovery.recover()
+
+    def _what_executes(self) -> frozenset[tuple[int, int]]:
+        with self._guard:
+            return frozenset(self._executing)
+
     def _no_longer_executing(self, operation: Operation) -> None:
         with self._guard:
             self._executing.discard((operation.id, operation.attempt))
@@ -189,13 +200,13 @@ class Runner:
         kind = self._registry.kinds.get(operation.kind)
         if kind is None:
             sentence = f"This version of the service does not know operations of the kind {operation.kind}."
-            self._end(operation, None, Outcome(Status.FAILED, "operations.unknown_kind", sentence))
+            self._recorder.end(operation, None, Outcome(Status.FAILED, "operations.unknown_kind", sentence))
             return
         try:
             params = kind.params.model_validate(operation.params)
         except ValidationError:
             sentence = "The stored parameters do not fit this version of the service."
-            self._end(operation, None, Outcome(Status.FAILED, "operations.bad_parameters", sentence))
+            self._recorder.end(operation, None, Outcome(Status.FAILED, "operations.bad_parameters", sentence))
             return
         while not self._execute_once(operation, kind, params):
             if self._stopping.wait(OBSTACLE_SECONDS):
@@ -217,7 +228,7 @@ class Runner:
         with self._guard:
             self._attempts[operation.id] = attempt
         try:
-            self._end(operation, attempt, self._run(kind, attempt))
+            self._recorder.end(operation, attempt, self._run(kind, attempt))
         finally:
             with self._guard:
                 if self._attempts[operation.id] is attempt:
@@ -263,171 +274,6 @@ class Runner:
             sentence = "Something failed inside the service; its log has the details."
             return Outcome(Status.FAILED, "operations.internal", sentence)
 
-    def _end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
-        """Record how it ended, for as long as it takes the store to accept it."""
-        if isinstance(ending, TryAgain) and attempt is not None and attempt.is_cancelled():
-            ending = given_up(ending, Status.CANCELLED)
-        if isinstance(ending, TryAgain) and operation.attempt >= MAX_ATTEMPTS:
-            ending = given_up(ending, Status.FAILED)
-        if attempt is not None and ending_sentence(ending):
-            attempt.log(ending_sentence(ending))
-        lines = attempt.log_lines if attempt else operation.log_base_line
-        try:
-            self._record_when_possible(operation, lines, ending)
-        except (SQLAlchemyError, ValueError):
-            log.exception("the store refuses the details of an end", kind=operation.kind)
-            self._record_when_possible(operation, lines, without_details(ending))
-
-    def _record_when_possible(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
-        while True:
-            try:
-                self._record(operation, lines, ending)
-                return
-            except NotOurs:
-                log.warning("somebody else has taken the operation over", kind=operation.kind)
-                return
-            except Unavailable:
-                log.warning("the store does not take the end of an operation yet", kind=operation.kind)
-                if self._stopping.wait(1.0):
-                    raise Stopping from None
-
-    def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
-        """Write the end down, and then remove the spools: while they are there, all of it can be found out again."""
-        with self._database.writing() as session:
-            if ending.record is not None:
-                ending.record(session)
-            if isinstance(ending, TryAgain):
-                again = self._requeue(session, operation, lines, ending)
-            else:
-                again = False
-                self._finish(session, operation, ending)
-        if operation.spool is None:
-            return
-        # The next attempt may have started already, beside the folder of this one.
-        remove_spools(Path(operation.spool) / str(operation.attempt) if again else Path(operation.spool))
-
-    def _requeue(self, session: Session, operation: Operation, lines: int, ending: TryAgain) -> bool:
-        """Queue the next attempt. False when the operation was cancelled a moment ago, and therefore ended."""
-        again = store.requeue_for_next_attempt(
-            session, operation, log_lines=lines, delay_seconds=ending.delay_seconds, result=ending.result
-        )
-        if not again:
-            self._finish(session, operation, given_up(ending, Status.CANCELLED))
-        elif ending.had_effects:
-            store.tell_listeners(session, self._registry, operation.id)
-        return again
-
-    def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
-        ended = store.finish(
-            session,
-            self._registry,
-            operation,
-            ending.status,
-            error_key=ending.error_key,
-            error_message=ending.error_message,
-            result=dict(ending.result) if ending.result is not None else None,
-            warnings=[dict(warning) for warning in ending.warnings],
-            archive_name=ending.archive_name,
-            progress=self.board.latest(operation.id),
-            had_effects=ending.had_effects,
-        )
-        if not ended:
-            raise NotOurs
-
-    # --- recovering ---------------------------------------------------------------------------------------------
-
-    def recover(self) -> None:
-        """Take over what dead runners of this machine left running, and start again what broke off here."""
-        with self._guard:
-            executing = frozenset(self._executing)
-        with self._database.reading() as session:
-            left = store.running_in_processes(session)
-            requests = store.waiting_requests(session)
-            runners = store.runners(session)
-        dead = [row for row in runners if self._is_dead(row)]
-        named = {str(operation.runner_id) for operation in (*left, *requests)}
-        gone = {row.id for row in dead} | (named - {row.id for row in runners})
-        for operation in left:
-            if operation.runner_id in gone:
-                self._take_over(operation)
-            elif self._broke_off(operation) and (operation.id, operation.attempt) not in executing:
-                log.warning("nobody executes it; started again", operation_id=operation.id, kind=operation.kind)
-                self._execute_in_thread(operation)
-        self._forget_requests([request.id for request in requests if request.runner_id in gone])
-        for row in dead:
-            self._forget_runner(row)
-        if dead and self._executes:
-            self._sweep_spools()
-
-    def _forget_requests(self, abandoned: list[int]) -> None:
-        """A request whose process died while it waited would keep its place in the queue for ever."""
-        if abandoned:
-            with self._database.writing() as session:
-                for request in abandoned:
-                    store.remove_finished_inline(session, request)
-
-    def _is_dead(self, row: RunnerRow) -> bool:
-        return row.host_id == self.identity.host_id and is_provably_dead(Path(row.lock_file))
-
-    def _broke_off(self, operation: Operation) -> bool:
-        """True for an operation in this runner's name that a thread of it should be executing."""
-        return self._executes and operation.executor == "runner" and operation.runner_id == self.identity.id
-
-    def _forget_runner(self, row: RunnerRow) -> None:
-        with self._database.writing() as session:
-            if store.forget_idle_runner(session, row.id):
-                Path(row.lock_file).unlink(missing_ok=True)
-
-    def _sweep_spools(self) -> None:
-        """Remove the spools of operations that have ended: a kill may have come between their record and this."""
-        root = Path(self._spool_root)
-        folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
-        with self._database.reading() as session:
-            active = store.active_among(session, folders)
-        for number in folders.keys() - active:
-            if not any(spool.is_alive() for spool in spools_below(folders[number])):
-                remove_spools(folders[number])
-
-    def _take_over(self, operation: Operation) -> None:
-        if operation.executor == "runner" and not self._executes:
-            return
-        with self._database.writing() as session:
-            if not store.take_over(session, operation, self.identity.id):
-                return
-        operation.runner_id = self.identity.id
-        if operation.executor == "inline":
-            self._spawn(f"inline-{operation.id}", lambda: self._await_inline(operation))
-        elif _nothing_started(operation):
-            log.info("never started, queued again", operation_id=operation.id, kind=operation.kind)
-            self._forget_attempt(operation)
-        else:
-            log.info("found again", operation_id=operation.id, kind=operation.kind)
-            self._execute_in_thread(operation)
-
-    def _forget_attempt(self, operation: Operation) -> None:
-        if operation.log_file is not None:
-            LogWriter(self._settings.logs_dir / operation.log_file, operation.log_base_line).cut()
-        if operation.spool is not None:
-            remove_spools(Path(operation.spool))
-        with self._database.writing() as session:
-            if not store.requeue_as_never_started(session, operation):
-                store.finish(session, self._registry, operation, Status.CANCELLED)
-
-    def _await_inline(self, operation: Operation) -> None:
-        """A request's short engine call outlived its process: hold the lane until the engine is gone."""
-        folder = Path(operation.spool or "/nonexistent")
-        while any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
-            if self._stopping.wait(0.2):
-                return
-        remove_spools(folder)
-        while not self._stopping.is_set():
-            try:
-                with self._database.writing() as session:
-                    store.remove_finished_inline(session, operation.id)
-                return
-            except Unavailable:
-                self._stopping.wait(1.0)
-
     # --- ticking ------------------------------------------------------------------------------------------------
 
     def _tick_forever(self) -> None:
@@ -459,7 +305,7 @@ class Runner:
         with self._database.writing() as session:
             store.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
-            self.recover()  # a process that executes looks more often, where it claims
+            self._recover()  # a process that executes looks more often, where it claims
 
     def _despite_trouble(self, action: Callable[[], None]) -> None:
         """Do something that will be done again soon: a failure must not end the thread."""
@@ -478,37 +324,3 @@ def is_obstacle(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno in OBSTACLES
     return isinstance(error, Unavailable) and error.key == STORE_UNAVAILABLE
-
-
-def given_up(ending: TryAgain, status: Status) -> Outcome:
-    """What becomes of an attempt that is not followed by another one."""
-    failed = status is Status.FAILED
-    return Outcome(
-        status,
-        ending.error_key if failed else None,
-        ending.error_message if failed else None,
-        result=ending.result,
-        had_effects=ending.had_effects,
-        record=ending.record,
-    )
-
-
-def without_details(ending: Outcome | TryAgain) -> Outcome | TryAgain:
-    """The bare end, for a store that refuses the rest of it."""
-    if isinstance(ending, TryAgain):
-        return TryAgain(ending.error_key, ending.error_message, ending.delay_seconds)
-    return replace(ending, result=None, warnings=(), record=None)
-
-
-def ending_sentence(ending: Outcome | TryAgain) -> str:
-    """The last line of an attempt's log, where the engine itself has not said it."""
-    if isinstance(ending, TryAgain):
-        return f"To be tried again: {ending.error_message}"
-    if ending.status is Status.CANCELLED:
-        return "Cancelled."
-    return f"Failed: {ending.error_message}" if ending.error_message else ""
-
-
-def _nothing_started(operation: Operation) -> bool:
-    folder = Path(operation.spool or "/nonexistent") / str(operation.attempt)
-    return all(spool.settle() is SpoolState.NEVER_STARTED for spool in spools_below(folder))

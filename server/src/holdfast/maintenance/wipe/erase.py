@@ -27,7 +27,7 @@ from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import EvidenceUnknown, RepositoryWork
-from holdfast.runner.loop import MAX_ATTEMPTS
+from holdfast.runner.recording import MAX_ATTEMPTS
 
 LOOK = "look"
 BATCH = 100

@@ -1,0 +1,135 @@
+"""Writing down how an attempt ended: in one transaction, and for as long as it takes the store to accept it."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from backup_engine.process import remove_spools
+from holdfast.errors import Unavailable
+from holdfast.operations import store
+from holdfast.operations.kinds import Outcome, Registry, TryAgain
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.runner.follow import Attempt, Stopping
+from holdfast.runner.progress import ProgressBoard
+from holdfast.storage.session import Database
+
+log = structlog.get_logger("holdfast.runner")
+
+MAX_ATTEMPTS = 3
+
+
+class NotOurs(Exception):
+    """The operation is no longer this runner's to end; nothing of its end may be kept."""
+
+
+class Recorder:
+    def __init__(self, database: Database, registry: Registry, board: ProgressBoard, stopping: threading.Event) -> None:
+        self._database = database
+        self._registry = registry
+        self._board = board
+        self._stopping = stopping
+
+    def end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
+        """Record how it ended, for as long as it takes the store to accept it."""
+        if isinstance(ending, TryAgain) and attempt is not None and attempt.is_cancelled():
+            ending = given_up(ending, Status.CANCELLED)
+        if isinstance(ending, TryAgain) and operation.attempt >= MAX_ATTEMPTS:
+            ending = given_up(ending, Status.FAILED)
+        if attempt is not None and ending_sentence(ending):
+            attempt.log(ending_sentence(ending))
+        lines = attempt.log_lines if attempt else operation.log_base_line
+        try:
+            self._record_when_possible(operation, lines, ending)
+        except (SQLAlchemyError, ValueError):
+            log.exception("the store refuses the details of an end", kind=operation.kind)
+            self._record_when_possible(operation, lines, without_details(ending))
+
+    def _record_when_possible(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
+        while True:
+            try:
+                self._record(operation, lines, ending)
+                return
+            except NotOurs:
+                log.warning("somebody else has taken the operation over", kind=operation.kind)
+                return
+            except Unavailable:
+                log.warning("the store does not take the end of an operation yet", kind=operation.kind)
+                if self._stopping.wait(1.0):
+                    raise Stopping from None
+
+    def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
+        """Write the end down, and then remove the spools: while they are there, all of it can be found out again."""
+        with self._database.writing() as session:
+            if ending.record is not None:
+                ending.record(session)
+            if isinstance(ending, TryAgain):
+                again = self._requeue(session, operation, lines, ending)
+            else:
+                again = False
+                self._finish(session, operation, ending)
+        if operation.spool is None:
+            return
+        # The next attempt may have started already, beside the folder of this one.
+        remove_spools(Path(operation.spool) / str(operation.attempt) if again else Path(operation.spool))
+
+    def _requeue(self, session: Session, operation: Operation, lines: int, ending: TryAgain) -> bool:
+        """Queue the next attempt. False when the operation was cancelled a moment ago, and therefore ended."""
+        again = store.requeue_for_next_attempt(
+            session, operation, log_lines=lines, delay_seconds=ending.delay_seconds, result=ending.result
+        )
+        if not again:
+            self._finish(session, operation, given_up(ending, Status.CANCELLED))
+        elif ending.had_effects:
+            store.tell_listeners(session, self._registry, operation.id)
+        return again
+
+    def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
+        ended = store.finish(
+            session,
+            self._registry,
+            operation,
+            ending.status,
+            error_key=ending.error_key,
+            error_message=ending.error_message,
+            result=dict(ending.result) if ending.result is not None else None,
+            warnings=[dict(warning) for warning in ending.warnings],
+            archive_name=ending.archive_name,
+            progress=self._board.latest(operation.id),
+            had_effects=ending.had_effects,
+        )
+        if not ended:
+            raise NotOurs
+
+
+def given_up(ending: TryAgain, status: Status) -> Outcome:
+    """What becomes of an attempt that is not followed by another one."""
+    failed = status is Status.FAILED
+    return Outcome(
+        status,
+        ending.error_key if failed else None,
+        ending.error_message if failed else None,
+        result=ending.result,
+        had_effects=ending.had_effects,
+        record=ending.record,
+    )
+
+
+def without_details(ending: Outcome | TryAgain) -> Outcome | TryAgain:
+    """The bare end, for a store that refuses the rest of it."""
+    if isinstance(ending, TryAgain):
+        return TryAgain(ending.error_key, ending.error_message, ending.delay_seconds)
+    return replace(ending, result=None, warnings=(), record=None)
+
+
+def ending_sentence(ending: Outcome | TryAgain) -> str:
+    """The last line of an attempt's log, where the engine itself has not said it."""
+    if isinstance(ending, TryAgain):
+        return f"To be tried again: {ending.error_message}"
+    if ending.status is Status.CANCELLED:
+        return "Cancelled."
+    return f"Failed: {ending.error_message}" if ending.error_message else ""

@@ -1,0 +1,143 @@
+"""What dead runners left running, and what broke off here, brought back to somebody who executes it."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from backup_engine.process import SpoolState, remove_spools, spools_below
+from holdfast.errors import Unavailable
+from holdfast.operations import store
+from holdfast.operations.kinds import Registry
+from holdfast.operations.logs import LogWriter
+from holdfast.operations.models import Operation
+from holdfast.operations.models import Runner as RunnerRow
+from holdfast.operations.status import Status
+from holdfast.runner.identity import Identity, is_provably_dead
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+log = structlog.get_logger("holdfast.runner")
+
+
+class Recovery:
+    """`execute` starts an operation of this runner; `executing` tells which it is at, each with its attempt."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        registry: Registry,
+        identity: Identity,
+        stopping: threading.Event,
+        *,
+        does_execute: bool,
+        execute: Callable[[Operation], None],
+        executing: Callable[[], frozenset[tuple[int, int]]],
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._registry = registry
+        self._identity = identity
+        self._stopping = stopping
+        self._does_execute = does_execute
+        self._execute = execute
+        self._executing = executing
+
+    def recover(self) -> None:
+        """Take over what dead runners of this machine left running, and start again what broke off here."""
+        executing = self._executing()
+        with self._database.reading() as session:
+            left = store.running_in_processes(session)
+            requests = store.waiting_requests(session)
+            runners = store.runners(session)
+        dead = [row for row in runners if self._is_dead(row)]
+        named = {str(operation.runner_id) for operation in (*left, *requests)}
+        gone = {row.id for row in dead} | (named - {row.id for row in runners})
+        for operation in left:
+            if operation.runner_id in gone:
+                self._take_over(operation)
+            elif self._broke_off(operation) and (operation.id, operation.attempt) not in executing:
+                log.warning("nobody executes it; started again", operation_id=operation.id, kind=operation.kind)
+                self._execute(operation)
+        self._forget_requests([request.id for request in requests if request.runner_id in gone])
+        for row in dead:
+            self._forget_runner(row)
+        if dead and self._does_execute:
+            self.sweep_spools()
+
+    def _forget_requests(self, abandoned: list[int]) -> None:
+        """A request whose process died while it waited would keep its place in the queue for ever."""
+        if abandoned:
+            with self._database.writing() as session:
+                for request in abandoned:
+                    store.remove_finished_inline(session, request)
+
+    def _is_dead(self, row: RunnerRow) -> bool:
+        return row.host_id == self._identity.host_id and is_provably_dead(Path(row.lock_file))
+
+    def _broke_off(self, operation: Operation) -> bool:
+        """True for an operation in this runner's name that a thread of it should be executing."""
+        return self._does_execute and operation.executor == "runner" and operation.runner_id == self._identity.id
+
+    def _forget_runner(self, row: RunnerRow) -> None:
+        with self._database.writing() as session:
+            if store.forget_idle_runner(session, row.id):
+                Path(row.lock_file).unlink(missing_ok=True)
+
+    def sweep_spools(self) -> None:
+        """Remove the spools of operations that have ended: a kill may have come between their record and this."""
+        root = self._settings.spool_dir.absolute()
+        folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
+        with self._database.reading() as session:
+            active = store.active_among(session, folders)
+        for number in folders.keys() - active:
+            if not any(spool.is_alive() for spool in spools_below(folders[number])):
+                remove_spools(folders[number])
+
+    def _take_over(self, operation: Operation) -> None:
+        if operation.executor == "runner" and not self._does_execute:
+            return
+        with self._database.writing() as session:
+            if not store.take_over(session, operation, self._identity.id):
+                return
+        operation.runner_id = self._identity.id
+        if operation.executor == "inline":
+            name = f"inline-{operation.id}"
+            threading.Thread(target=self._await_inline, args=(operation,), name=name, daemon=True).start()
+        elif _nothing_started(operation):
+            log.info("never started, queued again", operation_id=operation.id, kind=operation.kind)
+            self._forget_attempt(operation)
+        else:
+            log.info("found again", operation_id=operation.id, kind=operation.kind)
+            self._execute(operation)
+
+    def _forget_attempt(self, operation: Operation) -> None:
+        if operation.log_file is not None:
+            LogWriter(self._settings.logs_dir / operation.log_file, operation.log_base_line).cut()
+        if operation.spool is not None:
+            remove_spools(Path(operation.spool))
+        with self._database.writing() as session:
+            if not store.requeue_as_never_started(session, operation):
+                store.finish(session, self._registry, operation, Status.CANCELLED)
+
+    def _await_inline(self, operation: Operation) -> None:
+        """A request's short engine call outlived its process: hold the lane until the engine is gone."""
+        folder = Path(operation.spool or "/nonexistent")
+        while any(spool.settle() is SpoolState.ALIVE for spool in spools_below(folder)):
+            if self._stopping.wait(0.2):
+                return
+        remove_spools(folder)
+        while not self._stopping.is_set():
+            try:
+                with self._database.writing() as session:
+                    store.remove_finished_inline(session, operation.id)
+                return
+            except Unavailable:
+                self._stopping.wait(1.0)
+
+
+def _nothing_started(operation: Operation) -> bool:
+    folder = Path(operation.spool or "/nonexistent") / str(operation.attempt)
+    return all(spool.settle() is SpoolState.NEVER_STARTED for spool in spools_below(folder))
