@@ -1,5 +1,8 @@
 """A service, a managed machine with a real agent, and a repository on it: what tests of the whole story share."""
 
+import contextlib
+import os
+import signal
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +11,7 @@ from typing import Any
 from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINES
 from tests.support.paced_engine import PacedEngine, lines_by_run
+from tests.support.processes import processes_naming
 from tests.support.service import Client, ServiceProcess, wait_until
 
 SECONDS = 90.0
@@ -101,3 +105,6 @@ class AgentSite:
         self.agent.end_everything()
         if self.service.process is not None and self.service.process.poll() is None:
             self.service.kill()
+        for pid in processes_naming(f"{self.folder}/"):  # engines that a test has left in the middle of something
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

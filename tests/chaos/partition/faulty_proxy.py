@@ -40,12 +40,18 @@ class Weather:
             return fate, self.chance.uniform(0.05, 1.0) if fate == "delay" else 0.0
 
 
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Connections that break are what this is about."""
+
+
 class FaultyProxy:
     def __init__(self, service_port: int, weather: Weather) -> None:
         self.weather = weather
         handler = _handler(service_port, weather)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=lambda: self._server.serve_forever(0.05), daemon=True).start()
 

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 
 from tests.contract.agents.agent import LONG_AGO, Agent, Machines
-from tests.support.running import Services
 from tests.support.service import wait_until
 
 
@@ -366,15 +365,3 @@ def test_changes_of_jobs_and_agents_are_told_on_the_event_stream(machines: Machi
             if name == "data" and (told := json.loads(value)).get("id") == job and told.get("status") == "completed":
                 break
     assert {"operation.updated", "agent.updated"} <= topics
-
-
-def test_jobs_that_nobody_takes_expire_only_where_the_policy_says_so(machines: Machines, services: Services) -> None:
-    agent = machines.agent()
-    job = machines.backup(machines.repository(agent))
-    short = Machines(services.new(HOLDFAST_AGENT_JOB_EXPIRY_HOURS="0.0001"))
-    forgotten = short.repository(short.agent(), ready=False)["setup_operation_id"]
-
-    ended = short.admin.wait_for_end(forgotten, 90)
-
-    assert (ended["status"], ended["error_key"]) == ("failed", "agents.expired")
-    assert machines.job(job)["status"] == "queued"

@@ -160,7 +160,6 @@ def test_what_needs_the_engine_in_a_request_is_refused(machines: Machines, ready
         machines.admin.get(f"{path}/archives/live"),
         machines.admin.post(f"{path}/prune", json={"keep_last": 1, "dry_run": True}),
         machines.admin.post(f"{path}/wipe-preview", json={"run_compact": False}),
-        machines.admin.post(f"{path}/confirm-relocation"),
     ]
     assert {(answer.status_code, answer.json()["detail"]["key"]) for answer in answers} == {
         (422, "repository.on_agent")
@@ -169,6 +168,21 @@ def test_what_needs_the_engine_in_a_request_is_refused(machines: Machines, ready
     assert check.status_code in (404, 422)
     history = machines.admin.put(path, json={"index_mode": "full"})
     assert (history.status_code, history.json()["detail"]["key"]) == (422, "repository.no_history_on_agents")
+
+
+def test_a_moved_repository_is_opened_by_its_agent_at_its_new_place(machines: Machines) -> None:
+    agent = machines.agent()
+    known = machines.repository(agent)
+    path = f"/api/repositories/{known['id']}/confirm-relocation"
+
+    job = machines.admin.post(path).json()["operation_id"]
+
+    assert machines.admin.post(path).status_code == 409
+    (offered,) = agent.poll()
+    assert (offered["id"], offered["payload"]["repository"]["relocated_ok"]) == (job, True)
+    agent.begin(job)
+    agent.complete(job)
+    assert repository(machines, known["id"])["setup_state"] == "ready"
 
 
 # --- maintenance ---------------------------------------------------------------------------------------------------------

@@ -149,6 +149,31 @@ def test_other_work_runs_on_the_machine_too(site: AgentSite) -> None:
     assert len(site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"]).split()) == 1
 
 
+def test_a_repository_that_is_there_already_is_imported_with_its_archives(site: AgentSite) -> None:
+    path = site.folder / "older"
+    site.agent.ask_engine(site.engine.engine, "init", "--encryption=repokey", str(path))
+    site.agent.ask_engine(site.engine.engine, "create", f"{path}::old-1", str(site.engine.source("quick")))
+    body = {
+        "name": "older",
+        "path": str(path),
+        "passphrase": PASSPHRASE,
+        "execution_target": "agent",
+        "agent_machine_id": site.agent.agent_id,
+        "source_paths": [str(site.engine.source("quick"))],
+        "index_mode": "archives",
+    }
+
+    imported = site.admin.post("/api/repositories/import", json=body)
+    assert imported.status_code == 201, imported.text
+    assert site.wait_for_end(imported.json()["setup_operation_id"])["status"] == "completed"
+
+    place = f"/api/repositories/{imported.json()['id']}/archives"
+    names = wait_until(
+        lambda: [archive["name"] for archive in site.admin.get(place).json()["archives"]], 60, 0.1, "the archives"
+    )
+    assert names == ["old-1"]
+
+
 def test_heartbeats_go_on_while_a_job_runs(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)

@@ -41,6 +41,13 @@ class InTestService:
         return [request.path for request in self.requests]
 
 
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up or refuse a certificate are part of the tests."""
+
+
 @contextmanager
 def in_test_service(script: Script, wrap: Callable[[Any], Any] | None = None) -> Iterator[InTestService]:
     service = InTestService(script)
@@ -78,8 +85,7 @@ def in_test_service(script: Script, wrap: Callable[[Any], Any] | None = None) ->
         def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _QuietServer(("127.0.0.1", 0), Handler)
     if wrap is not None:
         server.socket = wrap(server.socket)
     thread = threading.Thread(target=lambda: server.serve_forever(0.02), daemon=True)

@@ -24,7 +24,8 @@ REGISTERED = {
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKUP_AGENT_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.delenv("BACKUP_AGENT_STATE_DIR", raising=False)
-    monkeypatch.setenv("BACKUP_AGENT_BORG1", str(tmp_path / "no-engine"))
+    for major in (1, 2):
+        monkeypatch.setenv(f"BACKUP_AGENT_BORG{major}", str(tmp_path / "no-engine"))
 
 
 def register(url: str, *more: str) -> int:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from backup_agent.job_work import EvidenceUnknown, Work, readable
-from backup_agent.steps import Step
 from backup_engine.outcome import SENTENCES
 from backup_engine.parse import ArchiveInfo, ArchiveStats, GarbledOutput, InfoResult, parse_archives, parse_info
 from backup_engine.requests import InfoRequest, ListArchivesRequest
@@ -32,11 +31,7 @@ def archives_now(work: Work, question: str) -> list[ArchiveInfo]:
 
 def info_now(work: Work, question: str, archive: str | None = None) -> Info:
     """The repository, or one of its archives. Raise EvidenceUnknown if it cannot be asked."""
-    return info_of(work.find_out(question, work.engine.info(work.location, InfoRequest(archive))))
-
-
-def info_of(step: Step) -> Info:
-    """What a run of `info` printed. Raise EvidenceUnknown if it is not whole."""
+    step = work.find_out(question, work.engine.info(work.location, InfoRequest(archive)))
     try:
         return Info(parse_info(step.stdout.read_bytes()), document(step.stdout))
     except (GarbledOutput, OSError) as error:

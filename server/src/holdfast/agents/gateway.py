@@ -29,7 +29,7 @@ log = structlog.get_logger("holdfast.agents")
 TICK_SECONDS = 0.3
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 5.0
-EXPIRY_SECONDS = 10.0
+EXPIRY_SECONDS = 60.0
 MOST_REDACTORS = 1000
 
 

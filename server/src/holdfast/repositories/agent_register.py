@@ -55,6 +55,15 @@ class AgentRegister:
         _record(session, caller, "repository.setup_again", repository)
         return operation
 
+    def confirm_relocation(self, session: Session, caller: Caller, repository: Repository) -> Operation:
+        """Let the agent open the repository once more, with the user's word that it was moved on purpose."""
+        agent_target.require_agent(session, repository.agent_machine_id)
+        if agent_target.setup_state(session, repository) == "pending":
+            raise Conflict("repository.setup_not_needed", "The repository is being set up.", setup_state="pending")
+        operation = self._set_up(session, caller, repository, self.open)
+        _record(session, caller, "repository.relocation_confirmed", repository)
+        return operation
+
     def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
         """Raise Conflict while an operation of ours runs: its lock is not stale."""
         operations.serialise_claims(session)

@@ -119,6 +119,12 @@ def set_up_repository(
 )
 def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
     repository = _require(database, caller, repository_id, Role.ADMIN)
+    if repository.execution_target == "agent":
+        with database.writing() as session:
+            repository = store.require(session, caller, repository_id, Role.ADMIN)
+            operation = register.agents.confirm_relocation(session, caller, repository)
+        message = "The agent will open the repository at its new place."
+        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.confirm_relocation(caller, repository)
     return Done(repository_id=repository_id, message="The engine knows the repository at its new place now.")
 

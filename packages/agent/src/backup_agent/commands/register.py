@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,19 +49,18 @@ def run(places: Places, arguments: Namespace) -> int:
     programs = {1: arguments.borg1, 2: arguments.borg2}
     engines = {major: str(Path(path).absolute()) for major, path in programs.items() if path}
     name = arguments.name or machine.hostname()
-    answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, Engines(places, engines))
-    config.save(
-        places,
-        Config(
-            server_url=arguments.server.rstrip("/"),
-            agent_id=answer.agent_id,
-            credential=answer.agent_token,
-            name=name,
-            ca_file=ca_file,
-            max_jobs=arguments.max_jobs,
-            engines=engines,
-        ),
+    wanted = Config(
+        server_url=arguments.server.rstrip("/"),
+        agent_id="",
+        credential="",
+        name=name,
+        ca_file=ca_file,
+        max_jobs=arguments.max_jobs,
+        engines=engines,
     )
+    found = Engines(places, config.with_environment(wanted).engines)
+    answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, found)
+    config.save(places, replace(wanted, agent_id=answer.agent_id, credential=answer.agent_token))
     print(f"Registered at {arguments.server} as {name} ({answer.agent_id}); configuration in {places.config_file}.")
     return 0
 

@@ -1,13 +1,12 @@
-"""`repository.init`: make a repository, or open one that exists."""
+"""`repository.init`: make a repository."""
 
 from typing import Any
 
-from backup_agent.archives import Info, info_now, info_of
+from backup_agent.archives import Info, info_now
 from backup_agent.job_work import (
     Completed,
     Ended,
     EvidenceUnknown,
-    Failed,
     TryAgain,
     Work,
     ended_without_success,
@@ -15,18 +14,15 @@ from backup_agent.job_work import (
     warnings_of,
 )
 from backup_agent.steps import Interrupted
-from backup_engine.requests import InfoRequest, InitRequest
+from backup_engine.requests import InitRequest
 from backup_protocol import InitBlock
 
 STEP = "init"
-OPEN = "open"
 
 
 def run(work: Work) -> Ended:
     block = work.block
     assert isinstance(block, InitBlock)
-    if getattr(block, "existing", False):
-        return _opened(work)
     if work.ran_before or work.steps.attempt > 1:
         found = _made_before(work)
         if found is not None:
@@ -46,17 +42,6 @@ def interrupted(work: Work, interrupted: Interrupted) -> Ended:
         if found is not None:
             return found
     raise TryAgain("operations.interrupted", interrupted.sentence())
-
-
-def _opened(work: Work) -> Ended:
-    step = work.steps.run(OPEN, work.engine.info(work.location, InfoRequest()))
-    if bad := ended_without_success(step):
-        return bad
-    try:
-        known = info_of(step)
-    except EvidenceUnknown as unknown:
-        return Failed(unknown.key, str(unknown), step.exit.code)
-    return Completed(step.exit.code, is_warned(step), details=_details(known))
 
 
 def _made_before(work: Work) -> Completed | None:
