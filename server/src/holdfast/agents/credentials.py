@@ -58,7 +58,9 @@ class Credentials:
             return found
 
     def check(self) -> None:
-        """Ask the store whether memory may still be believed. Called several times a second."""
+        """Ask the store whether memory may still be believed. Called several times a second; without agents, it rests."""
+        if not self._known:
+            return
         asked_at = time.monotonic()
         with self._database.reading() as session:
             generation = store.generation(session)
