@@ -11,13 +11,23 @@ from tests.contract.every_route import NOTHING, Route, Subject, ask, routes
 from tests.support.running import PASSWORD, Running, Services
 from tests.support.service import wait_until
 
-PUBLIC = {"POST /api/auth/login", "POST /api/auth/login/totp", "GET /health/live", "GET /health/ready"}
+PUBLIC = {
+    "POST /api/auth/login",
+    "POST /api/auth/login/totp",
+    "GET /health/live",
+    "GET /health/ready",
+    "POST /api/agents/register",
+    "GET /agent/install.sh",
+    "GET /agent/wheels/",
+    "GET /agent/wheels/{name}",
+}
 WITH_A_PASSWORD_TO_CHANGE = {
     "GET /api/auth/me",
     "POST /api/auth/change-password",
     "POST /api/auth/logout",
 }
 ENDS_THE_SESSION = {"/api/auth/logout", "/api/auth/change-password"}
+MUST_CHANGE = "auth.password_change_required"
 SECRET = "the-hidden-heron-sleeps-at-noon"
 
 
@@ -114,8 +124,8 @@ def test_the_walk_finds_what_there_is(hidden: Hidden, document: list[Route]) -> 
 
 def test_the_document_names_the_credentials_of_every_route_but_the_public_ones(document: list[Route]) -> None:
     for route in document:
-        expected = set() if route.name in PUBLIC else {"BackupBearer", "Bearer"}
-        assert route.credentials == expected, route.name
+        own = {"AgentBearer"} if is_for_agents(route) else {"BackupBearer", "Bearer"}
+        assert route.credentials == (set() if route.name in PUBLIC else own), route.name
 
 
 def test_without_a_credential_every_route_but_the_public_ones_answers_401(
@@ -127,9 +137,10 @@ def test_without_a_credential_every_route_but_the_public_ones_answers_401(
             for request in route.requests_about(hidden.subject):
                 status, text = ask(client, route, request)
                 if route.name in PUBLIC:
-                    assert status in (200, 401, 422), (route.name, status, text)
+                    assert status in (200, 401, 404, 422), (route.name, status, text)
                 else:
-                    assert (status, key_of(text)) == (401, "auth.credential_missing"), (route.name, text)
+                    key = "agents.credential_missing" if is_for_agents(route) else "auth.credential_missing"
+                    assert (status, key_of(text)) == (401, key), (route.name, text)
                 assert_tells_nothing(hidden, request, route, text)
 
     assert {route.name for route in document} >= PUBLIC
@@ -155,9 +166,11 @@ def test_who_has_no_right_cannot_tell_a_repository_from_one_that_is_not_there(
             assert status == same_status, (route.name, text, same_text)
             assert status < 500, (route.name, text)
             assert_tells_nothing(hidden, about_it, route, text)
-            if status >= 400:
+            if status >= 400 and route.name not in PUBLIC:
                 assert without_ids(text, hidden.subject) == without_ids(same_text, NOTHING), route.name
-            if is_about_the_repository(route):
+            if is_for_agents(route):
+                assert (status, key_of(text)) == (401, "agents.credential_missing"), (route.name, text)
+            elif is_about_the_repository(route):
                 assert status == 404, (route.name, status, text)
             elif "{" in route.path or route.takes is not None:
                 assert status in (200, 201, 204, 401, 403, 404, 409, 422), (route.name, status, text)
@@ -174,7 +187,8 @@ def test_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, docume
             continue
         for request in route.requests_about(hidden.subject):
             status, text = ask(client, route, request)
-            assert (status, key_of(text)) == (403, "auth.password_change_required"), (route.name, text)
+            refusal = (401, "agents.credential_missing") if is_for_agents(route) else (403, MUST_CHANGE)
+            assert (status, key_of(text)) == refusal, (route.name, text)
             assert_tells_nothing(hidden, request, route, text)
     assert client.get("/api/auth/me").json()["must_change_password"] is True
     assert client.post("/api/auth/logout").status_code == 204
@@ -182,9 +196,18 @@ def test_who_must_change_the_password_may_do_nothing_else(hidden: Hidden, docume
     assert hidden.traces() == before
 
 
+def is_for_agents(route: Route) -> bool:
+    """Routes that take no credential of a person, whoever it is."""
+    return route.path.startswith("/api/agents/") and route.name not in PUBLIC
+
+
 def is_about_the_repository(route: Route) -> bool:
-    """Routes on the repository, its archives or its jobs; changing rights of users is the administrators' alone."""
-    return not route.path.startswith(("/api/users", "/api/packages", "/api/settings")) and any(
+    """Routes on the repository, its archives or its jobs; changing rights of users is the administrators' alone.
+
+    Jobs of agents are not jobs of this repository.
+    """
+    others = ("/api/users", "/api/packages", "/api/settings", "/api/agents", "/api/managed-machines")
+    return not route.path.startswith(others) and any(
         parameter in route.path for parameter in ("{repository_id}", "{archive_id}", "{job_id}", "{operation_id}")
     )
 

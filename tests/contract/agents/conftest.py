@@ -1,7 +1,17 @@
+from collections.abc import Iterator
+
 import pytest
 
 from tests.contract.agents.agent import Machines
 from tests.support.running import Running, Services
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Services of their own: jobs that no agent ever takes stay in the queue, which others want to see empty."""
+    services = Services(tmp_path_factory.mktemp("agent-services"))
+    yield services
+    services.stop()
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def break_lock(caller: SignedIn, repository_id: RowId, register: TheRegister, da
 
 @routes.post("/{repository_id}/setup", summary="Set a repository of an agent up again", responses=documented(404, 409))
 def set_up_repository(
-    caller: AdminOnly, repository_id: RowId, session: Writing, register: TheRegister
+    caller: SignedIn, repository_id: RowId, session: Writing, register: TheRegister
 ) -> RepositoryAnswer:
     """After its setup has failed or was cancelled."""
     repository = store.require(session, caller, repository_id, Role.ADMIN)
