@@ -40,7 +40,7 @@ demo: ## A guided tour: a service on sample data, a backup, its log (DEMO_EXIT=1
 test: ## Set up, check, and run every test (WORKERS=, ARGS='-k name')
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory check
-	$(BIN)/pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: ## Lint, formatting, types, import direction
 	$(BIN)/ruff check .
