@@ -23,7 +23,7 @@ def quick_failure(running: Running, repository: dict[str, Any]) -> int:
 @both_stores
 def test_a_backup_is_seen_from_its_request_to_its_end(running: Running, admin: Client) -> None:
     with EventStream(admin) as stream:
-        job_id = admin.start_backup(running.known.repository)
+        job_id = admin.start_backup(running.scratch)
         completed = stream.wait_for_status(job_id, "completed")
 
     assert stream.answer is not None
@@ -37,10 +37,10 @@ def test_a_backup_is_seen_from_its_request_to_its_end(running: Running, admin: C
 
 
 def test_a_new_stream_tells_only_what_happens_from_now_on(running: Running, admin: Client) -> None:
-    old = quick_failure(running, running.known.repository)
+    old = quick_failure(running, running.scratch)
 
     with EventStream(admin) as stream:
-        new = quick_failure(running, running.known.repository)
+        new = quick_failure(running, running.scratch)
         stream.wait_for_status(new, "failed")
 
     assert stream.statuses_of(old) == []
@@ -112,7 +112,7 @@ def queued_kinds(client: Client) -> set[str]:
 
 @both_stores
 def test_a_returning_client_gets_what_it_missed_once_and_in_order(running: Running, admin: Client) -> None:
-    repository = running.known.repository
+    repository = running.scratch
     with EventStream(admin) as stream:
         last = stream.wait_for_status(quick_failure(running, repository), "failed")
     missed = [quick_failure(running, repository) for _ in range(3)]
@@ -135,7 +135,7 @@ def test_a_last_event_id_that_is_no_number_is_refused(admin: Client, wrong: str)
 
 @both_stores
 def test_only_events_of_visible_repositories_are_told(running: Running) -> None:
-    mine, other = running.known.repository, running.new_repository()
+    mine, other = running.scratch, running.new_repository()
     viewer = running.client_with_right(mine, "viewer")
 
     with EventStream(viewer) as theirs, EventStream(running.stranger) as nothing:
@@ -154,7 +154,7 @@ def test_a_ticket_opens_a_stream_without_headers(running: Running, admin: Client
     assert answer.status_code == 200
     assert answer.json()["expires_in"] == 60
     with EventStream(running.anonymous(), params={"ticket": answer.json()["ticket"]}) as stream:
-        job_id = quick_failure(running, running.known.repository)
+        job_id = quick_failure(running, running.scratch)
         stream.wait_for_status(job_id, "failed")
 
 
@@ -162,7 +162,7 @@ def test_a_ticket_carries_no_more_rights_than_its_owner_has(running: Running) ->
     ticket = running.stranger.post("/api/events/ticket").json()["ticket"]
 
     with EventStream(running.anonymous(), params={"ticket": ticket}) as theirs, EventStream(running.admin) as all_of_it:
-        all_of_it.wait_for_status(quick_failure(running, running.known.repository), "failed")
+        all_of_it.wait_for_status(quick_failure(running, running.scratch), "failed")
 
     assert theirs.events == []
 
@@ -184,7 +184,7 @@ def test_an_account_token_may_listen(running: Running) -> None:
     headers = {"X-Backup-Authorization": f"Bearer {running.token}"}
 
     with EventStream(running.anonymous(), headers=headers) as stream:
-        stream.wait_for_status(quick_failure(running, running.known.repository), "failed")
+        stream.wait_for_status(quick_failure(running, running.scratch), "failed")
 
 
 def test_open_streams_follow_logins_and_rights(running: Running) -> None:
@@ -215,7 +215,7 @@ def test_any_number_of_tabs_hears_the_same(running: Running, admin: Client) -> N
         streams = [
             tabs.enter_context(EventStream(running.process.client(), headers=login_of(admin))) for _ in range(20)
         ]
-        job_id = quick_failure(running, running.known.repository)
+        job_id = quick_failure(running, running.scratch)
         for stream in streams:
             stream.wait_for_status(job_id, "failed")
         assert admin.get("/api/repositories/").status_code == 200, "there is room for other requests"

@@ -118,7 +118,7 @@ def test_a_limit_applies_at_once_and_without_a_restart(running: Running) -> None
 
 
 def test_the_total_limit_holds_whatever_the_others_allow(running: Running) -> None:
-    held, other = running.scratch, running.known.repository
+    held, other = running.scratch, running.new_repository()
     with running.held_backup(held), limits(running, max_running_total=1, max_running_maintenance=64):
         check = running.admin.post(f"/api/repositories/{other['id']}/check", json={})
         operation = running.admin.operation(check.json()["job_id"])

@@ -16,7 +16,7 @@ from tests.support.archive_sets import OwnEngine
 from tests.support.engines import ENGINES
 from tests.support.running import Services
 
-CASES = int(os.environ.get("PRUNE_CASES", "6"))
+CASES = int(os.environ.get("PRUNE_CASES", "3"))
 RULES = ("keep_last", "keep_minutely", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly")
 SPANS = (timedelta(hours=3), timedelta(days=4), timedelta(days=60), timedelta(days=900))
 WITHIN = ("1H", "2d", "3w", "5m", "1y")

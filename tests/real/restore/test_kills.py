@@ -1,6 +1,6 @@
 """Restores whose processes are killed at random instants: no file elsewhere, no success that is none, and a second run completes it.
 
-`HOLDFAST_RESTORE_KILLS` sets how many restores are killed (the suite: 4).
+`HOLDFAST_RESTORE_KILLS` sets how many restores are killed (the suite: 3).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from tests.support.processes import processes_naming
 from tests.support.running import Services
 from tests.support.trees import look_at, make_many_files
 
-KILLS = int(os.environ.get("HOLDFAST_RESTORE_KILLS", "4"))
+KILLS = int(os.environ.get("HOLDFAST_RESTORE_KILLS", "3"))
 FILES = 1500
 LONGEST_SECONDS = 2.5
 """About what the restore takes: instants before, in and after each of its phases are drawn."""
