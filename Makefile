@@ -17,7 +17,7 @@ ENGINE = $(if $(shell command -v borg),,HOLDFAST_BORG1=$(or $(HOLDFAST_BORG1),$(
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check format bench chaos lock clean
+.PHONY: help setup run demo test check format bench campaign chaos lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -40,7 +40,12 @@ demo: ## A guided tour: a service on sample data, a backup, its log (DEMO_EXIT=1
 test: ## Set up, check, and run every test (WORKERS=, ARGS='-k name')
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory check
+	$(BIN)/pytest tests/contract/test_schema.py
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+campaign: ## Run the tests that need minutes of real engines each (WORKERS=, ARGS=)
+	@tools/setup.sh test
+	$(BIN)/pytest -m campaign -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: ## Lint, formatting, types, import direction
 	$(BIN)/ruff check .

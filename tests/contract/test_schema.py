@@ -22,6 +22,10 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.support.running import Running, Services
 
+pytestmark = [
+    pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="runs alone, before the others: see the Makefile"),
+    pytest.mark.timeout(900),
+]
 CHECKS = (
     not_a_server_error,
     status_code_conformance,

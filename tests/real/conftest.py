@@ -1,0 +1,20 @@
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+AT_LENGTH = (
+    "archives",
+    "maintenance/test_lanes.py",
+    "maintenance/test_prune_agreement.py",
+    "maintenance/test_wipe_in_parts.py",
+    "restore/test_kills.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs minutes of real engines is played by `make campaign`: `make test` has twenty in all."""
+    for item in items:
+        if any(item.path.is_relative_to(HERE / name) for name in AT_LENGTH):
+            item.add_marker(pytest.mark.campaign)
