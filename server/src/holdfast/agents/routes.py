@@ -171,7 +171,7 @@ def start_backup(
     return once(session, begin)
 
 
-@routes.get("/agent-jobs", summary="Jobs of agents, newest first")
+@routes.get("/agent-jobs", summary="Jobs of agents, newest first", responses=documented(404))
 def list_jobs(
     caller: AdminOnly,
     session: Reading,
