@@ -4,10 +4,7 @@ A job's work may be done again from the beginning at any time: a run that has en
 is followed on, what was found out between runs is read again, and log lines that are there already are passed over.
 """
 
-import errno
 import logging
-import shlex
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,10 +14,10 @@ from typing import Any
 
 from backup_agent import private_files
 from backup_agent.job_folder import JobFolder
-from backup_agent.stream_reader import StreamReader
 from backup_engine.command import Command, Secret
 from backup_engine.events import Event
-from backup_engine.outcome import SENTENCES, Accumulator, Outcome, conclude
+from backup_engine.following import Killer, StreamReader, display, engine_outcome
+from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
 from backup_protocol import LogStream, Progress
@@ -31,8 +28,6 @@ POLL_SECONDS = 0.2
 DRAIN_SECONDS = 0.5
 PROGRESS_SECONDS = 1.0
 LAUNCHES = 3
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-NOT_EXECUTABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR})
 SUCCEEDED = frozenset({"completed", "completed_with_warnings"})
 
 
@@ -154,7 +149,8 @@ class Steps:
         command = self._surroundings.around(command)
         if not quiet:
             self.say(f"$ {display(command)}")
-        reader = StreamReader(spool.err, self._redactor, None if quiet else self._job.log, on_event)
+        write = None if quiet else self._job.log.write
+        reader = StreamReader(spool.err, self._redactor, write, on_event, sync=True)
         self._run_to_end(spool, command, reader, despite_cancel=despite_cancel)
         reader.drain(to_the_end=True)
         record = spool.exit_record()
@@ -170,7 +166,7 @@ class Steps:
     # --- one run ----------------------------------------------------------------------------------------------------
 
     def _run_to_end(self, spool: Spool, command: Command, reader: StreamReader, *, despite_cancel: bool) -> None:
-        killer = _Killer(spool, self._grace_seconds)
+        killer = Killer(spool, self._grace_seconds)
         for _ in range(LAUNCHES):
             running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
             if running is not None:
@@ -196,14 +192,14 @@ class Steps:
             self._pause()
         return state
 
-    def _follow(self, spool: Spool, running: Child | Adopted, reader: StreamReader, killer: "_Killer | None") -> None:
+    def _follow(self, spool: Spool, running: Child | Adopted, reader: StreamReader, killer: Killer | None) -> None:
         while not running.wait(POLL_SECONDS):
             self._look_after(reader, killer)
         while spool.is_alive():  # the shim may be gone while its engine, which holds the lock too, still runs
             self._look_after(reader, killer)
             self._pause()
 
-    def _look_after(self, reader: StreamReader, killer: "_Killer | None") -> None:
+    def _look_after(self, reader: StreamReader, killer: Killer | None) -> None:
         if time.monotonic() - self._drained_at >= DRAIN_SECONDS:
             reader.drain()
             self._drained_at = time.monotonic()
@@ -220,40 +216,3 @@ class Steps:
     def _pause(self) -> None:
         if self._stopping.wait(POLL_SECONDS):
             raise Stopping
-
-
-class _Killer:
-    """SIGTERM to the engine's process group, and SIGKILL when the grace is over."""
-
-    def __init__(self, spool: Spool, grace_seconds: float) -> None:
-        self._spool = spool
-        self._grace_seconds = grace_seconds
-        self._asked_at: float | None = None
-
-    def act(self) -> None:
-        if self._asked_at is None:
-            if self._spool.signal_engine(signal.SIGTERM):
-                self._asked_at = time.monotonic()
-        elif time.monotonic() - self._asked_at > self._grace_seconds:
-            self._spool.signal_engine(signal.SIGKILL)
-
-
-def display(command: Command) -> str:
-    """The command as a person would type it. Secrets are not in it: they never are in argv."""
-    words = " ".join(shlex.quote(argument) for argument in command.argv)
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in words
-    )
-
-
-def engine_outcome(record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> Outcome:
-    """Given how a process ended and what it said, return the engine's outcome."""
-    if record.exec_error is None:
-        return conclude(record.code, record.signal, accumulator, cancel_requested)
-    number, _, words = record.exec_error.partition(" ")
-    if int(number) in NO_SPACE:
-        return Outcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
-    if int(number) in NOT_EXECUTABLE:
-        return Outcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"])
-    return Outcome("failed", "engine.failed", f"The engine could not be started: {words}")

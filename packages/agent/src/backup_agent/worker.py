@@ -1,6 +1,5 @@
 """Works on one job in a thread of its own: claims it, does it, and writes down how it ended."""
 
-import errno
 import logging
 import signal
 import threading
@@ -23,6 +22,7 @@ from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
 from backup_agent.steps import Cancelled, Interrupted, Steps, Stopping
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.following import NO_SPACE
 from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
 from backup_protocol import (
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 3
 DISK_TRIES = 5
 DISK_PAUSE_SECONDS = 10.0
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 RUN_BEFORE = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 
 

@@ -1,13 +1,9 @@
 """One attempt of one operation: start its engine runs, follow them, find them again."""
 
-import errno
 import json
 import os
-import shlex
-import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +11,10 @@ from pydantic import BaseModel
 
 from backup_engine.command import Command
 from backup_engine.events import Event
-from backup_engine.outcome import SENTENCES, Accumulator, conclude
-from backup_engine.outcome import Outcome as EngineOutcome
-from backup_engine.parse import parse_line
-from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
+from backup_engine.following import Killer, StreamReader, display, engine_outcome
+from backup_engine.outcome import Accumulator
+from backup_engine.process import Adopted, Child, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
-from backup_engine.render import log_line
 from holdfast.operations.context import Cancelled, Context, Interrupted, PlainResult, StepResult
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
@@ -30,12 +24,8 @@ from holdfast.runner.progress import ProgressBoard
 from holdfast.storage.session import Database
 
 POLL_SECONDS = 0.1
-BLOCK = 1 << 20
-MAX_LINE = 1 << 20
 LAUNCHES = 3
 """How often a step is launched that is cut off before its engine has started."""
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-NOT_EXECUTABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR})
 
 
 class Stopping(Exception):
@@ -119,7 +109,9 @@ class Attempt(Context):
         spool = Spool(self.folder / name)
         if not quiet:
             self.log(f"$ {display(command)}")
-        reader = _Reader(spool, Redactor(command.secret_values), None if quiet else self._writer, on_event)
+        reader = StreamReader(
+            spool.err, Redactor(command.secret_values), None if quiet else self._writer.write, on_event
+        )
         self._run_to_end(spool, command, reader.drain, despite_cancel=despite_cancel)
         reader.drain(to_the_end=True)
         exit_record = spool.exit_record()
@@ -144,7 +136,7 @@ class Attempt(Context):
         return PlainResult(exit_record, self.is_cancelled())
 
     def _run_to_end(self, spool: Spool, command: Command, drain: Callable[[], None], *, despite_cancel: bool) -> None:
-        killer = _Killer(spool, self._grace_seconds, despite_cancel=despite_cancel)
+        killer = None if despite_cancel else Killer(spool, self._grace_seconds)
         for _ in range(LAUNCHES):
             running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
             if running is not None:
@@ -170,7 +162,7 @@ class Attempt(Context):
             self._pause()
         return state
 
-    def _follow(self, spool: Spool, running: Child | Adopted, drain: Callable[[], None], killer: "_Killer") -> None:
+    def _follow(self, spool: Spool, running: Child | Adopted, drain: Callable[[], None], killer: Killer | None) -> None:
         while not running.wait(POLL_SECONDS):
             drain()
             self._stop_if_asked(killer)
@@ -179,10 +171,10 @@ class Attempt(Context):
             self._stop_if_asked(killer)
             self._pause()
 
-    def _stop_if_asked(self, killer: "_Killer") -> None:
+    def _stop_if_asked(self, killer: Killer | None) -> None:
         if self._stopping.is_set():
             raise Stopping
-        if self.is_cancelled():
+        if killer is not None and self.is_cancelled():
             killer.act()
 
     def wait_until_nothing_lives(self) -> None:
@@ -204,113 +196,3 @@ def keep(file: Path, value: Mapping[str, Any]) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     part.rename(file)
-
-
-def display(command: Command) -> str:
-    """The command as a person would type it. Secrets are not in it: they never are in argv."""
-    return printable(" ".join(shlex.quote(argument) for argument in command.argv))
-
-
-def printable(text: str) -> str:
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in text
-    )
-
-
-def engine_outcome(exit_record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> EngineOutcome:
-    """Given how a process ended and what it said, return the engine's outcome."""
-    if exit_record.exec_error is not None:
-        return _not_executed(exit_record.exec_error)
-    return conclude(exit_record.code, exit_record.signal, accumulator, cancel_requested)
-
-
-def _not_executed(error: str) -> EngineOutcome:
-    """The engine's program was never reached; `error` begins with the number of the system's error."""
-    number, _, words = error.partition(" ")
-    if int(number) in NO_SPACE:
-        return EngineOutcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
-    if int(number) in NOT_EXECUTABLE:
-        return EngineOutcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"])
-    return EngineOutcome("failed", "engine.failed", f"The engine could not be started: {printable(words)}")
-
-
-class _Killer:
-    """SIGTERM to the engine's process group, and SIGKILL when the grace is over."""
-
-    def __init__(self, spool: Spool, grace_seconds: float, *, despite_cancel: bool) -> None:
-        self._spool = spool
-        self._grace_seconds = grace_seconds
-        self._spared = despite_cancel
-        self._asked_at: float | None = None
-
-    def act(self) -> None:
-        if self._spared:
-            return
-        if self._asked_at is None:
-            if self._spool.signal_engine(signal.SIGTERM):
-                self._asked_at = time.monotonic()
-        elif time.monotonic() - self._asked_at > self._grace_seconds:
-            self._spool.signal_engine(signal.SIGKILL)
-
-
-class _Reader:
-    """Turns the engine's error stream into log lines, progress and the facts that decide its outcome."""
-
-    def __init__(
-        self,
-        spool: Spool,
-        redactor: Redactor,
-        writer: LogWriter | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
-        self.accumulator = Accumulator()
-        self._path = spool.err
-        self._redactor = redactor
-        self._writer = writer
-        self._on_event = on_event
-        self._offset = 0
-        self._rest = b""
-
-    def drain(self, *, to_the_end: bool = False) -> None:
-        """Read all that the stream holds now; at the end, also a last line without its line end."""
-        for lines in self._new_lines(to_the_end):
-            rendered: list[str] = []
-            for raw in lines:
-                event = self._redactor.redact_event(parse_line(raw))
-                self.accumulator.add(event)
-                if self._on_event is not None:
-                    self._on_event(event)
-                rendered.extend(log_line(event))
-            if self._writer is not None:
-                self._writer.write(rendered)
-
-    def _new_lines(self, to_the_end: bool) -> Iterator[list[bytes]]:
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            while block := os.pread(descriptor, BLOCK, self._offset):
-                self._offset += len(block)
-                *lines, rest = (self._rest + block).split(b"\n")
-                pieces, self._rest = _in_pieces(rest)
-                if max(map(len, lines), default=0) >= MAX_LINE:
-                    lines = [piece for line in lines for piece in _whole_in_pieces(line)]
-                yield lines + pieces
-        finally:
-            os.close(descriptor)
-        if to_the_end and self._rest:
-            last, self._rest = self._rest, b""
-            yield [last]
-
-
-def _in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
-    """Cut an endless line at fixed places, so that it gives the same log lines however it arrives; return the rest."""
-    whole = len(line) // MAX_LINE * MAX_LINE
-    return [line[start : start + MAX_LINE] for start in range(0, whole, MAX_LINE)], line[whole:]
-
-
-def _whole_in_pieces(line: bytes) -> list[bytes]:
-    pieces, rest = _in_pieces(line)
-    return [*pieces, rest]

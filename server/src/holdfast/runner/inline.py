@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from backup_engine.command import Command
+from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
 from holdfast.errors import Locked, Unavailable, Unprocessable
 from holdfast.operations import store
@@ -19,7 +20,6 @@ from holdfast.operations.lanes import Verdict
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status, Trigger
 from holdfast.operations.store import Origin, Subject
-from holdfast.runner.follow import engine_outcome
 from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
 from holdfast.storage.session import Database

@@ -5,12 +5,12 @@ import select
 import time
 
 from backup_engine.command import Command
+from backup_engine.following import engine_outcome
 from backup_engine.outcome import INTERRUPTED_KEY, INTERRUPTED_SENTENCE, Accumulator
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.parse import parse_line
 from backup_engine.process import Spool
 from backup_engine.redact import Redactor
-from holdfast.runner.follow import engine_outcome
 
 BLOCK = 256 * 1024
 ENDING_SECONDS = 35.0

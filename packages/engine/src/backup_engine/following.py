@@ -1,0 +1,138 @@
+"""Following an engine's run: its words as events and log lines, its end as an outcome, its stop when somebody asks for it.
+
+Used by the runner of the service and by the agent, so that both tell the same of the same run.
+"""
+
+import errno
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from backup_engine.command import Command
+from backup_engine.events import Event
+from backup_engine.outcome import SENTENCES, Accumulator, Outcome, conclude
+from backup_engine.parse import parse_line
+from backup_engine.process import ExitRecord, Spool
+from backup_engine.redact import Redactor
+from backup_engine.render import log_line
+
+BLOCK = 1 << 20
+MAX_LINE = 1 << 20
+"""A longer line is cut at fixed places, so that it gives the same log lines however it arrives."""
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+NOT_EXECUTABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR})
+
+
+class StreamReader:
+    """Turns the engine's error stream, as it grows, into events, log lines and the facts that decide its outcome."""
+
+    def __init__(
+        self,
+        path: Path,
+        redactor: Redactor,
+        write: Callable[[Sequence[str]], None] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        *,
+        sync: bool = False,
+    ) -> None:
+        """`write` takes the log lines. `sync`: no line may outlive a power cut that what it was made from does not."""
+        self.accumulator = Accumulator()
+        self._path = path
+        self._redactor = redactor
+        self._write = write
+        self._on_event = on_event
+        self._sync = sync
+        self._offset = 0
+        self._rest = b""
+
+    def drain(self, *, to_the_end: bool = False) -> None:
+        """Read all that the stream holds now; at the end, also a last line without its line end."""
+        for lines in self._new_lines(to_the_end):
+            rendered: list[str] = []
+            for raw in lines:
+                event = self._redactor.redact_event(parse_line(raw))
+                self.accumulator.add(event)
+                if self._on_event is not None:
+                    self._on_event(event)
+                rendered.extend(log_line(event))
+            if self._write is not None and rendered:
+                self._write(rendered)
+
+    def _new_lines(self, to_the_end: bool) -> Iterator[list[bytes]]:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            while block := os.pread(descriptor, BLOCK, self._offset):
+                if self._sync:
+                    os.fsync(descriptor)
+                self._offset += len(block)
+                *lines, rest = (self._rest + block).split(b"\n")
+                pieces, self._rest = _in_pieces(rest)
+                if max(map(len, lines), default=0) >= MAX_LINE:
+                    lines = [piece for line in lines for piece in _whole_in_pieces(line)]
+                yield lines + pieces
+        finally:
+            os.close(descriptor)
+        if to_the_end and self._rest:
+            last, self._rest = self._rest, b""
+            yield [last]
+
+
+def _in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
+    whole = len(line) // MAX_LINE * MAX_LINE
+    return [line[start : start + MAX_LINE] for start in range(0, whole, MAX_LINE)], line[whole:]
+
+
+def _whole_in_pieces(line: bytes) -> list[bytes]:
+    pieces, rest = _in_pieces(line)
+    return [*pieces, rest]
+
+
+class Killer:
+    """SIGTERM to the engine's process group, and SIGKILL when the grace is over. Called again and again."""
+
+    def __init__(self, spool: Spool, grace_seconds: float) -> None:
+        self._spool = spool
+        self._grace_seconds = grace_seconds
+        self._asked_at: float | None = None
+
+    def act(self) -> None:
+        if self._asked_at is None:
+            if self._spool.signal_engine(signal.SIGTERM):
+                self._asked_at = time.monotonic()
+        elif time.monotonic() - self._asked_at > self._grace_seconds:
+            self._spool.signal_engine(signal.SIGKILL)
+
+
+def engine_outcome(record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> Outcome:
+    """Given how a process ended and what it said, return the engine's outcome."""
+    if record.exec_error is not None:
+        return _not_executed(record.exec_error)
+    return conclude(record.code, record.signal, accumulator, cancel_requested)
+
+
+def _not_executed(error: str) -> Outcome:
+    """The engine's program was never reached; `error` begins with the number of the system's error."""
+    number, _, words = error.partition(" ")
+    if int(number) in NO_SPACE:
+        return Outcome("failed", "engine.disk_full", SENTENCES["engine.disk_full"])
+    if int(number) in NOT_EXECUTABLE:
+        return Outcome("failed", "engine.not_installed", SENTENCES["engine.not_installed"])
+    return Outcome("failed", "engine.failed", f"The engine could not be started: {printable(words)}")
+
+
+def display(command: Command) -> str:
+    """The command as a person would type it. Secrets are not in it: they never are in argv."""
+    return printable(" ".join(shlex.quote(argument) for argument in command.argv))
+
+
+def printable(text: str) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
