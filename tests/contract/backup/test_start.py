@@ -21,7 +21,7 @@ from tests.support.running import Running
 @both_stores
 @pytest.mark.parametrize("word", ["start", "run"])
 def test_a_backup_is_queued_and_runs_to_its_end(running: Running, word: str) -> None:
-    repository = running.known.repository
+    repository = running.new_repository()
 
     answer = running.admin.post(f"/api/backup/{word}", json={"repository": repository["path"]})
 

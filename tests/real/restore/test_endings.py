@@ -165,21 +165,37 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_on_a_full_disk_what_fits_is_restored_and_the_rest_is_named(
-    workshop: Workshop, tmp_path: Path, source: Path, small_disk: Path
-) -> None:
-    (source / "z-large").write_bytes(os.urandom(6 << 20))
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    file = tmp_path / "large"
+    file.write_bytes(os.urandom(6 << 20))
+    return file
 
-    ended = workshop.restore(workshop.back_up(source), small_disk / "destination")
+
+def test_on_a_full_disk_what_fits_is_restored_and_the_rest_is_named(
+    workshop: Workshop, source: Path, large: Path, small_disk: Path
+) -> None:
+    ended = workshop.restore(workshop.back_up(source, large), small_disk / "destination")
 
     assert ended["status"] == "failed"
     assert ended["error_key"] == "restore.incomplete"
-    assert [item["path"] for item in ended["result"]["failed"]] == [f"{str(source)[1:]}/z-large"]
+    assert [item["path"] for item in ended["result"]["failed"]] == [str(large)[1:]]
     assert ended["result"]["files_restored"] == 3
     restored = below(small_disk / "destination", source)
     assert {path.name for path in restored.iterdir()} == {"a", "b", "sub"}
     assert (restored / "a").read_text() == "archived a"
     assert private_folders(small_disk) == []
+
+
+def test_where_a_full_disk_stops_the_engine_nothing_is_restored(
+    workshop: Workshop, source: Path, large: Path, small_disk: Path
+) -> None:
+    """The engine gives up when it cannot make a folder any more; what it has extracted by then is taken away."""
+    ended = workshop.restore(workshop.back_up(large, source), small_disk / "destination")
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "engine.disk_full")
+    assert ended["result"]["files_restored"] == 0
+    assert list((small_disk / "destination").iterdir()) == []
 
 
 def test_what_belongs_on_another_file_system_is_named(
