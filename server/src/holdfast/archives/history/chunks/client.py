@@ -12,11 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from holdfast.archives.history.chunks.program import interpreter_of
+from holdfast.archives.history.chunks.program import HELPER, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed
 
-HELPER = Path(__file__).with_name("helper.py")
 PROTOCOL = 1
 
 _FRAME = struct.Struct(">cQ")
