@@ -18,7 +18,9 @@ def begin() -> None:
 
 
 def end() -> None:
-    """Once it is loaded: what is there now stays, so no collection ever has to look at it again."""
-    gc.collect()
+    """Once it is loaded: what is there now stays, so no collection ever has to look at it again.
+
+    Nothing is collected first: that takes a tenth of the start and finds a few hundred objects.
+    """
     gc.freeze()
     gc.enable()
