@@ -61,10 +61,10 @@ class AgentProcess:
             timeout=120,
         )
 
-    def register(self, admin: Client, name: str = "test machine") -> "AgentProcess":
+    def register(self, admin: Client, name: str = "test machine", *more: str) -> "AgentProcess":
         """Become an agent of the service, by a token of its administrator."""
-        token = enrollment_token(admin)
-        ended = self.run("register", "--server", self.server_url, "--token", "-", "--name", name, given=f"{token}\n")
+        told = ("--server", self.server_url, "--token", "-", "--name", name, *more)
+        ended = self.run("register", *told, given=f"{enrollment_token(admin)}\n")
         assert ended.returncode == 0, ended.stderr
         own_id = json.loads(self.run("status", "--json").stdout)["agent_id"]
         agents = admin.get("/api/managed-machines/agents").json()["agents"]
