@@ -54,7 +54,7 @@ def run(options: Options) -> list[Measurement]:
 
 def prepared(place: Path, service: ServiceProcess, address: str, more: tuple[str, ...]) -> AgentProcess:
     place.mkdir()
-    agent = AgentProcess(place, ENGINES[max(ENGINES)], address)
+    agent = AgentProcess(place, ENGINES[max(ENGINES)], address, options=())
     with installed_environment():
         return agent.register(signed_in(service), place.name, *more)
 

@@ -26,6 +26,7 @@ class AgentProcess:
     server_url: str
     environment: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = (str(PROGRAM),)
+    options: tuple[str, ...] = ("--log-level", "debug")
     process: "subprocess.Popen[bytes] | None" = None
     agent_id: int = 0
     """The number of the agent at the service."""
@@ -74,7 +75,7 @@ class AgentProcess:
     def start(self) -> "AgentProcess":
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.program, "run", "--log-level", "debug"],
+                [*self.program, "run", *self.options],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from backup_agent import AGENT_VERSION
+from backup_agent.plain_names import PlainHTTP, PlainHTTPS
 from backup_agent.problems import Problem
 from backup_agent.proxies import proxy_for
 from backup_protocol import AUTHORIZATION_HEADER
@@ -174,8 +175,8 @@ class Client:
     def _new_connection(self, seconds: float) -> http.client.HTTPConnection:
         host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
         if self._context is None:
-            return http.client.HTTPConnection(host, port, timeout=seconds)
-        connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
+            return PlainHTTP(host, port, timeout=seconds)
+        connection = PlainHTTPS(host, port, timeout=seconds, context=self._context)
         if self._proxy:
             tunnel = {"Proxy-Authorization": self._proxy.authorization} if self._proxy.authorization else {}
             connection.set_tunnel(self._host, self._port, tunnel)
