@@ -75,6 +75,11 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
     "Cache.RepositoryIDNotUnique": "engine.repository_relocated",
     "Cache.CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
     "Cache.EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
+    "RepositoryAccessAborted": "engine.repository_relocated",
+    "RepositoryReplay": "engine.repository_relocated",
+    "RepositoryIDNotUnique": "engine.repository_relocated",
+    "CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
+    "EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
     "PathNotAllowed": "engine.permission_denied",
 }
 """The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
@@ -99,6 +104,8 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         DAMAGE_FOUND,
     ),
     (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
+    # Major 2, of an id that no archive has, or a name that none or several have.
+    (re.compile(r"match precisely one archive"), frozenset({"error"}), ARCHIVE_MISSING),
 )
 """What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
 

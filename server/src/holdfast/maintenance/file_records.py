@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from backup_engine.listing import JSON_START, json_record
+from backup_engine.listing import records as lines
 from backup_engine.parse import GarbledOutput
 
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
-NOT_EXACT = "?"
-"""The engine writes it for every byte that is not text, so a name that holds it cannot be asked for."""
+NOT_EXACT = ("?", "\N{REPLACEMENT CHARACTER}")
+"""What stands for a byte that is not text, as the engine or as we write it: a name that holds it cannot be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,21 @@ class FileRecord:
 
     @property
     def can_be_named(self) -> bool:
-        return NOT_EXACT not in self.path and self.path.isprintable()
+        return not any(sign in self.path for sign in NOT_EXACT) and self.path.isprintable()
 
 
 def read_records(listing: Path) -> Iterator[FileRecord]:
     """Given the spooled output of `list_files`, return its records in order. Raise GarbledOutput if it is cut short."""
+    with listing.open("rb") as stream:
+        first = stream.read(BLOCK_BYTES)
+        if first.startswith(JSON_START):
+            blocks = iter(lambda: stream.read(BLOCK_BYTES), b"")
+            yield from map(_json_record, lines(first, blocks, b"\n"))
+            return
+    yield from _plain_records(listing)
+
+
+def _plain_records(listing: Path) -> Iterator[FileRecord]:
     rest = b""
     with listing.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -49,6 +61,11 @@ def _record(head: bytes) -> FileRecord:
     if len(fields) != FIELDS or not fields[0] or not fields[5].isdigit():
         raise GarbledOutput("The engine's listing has a record that cannot be read.")
     return FileRecord(mode=fields[0], size=int(fields[5]), path=fields[7])
+
+
+def _json_record(line: bytes) -> FileRecord:
+    told = json_record(line)
+    return FileRecord(mode=told.mode, size=told.size, path=told.path.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)
