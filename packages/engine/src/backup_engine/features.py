@@ -1,7 +1,8 @@
 """What a version of the engine can do: one row for each difference that decides behaviour."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from backup_engine.detect import EngineProgram, EngineUnsupported
 
@@ -30,11 +31,12 @@ class Features:
     """One run deletes several archives."""
     json_listing: bool = False
     """The files of an archive are listed as JSON objects, one a line."""
+    marks_extracted: bool = False
+    """``extract --list`` names every entry of the archive, with a sign before it that tells whether it is extracted."""
     refused_in_names: str = ""
     """Characters that the name of an archive must not hold, beside those that no engine takes."""
 
 
-OLDEST = Features()
 SINCE: Mapping[str, tuple[int, ...]] = {
     "modern_exit_codes": (1, 4, 0),
     "warning_message_ids": (1, 4, 0),
@@ -57,6 +59,7 @@ BETAS: Mapping[str, Features] = {
         soft_delete=True,
         deletes_many=False,
         json_listing=True,
+        marks_extracted=True,
         refused_in_names='\\"<|>?*',
     ),
 }
@@ -66,7 +69,8 @@ BETAS: Mapping[str, Features] = {
 def features(program: EngineProgram) -> Features:
     """Given an engine program, return what it can do. Raise EngineUnsupported for a beta that is not in the table."""
     if program.major == 1:
-        return replace(OLDEST, **{name: program.version_tuple >= since for name, since in SINCE.items()})
+        known: dict[str, Any] = {name: program.version_tuple >= since for name, since in SINCE.items()}
+        return Features(**known)
     if program.version not in BETAS:
         raise EngineUnsupported(
             f"BorgBackup {program.version} is not supported: its betas do not read each other's repositories."

@@ -83,6 +83,8 @@ class JsonRecord:
     """A line of major 2's listing. Every name of a file with several tells the whole size; ``link`` is a symbolic link's."""
 
     path: bytes
+    shown: str
+    """The path as the engine writes it elsewhere: with ``?`` for each byte that is not text."""
     type: str
     mode: str
     uid: int
@@ -101,6 +103,7 @@ def json_record(line: bytes) -> JsonRecord:
         told: dict[str, Any] = json.loads(line)
         return JsonRecord(
             path=_exact(told, "path"),
+            shown=_word(told["path"]),
             type=_letter(told["type"]),
             mode=_word(told["mode"]),
             uid=_number(told["uid"] or 0),

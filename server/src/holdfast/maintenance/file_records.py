@@ -11,8 +11,8 @@ from backup_engine.parse import GarbledOutput
 
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
-NOT_EXACT = ("?", "\N{REPLACEMENT CHARACTER}")
-"""What stands for a byte that is not text, as the engine or as we write it: a name that holds it cannot be asked for."""
+NOT_EXACT = "?"
+"""The engine writes it for every byte that is not text, so a name that holds it cannot be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FileRecord:
 
     @property
     def can_be_named(self) -> bool:
-        return not any(sign in self.path for sign in NOT_EXACT) and self.path.isprintable()
+        return NOT_EXACT not in self.path and self.path.isprintable()
 
 
 def read_records(listing: Path) -> Iterator[FileRecord]:
@@ -65,7 +65,7 @@ def _record(head: bytes) -> FileRecord:
 
 def _json_record(line: bytes) -> FileRecord:
     told = json_record(line)
-    return FileRecord(mode=told.mode, size=told.size, path=told.path.decode("utf-8", "replace"))
+    return FileRecord(mode=told.mode, size=told.size, path=told.shown)
 
 
 @dataclass(frozen=True, slots=True)

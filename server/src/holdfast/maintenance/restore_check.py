@@ -162,7 +162,7 @@ class _Check:
     # --- reading to nowhere ---------------------------------------------------------------------------------------
 
     def _extract(self, selection: _Selection) -> Outcome | TryAgain:
-        proof = Proof(selection.expected)
+        proof = Proof(selection.expected, marked=self._work.engine.features.marks_extracted)
         progress = PhaseProgress(self._context, PHASES)
 
         def hear(event: Event) -> None:
