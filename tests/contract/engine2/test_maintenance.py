@@ -2,27 +2,23 @@
 
 from typing import Any
 
-import pytest
-
 from tests.contract.archives.world import get
-from tests.contract.engine2.world import backup, deleted, live, new_repository, run
+from tests.contract.engine2.world import World, backup, deleted, live, new_repository, run
 from tests.contract.fields import error_of
 from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
 
 
-@pytest.fixture
-def three(running: Running) -> tuple[dict[str, Any], list[str]]:
-    """A repository with three archives of one series, and their ids, oldest first."""
+def series(running: Running, archives: int) -> tuple[dict[str, Any], list[str]]:
+    """A repository with archives of one name, and their ids, oldest first."""
     repository = new_repository(running)
-    made = [backup(running, repository)["result"]["archive"]["id"] for _ in range(3)]
-    return repository, made
+    return repository, [backup(running, repository)["result"]["archive"]["id"] for _ in range(archives)]
 
 
 def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction(
-    running: Running, admin: Client, three: tuple[dict[str, Any], list[str]]
+    running: Running, admin: Client
 ) -> None:
-    repository, (first, second, third) = three
+    repository, (first, second, third) = series(running, 3)
     url = f"/api/repositories/{repository['id']}"
     plan = admin.post(f"{url}/prune", json={"keep_last": 1, "dry_run": True}).json()["prune_result"]
     assert (plan["kept_count"], plan["pruned_count"], plan["keep"][0]["rule"]) == (1, 2, "keep")
@@ -49,10 +45,8 @@ def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_
     assert (late["status"], late["error_key"]) == ("failed", "archives.gone")
 
 
-def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(
-    running: Running, admin: Client, three: tuple[dict[str, Any], list[str]]
-) -> None:
-    repository, (first, second, third) = three
+def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(running: Running, admin: Client) -> None:
+    repository, (first, second) = series(running, 2)
     known = get(admin, f"/api/repositories/{repository['id']}/archives")["archives"]
     number = next(one["id"] for one in known if one["engine_id"] == second)
     by_name = admin.delete(f"/api/archives/{repository['name']}", params={"repository": repository["path"]})
@@ -62,14 +56,12 @@ def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(
 
     assert gone["status"] == "completed", gone
     assert (gone["result"]["archive"]["id"], gone["result"]["soft_deleted"]) == (second, True)
-    assert set(live(running, repository)) == {first, third}
+    assert set(live(running, repository)) == {first}
     assert deleted(running, repository) == [second]
 
 
-def test_a_wipe_removes_every_archive_for_good(
-    running: Running, admin: Client, three: tuple[dict[str, Any], list[str]]
-) -> None:
-    repository, made = three
+def test_a_wipe_removes_every_archive_for_good(running: Running, admin: Client) -> None:
+    repository, made = series(running, 2)
     url = f"/api/repositories/{repository['id']}"
     preview = admin.post(f"{url}/wipe-preview", json={}).json()
     assert preview["archive_count"] == len(made)
@@ -81,7 +73,7 @@ def test_a_wipe_removes_every_archive_for_good(
     }
     answer = admin.post(f"{url}/wipe", json=body)
     assert answer.status_code == 200, answer.text
-    ended = admin.wait_for_end(answer.json()["job_id"])
+    ended = admin.wait_for_end(answer.json()["id"])
 
     assert ended["status"] == "completed", (ended, admin.log_lines(ended["id"]))
     assert ended["result"]["deleted_count"] == len(made)
@@ -89,24 +81,18 @@ def test_a_wipe_removes_every_archive_for_good(
     assert deleted(running, repository) == []
 
 
-def test_a_check_tells_its_verdicts(running: Running, three: tuple[dict[str, Any], list[str]]) -> None:
-    repository, _ = three
-    ended = run(running, repository, "check", verify_data=True)
+def test_a_check_tells_its_verdicts(world: World) -> None:
+    ended = run(world.running, world.repository, "check", verify_data=True)
 
     assert ended["status"] == "completed", ended
     assert ended["result"]["problems"] == []
     assert ended["result"]["verdicts"] == ["no problems found", "no problems found"]
 
 
-def test_keep_within_is_refused_and_removes_nothing(
-    running: Running, admin: Client, three: tuple[dict[str, Any], list[str]]
-) -> None:
-    repository, made = three
+def test_keep_within_is_refused_and_removes_nothing(world: World) -> None:
     for body in ({"keep_within": "7d"}, {"keep_within": "7d", "dry_run": True}):
-        answer = admin.post(f"/api/repositories/{repository['id']}/prune", json=body)
+        answer = world.admin.post(f"{world.url}/prune", json=body)
         assert error_of(answer) == (422, "engine.unsupported")
-
-    assert set(live(running, repository)) == set(made)
 
 
 def test_engine_1_has_nothing_to_bring_back(running: Running, admin: Client) -> None:
