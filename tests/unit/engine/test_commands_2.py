@@ -84,6 +84,10 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
         ),
     ),
     (
+        lambda e: e.create(HERE, CreateRequest("s-{now:%Y}", ("/x",))),
+        f"{TELLING} create --json -- s-{{now:%Y}} /x",
+    ),
+    (
         lambda e: e.list_archives(HERE, ListArchivesRequest(last=2, consider_checkpoints=True)),
         f"{QUIET} repo-list --json --format={{archive}}{{id}}{{comment}}{{hostname}}{{username}}{{start}}{{end}} --last=2",
     ),
@@ -93,7 +97,7 @@ ROWS: tuple[tuple[Callable[[Engine], Command], str], ...] = (
     ),
     (lambda e: e.info(HERE, InfoRequest()), f"{QUIET} repo-info --json"),
     (lambda e: e.info(HERE, InfoRequest(AID)), f"{QUIET} info --json -- {AID}"),
-    (lambda e: e.info(HERE, InfoRequest("sh:*")), f"{QUIET} info --json -- name:id:sh:*"),
+    (lambda e: e.info(HERE, InfoRequest("sh:* {1}")), f"{QUIET} info --json -- name:id:sh:* {{{{1}}}}"),
     (lambda e: e.delete_archive(HERE, DeleteArchiveRequest(AID)), f"{THOROUGH} delete -- {AID}"),
     (
         lambda e: e.undelete_archive(HERE, UndeleteArchiveRequest(AID)),
@@ -162,7 +166,8 @@ REFUSED: tuple[tuple[str, Callable[[Engine], Command], str], ...] = (
     ),
     ("a backup of nothing", lambda e: e.create(HERE, CreateRequest("a", ())), "at least one source path"),
     ("a name with a star", lambda e: e.create(HERE, CreateRequest("a*", ("/x",))), "not allowed"),
-    ("a name with a placeholder", lambda e: e.create(HERE, CreateRequest("a-{now}", ("/x",))), "not allowed"),
+    ("an unknown placeholder", lambda e: e.create(HERE, CreateRequest("a-{then}", ("/x",))), "not allowed"),
+    ("a brace in a new name", lambda e: e.rename(HERE, RenameRequest(AID, "a-{now}")), "not allowed"),
     ("a name too long", lambda e: e.create(HERE, CreateRequest("a" * 201, ("/x",))), "longer than 200"),
     (
         "a flag of major 1",

@@ -47,6 +47,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 }
 """From which version of major 1 on; what is not named here is the same in all of them."""
 
+REFUSED_IN_NAMES = '\\"<|>?*'
 BETAS: Mapping[str, Features] = {
     "2.0.0b23": Features(
         modern_exit_codes=True,
@@ -60,7 +61,7 @@ BETAS: Mapping[str, Features] = {
         deletes_many=False,
         json_listing=True,
         marks_extracted=True,
-        refused_in_names='\\"<|>?*',
+        refused_in_names=REFUSED_IN_NAMES,
     ),
 }
 """Of major 2, each beta by itself: commands and repositories of one are not those of the next."""

@@ -24,11 +24,15 @@ def archive_name(template: str, *, repository: str, now: datetime, refused: str 
             return now.strftime(form) if form else now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}"
         raise Unprocessable("backup.unknown_placeholder", f"The archive name holds the unknown placeholder {match[0]}.")
 
-    filled = "".join("-" if character in refused else character for character in PLACEHOLDERS.sub(fill, template))
-    name = safe(filled)[:MOST_CHARACTERS]
+    name = safe(without(refused, PLACEHOLDERS.sub(fill, template)))[:MOST_CHARACTERS]
     if not name.strip("."):
         raise Unprocessable("backup.bad_archive_name", "The archive name is empty.")
     return name
+
+
+def without(refused: str, text: str) -> str:
+    """The text with a dash for each of the refused characters."""
+    return "".join("-" if character in refused else character for character in text)
 
 
 def safe(text: str) -> str:

@@ -151,7 +151,7 @@ class _Deletion:
             result={
                 "archive": archive,
                 "return_code": step.exit.code if step else None,
-                **soft_delete.told(self._work.engine.features),
+                **soft_delete.told(self._work.repository),
             },
             warnings=warnings_of(step.accumulator) if step and status is not Status.COMPLETED else (),
             archive_name=archive["name"],

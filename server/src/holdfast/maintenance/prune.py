@@ -192,7 +192,7 @@ class _Prune:
             "kept_count": len(keep),
             "pruned_count": len(pruned) if removed.is_known else None,
             "policy": policy_values(self._policy),
-            **(soft_delete.told(self._work.engine.features) if pruned else {}),
+            **(soft_delete.told(self._work.repository) if pruned else {}),
         }
 
     def _so_far(self, removed: _Removed) -> dict[str, Any]:

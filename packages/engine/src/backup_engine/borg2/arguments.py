@@ -17,6 +17,7 @@ from backup_engine.borg1.arguments import (
     source_path,
 )
 from backup_engine.detect import EngineUnsupported
+from backup_engine.features import REFUSED_IN_NAMES
 from backup_engine.requests import InvalidRequest, RepositoryLocation
 
 __all__ = (
@@ -31,7 +32,6 @@ __all__ = (
 
 ADDRESS = re.compile(r"aid:[0-9a-f]{64}")
 """How an archive is named for certain: several may have one name."""
-REFUSED_IN_NAMES = '/\\"<|>?*{}'
 LONGEST_ARCHIVE_NAME = 200
 
 
@@ -52,21 +52,26 @@ def archive(text: str) -> str:
     """Given an archive's address, or a name that only one archive has, return the argument for it."""
     if ADDRESS.fullmatch(text):
         return text
-    return f"name:id:{borg1.existing_archive_name(text)}"
+    return f"name:id:{literal(borg1.existing_archive_name(text))}"
+
+
+def new_archive(name: str) -> str:
+    """Given the name of an archive to make, in which placeholders work, return it. Raise InvalidRequest."""
+    new_archive_name(borg1.PLACEHOLDER.sub("now", name))
+    return name
 
 
 def new_archive_name(name: str) -> str:
-    """Given the name of an archive to make, return it. Raise InvalidRequest if the engine would refuse it."""
+    """Given a literal name of an archive to make, return it. Raise InvalidRequest if the engine would refuse it."""
     borg1.existing_archive_name(name)
     if name.startswith("-") or name != name.strip() or len(name) > LONGEST_ARCHIVE_NAME:
         raise InvalidRequest(
             f"The archive name {name!r} must not start with '-', start or end with a space,"
             f" or be longer than {LONGEST_ARCHIVE_NAME} characters."
         )
-    if any(character in REFUSED_IN_NAMES for character in name):
-        raise InvalidRequest(
-            f"The archive name {name!r} holds one of {' '.join(REFUSED_IN_NAMES)}, which is not allowed."
-        )
+    if any(character in REFUSED_IN_NAMES or character in "{}" for character in name):
+        refused = " ".join((*REFUSED_IN_NAMES, "{", "}"))
+        raise InvalidRequest(f"The archive name {name!r} holds one of {refused}, which is not allowed.")
     return name
 
 

@@ -21,7 +21,7 @@ def command(location: RepositoryLocation, request: CreateRequest, lock_wait: int
         *((f"--comment={_comment(request.comment)}",) if request.comment else ()),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.exclude_patterns),
         *arguments.custom_flags(request.custom_flags),
-        *("--", arguments.new_archive_name(request.archive_name)),
+        *("--", arguments.new_archive(request.archive_name)),
         *(arguments.source_path(path) for path in request.source_paths),
     )
 
