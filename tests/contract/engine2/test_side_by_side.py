@@ -32,3 +32,14 @@ def test_a_backup_waits_while_a_check_has_the_repository_alone(running: Running,
 
     assert admin.wait_for_end(late)["started_at"] >= admin.operation(check)["completed_at"]
     assert run(running, repository, "check")["status"] == "completed"
+
+
+def test_a_cancelled_backup_leaves_no_archive_and_no_lock(running: Running, admin: Client) -> None:
+    repository = new_repository(running)
+    with running.held_backup(repository) as (job, _):
+        assert admin.post(f"/api/operations/{job}/cancel").status_code == 200
+        ended = admin.wait_for_end(job)
+
+    assert (ended["status"], ended["archive_name"]) == ("cancelled", None)
+    assert live(running, repository) == {}
+    assert run(running, repository, "compact")["status"] == "completed", "it wants the repository alone"
