@@ -1,6 +1,6 @@
 """Record what real engines write, for the tests that replay it.
 
-    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg [--only CASE]
+    python tools/record_engine_fixtures.py /usr/bin/borg .engines/borg-1.4/bin/borg .engines/borg-2.0/bin/borg [--only CASE]
 
 Each case becomes tests/engine/recorded/<version>/<case>/ with ``stdout``, ``stderr``, ``exit.json`` (code, signal) and
 ``command.json`` (argv, environment, names of secrets). Run as root: the cases need a small file system of their own,
@@ -28,6 +28,7 @@ from backup_engine.command import Command
 from backup_engine.detect import EngineProgram, detect
 from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
+from backup_engine.parse import parse_archives
 from backup_engine.requests import (
     BreakLockRequest,
     CheckRequest,
@@ -46,6 +47,7 @@ from backup_engine.requests import (
     RenameRequest,
     RepositoryLocation,
     RetentionPolicy,
+    UndeleteArchiveRequest,
 )
 
 WORLD = Path("/tmp/holdfast-fixtures")  # noqa: S108 -- a fixed, telling name belongs into the recordings
@@ -86,7 +88,11 @@ class World:
 
     @property
     def location(self) -> RepositoryLocation:
-        return RepositoryLocation(str(self.repository), PASSPHRASE, "repokey-blake2")
+        return RepositoryLocation(str(self.repository), PASSPHRASE, self.encryption)
+
+    @property
+    def encryption(self) -> str:
+        return "repokey-blake2" if self.program.major == 1 else "aes256-ocb"
 
     def clear(self) -> None:
         unmount(WORLD / "small")
@@ -108,7 +114,7 @@ class World:
         return path
 
     def init(self) -> None:
-        succeed(self.engine.init(self.location, InitRequest("repokey-blake2")))
+        succeed(self.engine.init(self.location, InitRequest(self.encryption)))
 
     def create_command(self, name: str, *sources: Path, when: str | None = None, **options: object) -> Command:
         paths = tuple(str(source) for source in sources) or (str(self.source),)
@@ -204,8 +210,9 @@ def unmount(path: Path) -> None:
 
 
 def damage_data(repository: Path) -> None:
-    """Flip bytes in the middle of the largest segment."""
-    segment = max((repository / "data" / "0").iterdir(), key=lambda path: path.stat().st_size)
+    """Flip bytes in the middle of the largest segment, or pack."""
+    segments = [path for folder in ("data/0", "packs") for path in (repository / folder).rglob("*") if path.is_file()]
+    segment = max(segments, key=lambda path: path.stat().st_size)
     content = bytearray(segment.read_bytes())
     middle = len(content) // 2
     content[middle : middle + 16] = bytes(byte ^ 0xFF for byte in content[middle : middle + 16])
@@ -217,7 +224,7 @@ def damage_data(repository: Path) -> None:
 
 
 def init(world: World) -> Run:
-    return execute(world.engine.init(world.location, InitRequest("repokey-blake2")))
+    return execute(world.engine.init(world.location, InitRequest(world.encryption)))
 
 
 def init_exists(world: World) -> Run:
@@ -235,7 +242,7 @@ def init_not_permitted(world: World) -> Run:
     WORLD.chmod(0o755)
     (WORLD / "closed").mkdir(mode=0o500)
     location = replace(world.location, path=str(WORLD / "closed" / "repository"))
-    return execute(world.engine.init(location, InitRequest("repokey-blake2")), prefix=WITHOUT_ROOTS_PRIVILEGE)
+    return execute(world.engine.init(location, InitRequest(world.encryption)), prefix=WITHOUT_ROOTS_PRIVILEGE)
 
 
 def create(world: World) -> Run:
@@ -369,13 +376,18 @@ def no_passphrase(world: World) -> Run:
 def locked(world: World) -> Run:
     large = world.large_file()
     world.init()
+    return while_backing_up(world, large, world.engine.list_archives(world.location, ListArchivesRequest()))
+
+
+def while_backing_up(world: World, large: Path, command: Command) -> Run:
+    """Run a command while a backup that reads a large file holds the repository."""
     runs: list[Run] = []
 
     def ask_meanwhile(process: subprocess.Popen[bytes]) -> None:
         outputs = (WORLD / "out", WORLD / "err")
         for path in outputs:
             path.rename(path.with_suffix(".holder"))
-        runs.append(execute(world.engine.list_archives(world.location, ListArchivesRequest())))
+        runs.append(execute(command))
         process.kill()
         for path in outputs:
             path.with_suffix(".holder").rename(path)
@@ -482,10 +494,37 @@ def delete_archive_missing(world: World) -> Run:
 
 def rename(world: World) -> Run:
     world.with_archive()
-    return execute(world.engine.rename(world.location, RenameRequest("first", "renamed {literally}")))
+    new_name = "renamed {literally}" if world.program.major == 1 else "renamed literally"
+    return execute(world.engine.rename(world.location, RenameRequest("first", new_name)))
 
 
 PRUNING = RetentionPolicy(keep_last=1, keep_daily=2)
+
+
+def undelete_archive(world: World) -> Run:
+    world.with_archive()
+    archive = parse_archives(succeed(world.engine.list_archives(world.location, ListArchivesRequest())).stdout)[0]
+    succeed(world.engine.delete_archive(world.location, DeleteArchiveRequest("first")))
+    request = UndeleteArchiveRequest(world.engine.address(archive.name, archive.id))
+    return execute(world.engine.undelete_archive(world.location, request))
+
+
+def list_deleted_archives(world: World) -> Run:
+    world.with_archive()
+    succeed(world.engine.delete_archive(world.location, DeleteArchiveRequest("first")))
+    return execute(world.engine.list_archives(world.location, ListArchivesRequest(deleted=True)))
+
+
+def info_archive_ambiguous(world: World) -> Run:
+    world.with_archive()
+    succeed(world.create_command("first"))
+    return execute(world.engine.info(world.location, InfoRequest("first")))
+
+
+def locked_exclusively(world: World) -> Run:
+    large = world.large_file()
+    world.init()
+    return while_backing_up(world, large, world.engine.compact(world.location, CompactRequest()))
 
 
 def prune_dry_run(world: World) -> Run:
@@ -640,7 +679,18 @@ CASES: tuple[Callable[[World], Run], ...] = (
     diff,
     key_export,
     usage_error,
+    undelete_archive,
+    list_deleted_archives,
+    info_archive_ambiguous,
+    locked_exclusively,
 )
+
+ONLY_OF_MAJOR: Mapping[str, int] = {
+    **dict.fromkeys(("undelete_archive", "list_deleted_archives", "info_archive_ambiguous", "locked_exclusively"), 2),
+    **dict.fromkeys(("create_with_placeholder", "create_archive_exists", "create_sigint", "locked", "break_lock"), 1),
+    **dict.fromkeys(("locked_by_another_host", "unreachable", "remote_engine_missing"), 1),
+}
+"""Cases that make no sense for the other major."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -689,6 +739,8 @@ def main() -> None:
         program = detect(path)
         for case in CASES:
             if options.only and case.__name__ not in options.only:
+                continue
+            if ONLY_OF_MAJOR.get(case.__name__, program.major) != program.major:
                 continue
             world = World(program)
             try:

@@ -2,7 +2,7 @@
 # Sets up all that Holdfast needs on this machine, and says each thing it does in one line.
 #
 #   tools/setup.sh run     what `make run` needs: the Python environment in .venv and a usable engine
-#   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and both engine series
+#   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and every engine series
 #   tools/setup.sh demo    what `make demo` needs: run, and curl
 #
 # Safe to interrupt and to run again: every step looks at what is there before it acts.
@@ -43,7 +43,7 @@ is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 
 
 pinned() { sed -n "s/^$1==\([^ ]*\).*/\1/p" "tools/locks/$2.lock"; } # package, lock: the release that the lock names
 
-engine_version() { "$1" --version 2>/dev/null | sed -n 's/^borg \([0-9.]*\).*/\1/p'; }
+engine_version() { "$1" --version 2>/dev/null | sed -n 's/^borg \([0-9][0-9a-z.]*\).*/\1/p'; }
 
 engine_is() { # program, series: is the program of that series?
     case $(engine_version "$1") in "$2".*) true ;; *) false ;; esac
@@ -66,7 +66,7 @@ state_of_inputs() { # one line that changes when anything that set-up reads chan
 }
 
 engines_for_tests_are_there() {
-    [ -x .engines/borg-1.4/bin/borg ] || return 1
+    [ -x .engines/borg-1.4/bin/borg ] && [ -x .engines/borg-2.0/bin/borg ] || return 1
     [ -x .engines/borg-1.2/bin/borg ] || engine_is borg 1.2
 }
 
@@ -162,21 +162,39 @@ install_packages() {
     uv_pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
 }
 
+engine_is_built() { [ "$(engine_version ".engines/borg-$1/bin/borg")" = "$(pinned borgbackup "borg-$1")" ]; }
+
 build_engine() { # series: its pinned release, into a folder of its own
     folder=.engines/borg-$1
     release=$(pinned borgbackup "borg-$1")
-    [ "$(engine_version "$folder/bin/borg")" != "$release" ] || return 0
-    need_packages build
     say "building BorgBackup $release into $folder (one to three minutes unless cached)"
     uv venv --clear --python .venv/bin/python "$folder"
-    uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes --build-constraints tools/locks/build.lock \
-        --requirement "tools/locks/borg-$1.lock"
-    [ "$(engine_version "$folder/bin/borg")" = "$release" ] || fail "the engine built into $folder does not run"
+    uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes \
+        --build-constraints tools/locks/build.lock --requirement "tools/locks/borg-$1.lock"
+    engine_is_built "$1" || fail "the engine built into $folder does not run"
 }
 
-need_engines_for_tests() { # the system's 1.2 will do; of 1.4 the tests want a release that is the same everywhere
-    engine_is borg 1.2 || build_engine 1.2
-    build_engine 1.4
+build_beta() ( # series: for the tests alone, so that a quick build counts for more than a quick program
+    export CFLAGS='-O1 -g0'
+    build_engine "$1"
+)
+
+need_engines_for_tests() { # the system's 1.2 will do; of the others the tests want a release that is the same everywhere
+    todo=
+    engine_is borg 1.2 || engine_is_built 1.2 || todo="build_engine 1.2;"
+    engine_is_built 1.4 || todo="$todo build_engine 1.4;"
+    engine_is_built 2.0 || todo="$todo build_beta 2.0;"
+    [ -n "$todo" ] || return 0
+    need_packages build
+    export DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
+    printf '[build_ext]\nparallel = %s\n' "$(nproc)" >"$DIST_EXTRA_CONFIG"
+    builds=
+    while [ -n "$todo" ]; do # all at once: most of each build uses one core
+        ${todo%%;*} &
+        builds="$builds $!"
+        todo=${todo#*;}
+    done
+    for build in $builds; do wait "$build" || fail "an engine could not be built"; done
 }
 
 # --- the set-up itself -------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ class Route:
         for at, part in enumerate(parts):
             if part == "{job_type}":
                 parts[at] = "backup"
+            elif part == "{engine_id}":
+                parts[at] = "0" * 64
             elif part.startswith("{"):
                 words = (part.strip("{}"), parts[at - 1], parts[at - 2], "operation_id")
                 parts[at] = str(next((subject.ids[word] for word in words if word in subject.ids), NOT_THERE))

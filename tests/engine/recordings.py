@@ -10,7 +10,8 @@ from backup_engine.parse import parse_line
 from backup_engine.render import log_line
 
 RECORDED = Path(__file__).parent / "recorded"
-VERSIONS = tuple(sorted(folder.name for folder in RECORDED.iterdir()))
+VERSIONS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.name.startswith("1.")))
+"""Of major 1; what major 2 wrote is in `test_recorded_engine_2`."""
 
 
 @dataclass(frozen=True)

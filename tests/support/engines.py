@@ -1,7 +1,7 @@
 """The engine programs that the tests run against: one of each supported series.
 
-`ENGINES` maps a series ("1.2", "1.4") to its program. `make setup` provides both; where one is missing the tests of that
-series are not collected, except in CI, where a missing engine is an error.
+`ENGINES` maps a series of major 1 ("1.2", "1.4") to its program, `ENGINE_2` is the pinned beta of major 2. `make setup`
+provides them; where one is missing its tests are not collected, except in CI, where a missing engine is an error.
 """
 
 import os
@@ -45,4 +45,15 @@ def series_of(program: Path) -> str | None:
     return match[1] if match else None
 
 
+def find_engine_2() -> Path | None:
+    """Return the program that the set-up built of major 2. Raise EngineMissing in CI without it."""
+    built = ROOT / ".engines" / "borg-2.0" / "bin" / "borg"
+    if built.exists():
+        return built
+    if os.environ.get("CI") == "true":
+        raise EngineMissing("no BorgBackup of series 2.0: `tools/setup.sh test` installs it")
+    return None
+
+
 ENGINES = find_engines()
+ENGINE_2 = find_engine_2()

@@ -285,8 +285,8 @@ def test_a_flag_is_refused_where_the_version_does_not_know_it() -> None:
 
 
 def test_a_major_without_an_adapter_is_refused() -> None:
-    with pytest.raises(EngineUnsupported, match="BorgBackup 2"):
-        engine("2.0.0")
+    with pytest.raises(EngineUnsupported, match="BorgBackup 3"):
+        engine("3.0.0")
 
 
 def test_a_restore_runs_in_its_destination() -> None:

@@ -287,3 +287,27 @@ def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(
         waiting, _ = store.verdicts(session, clock.now(), everyone=True)
 
     assert not kernel.in_transaction(database, store.start, waiting[0], "me", "/spool")
+
+
+# --- engines that take several writers --------------------------------------------------------------------------------
+
+
+def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(database: Database) -> None:
+    adding = replace(BACKUP, only_adds=True)
+    shared = replace(kernel.subject(1), shared_writers=True)
+    with database.writing() as session:
+        wanted = (adding, adding, RESTORE, CHECK, adding)
+        first, second, reader, check, late = (
+            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in wanted
+        )
+
+    assert claim(database) == [first, second, reader]
+    assert reasons(database) == {check: QueuedReason.REPOSITORY_BUSY, late: QueuedReason.REPOSITORY_BUSY}
+
+
+def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(database: Database) -> None:
+    adding = replace(BACKUP, only_adds=True)
+    first, second = enqueue(database, adding, 1), enqueue(database, adding, 1)
+
+    assert claim(database) == [first]
+    assert reasons(database) == {second: QueuedReason.REPOSITORY_BUSY}

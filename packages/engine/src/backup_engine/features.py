@@ -1,27 +1,40 @@
 """What a version of the engine can do: one row for each difference that decides behaviour."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
-from backup_engine.detect import EngineProgram
+from backup_engine.detect import EngineProgram, EngineUnsupported
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Named abilities of one engine program."""
+    """Named abilities of one engine program; without a word, those of the oldest that is supported."""
 
-    modern_exit_codes: bool
+    modern_exit_codes: bool = False
     """A specific exit code for each error and warning, when BORG_EXIT_CODES=modern."""
-    warning_message_ids: bool
+    warning_message_ids: bool = False
     """Warnings about a path carry a message id; without it their text has to be read."""
-    archive_authentication_key: bool
+    archive_authentication_key: bool = False
     """``list`` tells how an archive is authenticated (``tam``)."""
-    keep_quarterly: bool
+    keep_quarterly: bool = False
     """``prune`` knows --keep-3monthly and --keep-13weekly."""
-    files_changed_option: bool
+    files_changed_option: bool = False
     """``create`` knows --files-changed."""
-    exclude_dataless_option: bool
+    exclude_dataless_option: bool = False
     """``create`` knows --exclude-dataless."""
+    unique_names: bool = True
+    """No two archives of a repository have one name; without it an archive is addressed by its id."""
+    soft_delete: bool = False
+    """What is deleted can be brought back until the next compact."""
+    deletes_many: bool = True
+    """One run deletes several archives."""
+    json_listing: bool = False
+    """The files of an archive are listed as JSON objects, one a line."""
+    marks_extracted: bool = False
+    """``extract --list`` names every entry of the archive, with a sign before it that tells whether it is extracted."""
+    refused_in_names: str = ""
+    """Characters that the name of an archive must not hold, beside those that no engine takes."""
 
 
 SINCE: Mapping[str, tuple[int, ...]] = {
@@ -32,8 +45,36 @@ SINCE: Mapping[str, tuple[int, ...]] = {
     "files_changed_option": (1, 4, 0),
     "exclude_dataless_option": (1, 4, 4),
 }
+"""From which version of major 1 on; what is not named here is the same in all of them."""
+
+REFUSED_IN_NAMES = '\\"<|>?*'
+BETAS: Mapping[str, Features] = {
+    "2.0.0b23": Features(
+        modern_exit_codes=True,
+        warning_message_ids=True,
+        archive_authentication_key=False,
+        keep_quarterly=True,
+        files_changed_option=True,
+        exclude_dataless_option=True,
+        unique_names=False,
+        soft_delete=True,
+        deletes_many=False,
+        json_listing=True,
+        marks_extracted=True,
+        refused_in_names=REFUSED_IN_NAMES,
+    ),
+}
+"""Of major 2, each beta by itself: commands and repositories of one are not those of the next."""
 
 
 def features(program: EngineProgram) -> Features:
-    """Given an engine program, return what it can do."""
-    return Features(**{field.name: program.version_tuple >= SINCE[field.name] for field in fields(Features)})
+    """Given an engine program, return what it can do. Raise EngineUnsupported for a beta that is not in the table."""
+    if program.major == 1:
+        known: dict[str, Any] = {name: program.version_tuple >= since for name, since in SINCE.items()}
+        return Features(**known)
+    if program.version not in BETAS:
+        raise EngineUnsupported(
+            f"BorgBackup {program.version} is not supported: its betas do not read each other's repositories."
+            f" Install {' or '.join(BETAS)} beside it, and set HOLDFAST_BORG2 to its program."
+        )
+    return BETAS[program.version]

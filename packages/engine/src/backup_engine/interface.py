@@ -4,9 +4,11 @@ from typing import Protocol
 
 from backup_engine import requests
 from backup_engine.borg1.engine import Borg1Engine
+from backup_engine.borg2.engine import Borg2Engine
 from backup_engine.command import Command
-from backup_engine.detect import EngineProgram, EngineUnsupported
+from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment
+from backup_engine.features import Features, features
 from backup_engine.requests import RepositoryLocation
 
 DEFAULT_LOCK_WAIT_SECONDS = 5
@@ -18,11 +20,19 @@ class Engine(Protocol):
     @property
     def program(self) -> EngineProgram: ...
 
+    @property
+    def features(self) -> Features: ...
+
+    def address(self, name: str, engine_id: str | None) -> str:
+        """How requests name an archive: by its id where names are not unique and the id is known, else by its name."""
+        ...
+
     def init(self, location: RepositoryLocation, request: requests.InitRequest) -> Command: ...
     def create(self, location: RepositoryLocation, request: requests.CreateRequest) -> Command: ...
     def list_archives(self, location: RepositoryLocation, request: requests.ListArchivesRequest) -> Command: ...
     def info(self, location: RepositoryLocation, request: requests.InfoRequest) -> Command: ...
     def delete_archive(self, location: RepositoryLocation, request: requests.DeleteArchiveRequest) -> Command: ...
+    def undelete_archive(self, location: RepositoryLocation, request: requests.UndeleteArchiveRequest) -> Command: ...
     def break_lock(self, location: RepositoryLocation, request: requests.BreakLockRequest) -> Command: ...
     def key_export(self, location: RepositoryLocation, request: requests.KeyExportRequest) -> Command: ...
     def prune(self, location: RepositoryLocation, request: requests.PruneRequest) -> Command: ...
@@ -38,10 +48,11 @@ class Engine(Protocol):
 def engine_for(
     program: EngineProgram, environment: EngineEnvironment, lock_wait: int = DEFAULT_LOCK_WAIT_SECONDS
 ) -> Engine:
-    """Given a detected program, return its engine. Raise EngineUnsupported if this package cannot drive its major.
+    """Given a detected program, return its engine. Raise EngineUnsupported if this package cannot drive it.
 
     ``lock_wait`` is how many seconds the engine waits for a lock that a program outside the service holds.
     """
+    features(program)
     if program.major == 1:
         return Borg1Engine(program, environment, lock_wait)
-    raise EngineUnsupported(f"Repositories of BorgBackup {program.major} are not supported yet; use BorgBackup 1.4.")
+    return Borg2Engine(program, environment, lock_wait)

@@ -1,14 +1,22 @@
-"""The files of an archive, read from the exact listing (``ListFilesRequest(exact=True)``) in constant memory."""
+"""The files of an archive, read from the exact listing (``ListFilesRequest(exact=True)``) in constant memory.
 
+Each form tells itself by its first byte: a record of major 1 begins with a quote and ends with NUL, one of major 2 is a
+JSON object on a line.
+"""
+
+import base64
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from backup_engine.parse import GarbledOutput
 
 LONGEST_RECORD = 1 << 20
 FIELDS = 3
 LITERAL = re.compile(rb"""(?:[^\\]|\\(?:[\\'"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*""")
+JSON_START = b"{"
 REGULAR, DIRECTORY, LINK = "-", "d", "l"
 
 
@@ -33,13 +41,23 @@ class ListedFile:
 
 def read_listing(blocks: Iterable[bytes]) -> Iterator[ListedFile]:
     """Given the listing in blocks of any size, yield its items. Raise GarbledOutput where it is cut off or unreadable."""
-    rest = b""
+    stream = iter(blocks)
+    first = next((block for block in stream if block), b"")
+    is_json = first.startswith(JSON_START)
+    read = _json_item if is_json else _item
+    for record in records(first, stream, b"\n" if is_json else b"\0"):
+        yield read(record)
+
+
+def records(first: bytes, blocks: Iterable[bytes], end: bytes) -> Iterator[bytes]:
+    """Given the first block and those after it, yield what each ``end`` closes. Raise GarbledOutput where one is missing."""
+    *whole, rest = first.split(end)
+    yield from whole
     for block in blocks:
-        *records, rest = (rest + block).split(b"\0")
+        *whole, rest = (rest + block).split(end)
         if len(rest) > LONGEST_RECORD:
             raise GarbledOutput("The engine's listing has a record without an end.")
-        for record in records:
-            yield _item(record)
+        yield from whole
     if rest:
         raise GarbledOutput("The engine's listing ends in the middle of a record.")
 
@@ -53,6 +71,81 @@ def _item(record: bytes) -> ListedFile:
         return ListedFile(exact_bytes(literal), kind[:1].decode("ascii"), int(size), kind[1:2] == b"h")
     except ValueError as error:
         raise GarbledOutput("The engine's listing has a record that cannot be read.") from error
+
+
+def _json_item(record: bytes) -> ListedFile:
+    item = json_record(record)
+    return ListedFile(item.path, item.type, item.size)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRecord:
+    """A line of major 2's listing. Every name of a file with several tells the whole size; ``link`` is a symbolic link's."""
+
+    path: bytes
+    shown: str
+    """The path as the engine writes it elsewhere: with ``?`` for each byte that is not text."""
+    type: str
+    mode: str
+    uid: int
+    gid: int
+    user: str | None
+    group: str | None
+    size: int
+    mtime: str
+    link: bytes
+    fingerprint: str
+
+
+def json_record(line: bytes) -> JsonRecord:
+    """Given a line, return what it tells. Raise GarbledOutput if it is not one of a listing."""
+    try:
+        told: dict[str, Any] = json.loads(line)
+        return JsonRecord(
+            path=_exact(told, "path"),
+            shown=_word(told["path"]),
+            type=_letter(told["type"]),
+            mode=_word(told["mode"]),
+            uid=_number(told["uid"] or 0),
+            gid=_number(told["gid"] or 0),
+            user=_name(told["user"], told["uid"]),
+            group=_name(told["group"], told["gid"]),
+            size=_number(told["size"]),
+            mtime=_word(told["mtime"]),
+            link=_exact(told, "target"),
+            fingerprint=_word(told["fingerprint"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise GarbledOutput("The engine's listing has a record that cannot be read.") from error
+
+
+def _exact(told: dict[str, Any], key: str) -> bytes:
+    """The bytes of a name: where they are not text, they stand in base64 beside the readable form."""
+    exact = told.get(f"{key}_b64")
+    return base64.b64decode(exact, validate=True) if exact else _word(told[key]).encode("utf-8", "surrogateescape")
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _letter(value: object) -> str:
+    if len(letter := _word(value)) != 1:
+        raise ValueError("not a letter")
+    return letter
+
+
+def _name(value: object, number: object) -> str | None:
+    """The number stands in the place of a name that the archive does not know."""
+    return None if value == str(number) else _word(value)
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("not a number")
+    return value
 
 
 def exact_bytes(literal: bytes) -> bytes:

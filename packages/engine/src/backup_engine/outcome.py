@@ -29,6 +29,7 @@ SSH_FAILED = 255
 FAILED = "engine.failed"
 DAMAGED = "engine.damaged"
 DAMAGE_FOUND = "engine.damage_found"
+DAMAGE_LEFT = "engine.damage_left"
 UNREACHABLE = "engine.unreachable"
 ARCHIVE_MISSING = "engine.archive_missing"
 UNENCRYPTED_UNKNOWN = "engine.unencrypted_unknown"
@@ -75,6 +76,11 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
     "Cache.RepositoryIDNotUnique": "engine.repository_relocated",
     "Cache.CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
     "Cache.EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
+    "RepositoryAccessAborted": "engine.repository_relocated",
+    "RepositoryReplay": "engine.repository_relocated",
+    "RepositoryIDNotUnique": "engine.repository_relocated",
+    "CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
+    "EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
     "PathNotAllowed": "engine.permission_denied",
 }
 """The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
@@ -98,7 +104,11 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         frozenset({"error"}),
         DAMAGE_FOUND,
     ),
+    # Of a repair by major 2, which goes on with the archives and ends with the code of success.
+    (re.compile(r"repository check, corrupt pack\(s\) found\."), frozenset({"warning"}), DAMAGE_LEFT),
     (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
+    # Major 2, of an id that no archive has, or a name that none or several have.
+    (re.compile(r"match precisely one archive"), frozenset({"error"}), ARCHIVE_MISSING),
 )
 """What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
 
@@ -185,12 +195,18 @@ SENTENCES: Mapping[str, str] = {
     UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
     DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
     DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
+    DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that data.",
     ARCHIVE_MISSING: "The archive does not exist in the repository any more; refresh the list of archives.",
     UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
     FAILED: "The engine failed without a word; try again, and look at the machine's own log.",
 }
 
-PUBLISHED_AS: Mapping[str, str] = {DAMAGE_FOUND: DAMAGED, ARCHIVE_MISSING: FAILED, UNENCRYPTED_UNKNOWN: FAILED}
+PUBLISHED_AS: Mapping[str, str] = {
+    DAMAGE_FOUND: DAMAGED,
+    DAMAGE_LEFT: DAMAGED,
+    ARCHIVE_MISSING: FAILED,
+    UNENCRYPTED_UNKNOWN: FAILED,
+}
 """Reasons that the published list of error keys does not name; they have a sentence of their own all the same."""
 
 INTERRUPTED_KEY = "operations.interrupted"
@@ -201,7 +217,7 @@ STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.
 """The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
 """Failures that the stop itself brings about: the engine's children get the signal too."""
-REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, ARCHIVE_MISSING})
+REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
 """Failures to the product that the engine reports with the exit code of a warning, or even of success."""
 REPAIRED_SENTENCE = "The check found damage and repaired it; its log tells which files lost content."
 FINISHED_WITH_ERRORS_SENTENCE = "The engine finished, but reported errors on the way; read its log."

@@ -295,10 +295,22 @@ def parse_info(raw: bytes) -> InfoResult:
         repository_id=repository.text("id"),
         location=repository.text("location"),
         last_modified=repository.optional_moment("last_modified"),
-        encryption=document.optional("encryption").optional_text("mode"),
+        encryption=_encryption(document.optional("encryption")),
         repository_totals=_totals(document),
         archives=tuple(_details(archive) for archive in document.optional_many("archives")),
     )
+
+
+def _encryption(told: "_Document") -> str | None:
+    """The product's name of the mode. Major 2 tells the cipher, how chunks are named, and the key file if there is one."""
+    mode, cipher = told.optional_text("mode"), told.optional_text("encryption")
+    if cipher is None:
+        return mode
+    if cipher.startswith("none-"):
+        return "none"
+    where = "keyfile-" if told.optional_text("keyfile") else ""
+    named = "-blake3" if told.optional_text("id_hash") == "blake3" and not cipher.endswith("-blake3") else ""
+    return f"{where}{cipher}{named}"
 
 
 def _details(archive: "_Document") -> ArchiveDetails:
@@ -428,7 +440,9 @@ PRUNE_LINE = re.compile(
     r"\s+(?P<name>.+?)\s+\w{3}, (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?P<offset> [+-]\d{4})?"
     r" \[(?P<id>[0-9a-f]{64})\]"
 )
-COMPACT_LINE = re.compile(r"compaction freed about (?P<number>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[kMGTPE]?B) repository")
+COMPACT_LINE = re.compile(
+    r"(?:compaction freed about|Compaction saved) (?P<number>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[kMGTPE]?B)(?: repository|\.$)"
+)
 UNITS: Mapping[str, int] = {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB", "PB", "EB"))}
 CHECK_FINISHED = re.compile(
     r"(?:Finished (?:full|partial) repository check|Archive consistency check complete), (?P<verdict>.*)"

@@ -45,10 +45,14 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListArchivesRequest:
-    """All archives, or the newest ``last``; left-over checkpoints only when asked for."""
+    """All archives, or the newest ``last``; left-over checkpoints only when asked for.
+
+    ``deleted`` asks for the archives that are deleted and can be brought back, and for no others.
+    """
 
     last: int | None = None
     consider_checkpoints: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class DeleteArchiveRequest:
 
     archive: str
     others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UndeleteArchiveRequest:
+    archive: str
 
 
 @dataclass(frozen=True, slots=True)

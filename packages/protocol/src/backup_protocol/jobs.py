@@ -100,9 +100,13 @@ class ListBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class RestoreBlock(Block):
-    """`paths`: strings, or `{"path_b64": …}` for a name that is not UTF-8; none means the whole archive."""
+    """`paths`: strings, or `{"path_b64": …}` for a name that is not UTF-8; none means the whole archive.
+
+    `archive_id` is the engine's id of the archive, where it is known: with engine 2 a name is that of a whole series.
+    """
 
     archive: str = ""
+    archive_id: str | None = None
     paths: tuple[Any, ...] = ()
     destination: str = ""
     restore_layout: str = "preserve_path"

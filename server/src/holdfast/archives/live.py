@@ -51,7 +51,7 @@ class LiveAnswers:
         """A directory of an archive that is not indexed, from the engine's listing."""
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         with self.inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
-            step = hold.run(listing_command(engine, location, archive.name))
+            step = hold.run(listing_command(engine, location, archive))
             if step.outcome.reason == ARCHIVE_MISSING:
                 raise archive_records.unknown(archive.id)
             if step.outcome.status not in SUCCEEDED:

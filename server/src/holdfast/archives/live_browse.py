@@ -7,7 +7,7 @@ from holdfast.archives.history import cursor as cursors
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.entry import Entry, implicit_directory
 from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.history.listing import Listing
+from holdfast.archives.history.json_listing import listing_of
 
 ITSELF = b"."
 
@@ -42,7 +42,7 @@ def _members(output: Path, directory: bytes) -> dict[bytes, Entry] | None:
     exists = not directory
     below_itself = False
     with output.open("rb") as stream:
-        listing = Listing(stream, lambda: 0)
+        listing = listing_of(stream)
         for entry in map(listing.parse, chain.from_iterable(listing.batches())):
             if entry.path == directory:
                 exists = exists or entry.is_directory

@@ -43,7 +43,11 @@ def _measure(work: RepositoryWork, archive_id: int, name: str) -> bool:
         archive = archive_records.get(session, archive_id)
     if archive is None:
         return False
-    step = work.context.step(name, work.engine.info(work.location, InfoRequest(archive.name)), quiet=True)
+    step = work.context.step(
+        name,
+        work.engine.info(work.location, InfoRequest(work.engine.address(archive.name, archive.engine_id))),
+        quiet=True,
+    )
     if step.outcome.status not in SUCCEEDED:
         return False
     try:

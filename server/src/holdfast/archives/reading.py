@@ -13,11 +13,12 @@ from backup_engine.command import Command
 from backup_engine.interface import Engine
 from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED
 from backup_engine.outcome import Outcome as EngineOutcome
-from backup_engine.requests import ListArchivesRequest, RepositoryLocation
+from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
 from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.listing import Listing, listing_arguments
+from holdfast.archives.history.json_listing import listing_of
+from holdfast.archives.history.listing import listing_arguments
 from holdfast.operations.context import Cancelled
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import SUCCEEDED, RepositoryWork
@@ -61,14 +62,17 @@ class Reader:
         return self._read_listing(archive, base)
 
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
-        command = listing_command(self.work.engine, self.work.location, archive.name)
+        command = listing_command(self.work.engine, self.work.location, archive)
         step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
         self._spent.append(step.stdout)
         _refuse(step.outcome)
         with step.stdout.open("rb") as output:
-            listing = Listing(output, lambda: 0)
             return self.index.ingest_listing(
-                archive.engine_id, listing, base=base, excludes=self.excludes, progress=self._stop_if_cancelled
+                archive.engine_id,
+                listing_of(output),
+                base=base,
+                excludes=self.excludes,
+                progress=self._stop_if_cancelled,
             )
 
     def free(self) -> None:
@@ -152,7 +156,9 @@ def _inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[
             os.close(descriptor)
 
 
-def listing_command(engine: Engine, location: RepositoryLocation, archive: str) -> Command:
-    """The engine's listing of an archive, in the form that `Listing` reads."""
+def listing_command(engine: Engine, location: RepositoryLocation, archive: Archive) -> Command:
+    """The engine's listing of an archive, in a form that `listing_of` reads."""
+    if engine.features.json_listing:
+        return engine.list_files(location, ListFilesRequest(engine.address(archive.name, archive.engine_id)))
     command = engine.list_archives(location, ListArchivesRequest())
-    return replace(command, argv=(engine.program.path, *listing_arguments(location.path, archive)))
+    return replace(command, argv=(engine.program.path, *listing_arguments(location.path, archive.name)))

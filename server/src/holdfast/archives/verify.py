@@ -9,7 +9,7 @@ from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.listing import Listing
+from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.reading import listing_command
 from holdfast.kit import text
 from holdfast.operations.store import lane_of
@@ -48,7 +48,7 @@ def verify_archive(
     except HistoryError as error:
         yield Verified(archive.name, 0, 0, str(error))
         return
-    command = listing_command(opener.engine(repository), opener.location(repository), archive.name)
+    command = listing_command(opener.engine(repository), opener.location(repository), archive)
     with inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
         step = hold.run(command)
         if step.outcome.status not in SUCCEEDED:
@@ -86,6 +86,6 @@ def _said_by_engine(output: Path, excludes: Excludes) -> dict[bytes, Entry]:
     """What the engine lists, without what the index leaves out. Of a path that an archive holds twice the last one
     counts: that is what a restore leaves."""
     with output.open("rb") as stream:
-        listing = Listing(stream, lambda: 0)
+        listing = listing_of(stream)
         found = map(listing.parse, chain.from_iterable(listing.batches()))
-        return {entry.path: entry for entry in found if not excludes.match(entry.path)}
+        return {entry.path: listed(entry) for entry in found if not excludes.match(entry.path)}

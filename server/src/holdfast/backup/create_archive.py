@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from backup_engine.detect import EngineUnsupported
 from backup_engine.events import ArchiveProgress, Event
 from backup_engine.outcome import SENTENCES, Accumulator
 from backup_engine.parse import (
@@ -62,6 +63,7 @@ def kind(opener: Opener) -> Kind:
         category="backup",
         limit_group="backup",
         lock=LockMode.EXCLUSIVE,
+        only_adds=True,
         params=BackupParams,
         run=lambda context: _Backup(opener, context).run(),
         on_interrupted=lambda context, interrupted: _Backup(opener, context).interrupted(interrupted),
@@ -110,7 +112,7 @@ class _Backup:
                 return failed("engine.source_missing")
         try:
             command = self._engine.create(self._location, self._request())
-        except InvalidRequest as error:
+        except (InvalidRequest, EngineUnsupported) as error:
             return Outcome(Status.FAILED, error.key, str(error))
         progress = _Progress(self._context, self._repository.typical_size)
         return self._conclude(self._context.step(STEP, command, on_event=progress.hear))
@@ -143,7 +145,9 @@ class _Backup:
     def _archive_name(self) -> str:
         template = self._params.archive_name or self._repository.archive_name_template
         started = self._operation.started_at or self._operation.created_at
-        return archive_name(template, repository=self._repository.name, now=started)
+        return archive_name(
+            template, repository=self._repository.name, now=started, refused=self._engine.features.refused_in_names
+        )
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -158,7 +162,7 @@ class _Backup:
         except (GarbledOutput, OSError):
             return self._without_result(step)
         if self._sources and step.accumulator.all_sources_missing(self._sources):
-            return self._without_sources(created.archive_name)
+            return self._without_sources(self._engine.address(created.archive_name, created.archive_id))
         return self._completed(step, created)
 
     def _cancelled(self, step: StepResult) -> Outcome:
@@ -219,7 +223,7 @@ class _Backup:
         self, found: _Found, accumulator: Accumulator, *, told: str = LEFT_NO_RECORD, warned: bool = False
     ) -> Outcome:
         if accumulator.all_sources_missing(self._sources):
-            return self._without_sources(found.archive.name)
+            return self._without_sources(self._engine.address(found.archive.name, found.archive.id))
         archive = described(found.archive)
         self._context.log(told)
         warned = warned or accumulator.warning_count > 0
@@ -272,7 +276,7 @@ class _Backup:
         return None
 
     def _details(self, question: str, archive: ArchiveInfo) -> _Found:
-        command = self._engine.info(self._location, InfoRequest(archive.name))
+        command = self._engine.info(self._location, InfoRequest(self._engine.address(archive.name, archive.id)))
         try:
             info = parse_info(self._work.find_out(f"{question}-info", command).stdout.read_bytes())
         except (GarbledOutput, OSError, EvidenceUnknown):

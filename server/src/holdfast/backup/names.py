@@ -9,11 +9,11 @@ PLACEHOLDERS = re.compile(r"\{([^{}]*)\}")
 MOST_CHARACTERS = 200
 
 
-def archive_name(template: str, *, repository: str, now: datetime) -> str:
+def archive_name(template: str, *, repository: str, now: datetime, refused: str = "") -> str:
     """Given a template and the time of the backup, return the archive's name. Raise Unprocessable if it names nothing.
 
     Known are `{repository}`, `{now}` (to the millisecond, so that no two backups of a repository get one name) and
-    `{now:FORMAT}` with the letters of strftime.
+    `{now:FORMAT}` with the letters of strftime. Each character of `refused` becomes a dash.
     """
 
     def fill(match: re.Match[str]) -> str:
@@ -24,10 +24,15 @@ def archive_name(template: str, *, repository: str, now: datetime) -> str:
             return now.strftime(form) if form else now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03d}"
         raise Unprocessable("backup.unknown_placeholder", f"The archive name holds the unknown placeholder {match[0]}.")
 
-    name = safe(PLACEHOLDERS.sub(fill, template))[:MOST_CHARACTERS]
+    name = safe(without(refused, PLACEHOLDERS.sub(fill, template)))[:MOST_CHARACTERS]
     if not name.strip("."):
         raise Unprocessable("backup.bad_archive_name", "The archive name is empty.")
     return name
+
+
+def without(refused: str, text: str) -> str:
+    """The text with a dash for each of the refused characters."""
+    return "".join("-" if character in refused else character for character in text)
 
 
 def safe(text: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.features import REFUSED_IN_NAMES
 from backup_engine.parse import ArchiveInfo, CreateResult, GarbledOutput, parse_archives, parse_create_result
 from backup_protocol import JobKind
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents.schemas import NewBackupJob
 from holdfast.backup import ending
-from holdfast.backup.names import PLACEHOLDERS, safe
+from holdfast.backup.names import PLACEHOLDERS, safe, without
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.start import enqueue
 from holdfast.errors import Unprocessable
@@ -36,7 +37,11 @@ def payload(session: Session, operation: Operation) -> Mapping[str, Any]:
     params = BackupParams.model_validate(operation.params)
     key = ending.key_of(operation)
     return {
-        "archive_name": engine_name(params.archive_name or repository.archive_name_template, repository.name),
+        "archive_name": engine_name(
+            params.archive_name or repository.archive_name_template,
+            repository.name,
+            REFUSED_IN_NAMES if repository.engine_version == 2 else "",
+        ),
         "source_paths": list(params.source_paths or repository.source_paths),
         "exclude_patterns": list(repository.exclude_patterns),
         "compression": repository.compression,
@@ -46,8 +51,12 @@ def payload(session: Session, operation: Operation) -> Mapping[str, Any]:
     }
 
 
-def engine_name(template: str, repository: str) -> str:
-    """The template with the engine's own placeholder for the time: the job may start long after it was queued."""
+def engine_name(template: str, repository: str, refused: str = "") -> str:
+    """The template with the engine's own placeholder for the time: the job may start long after it was queued.
+
+    Each character of `refused` becomes a dash.
+    """
+    template, repository = without(refused, template), without(refused, repository)
     pieces: list[str] = []
     end = 0
     for match in PLACEHOLDERS.finditer(template):

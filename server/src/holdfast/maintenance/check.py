@@ -21,7 +21,10 @@ from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, on_repository, readable, success_status, warnings_of
 
 MOST_PROBLEMS = 1000
-SEGMENTS, CONTENT, ARCHIVES = "repository.check", "check.verify_data", "check.rebuild_refcounts"
+CONTENT = "check.verify_data"
+SEGMENTS = {1: ("repository.check",), 2: ("check.index", "check.packs")}
+ARCHIVES = {1: "check.rebuild_refcounts", 2: "check.rebuild_archives"}
+"""How each major of the engine calls the phases of a check."""
 PROBLEM_LEVELS = frozenset({"ERROR", "CRITICAL"})
 
 
@@ -86,7 +89,7 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
     except InvalidRequest as error:
         return Outcome(Status.FAILED, error.key, str(error))
     findings = _Findings()
-    progress = PhaseProgress(work.context, phases(params))
+    progress = PhaseProgress(work.context, phases(params, work.repository.engine_version))
 
     def hear(event: Event) -> None:
         progress.hear(event)
@@ -95,10 +98,10 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
     return _conclude(work, params, findings, work.context.step("check", command, on_event=hear))
 
 
-def phases(params: CheckBody) -> tuple[str, ...]:
+def phases(params: CheckBody, engine: int) -> tuple[str, ...]:
     if params.max_duration is not None:
-        return (SEGMENTS,)
-    return (SEGMENTS, CONTENT, ARCHIVES) if params.verify_data else (SEGMENTS, ARCHIVES)
+        return SEGMENTS[engine]
+    return (*SEGMENTS[engine], *((CONTENT,) if params.verify_data else ()), ARCHIVES[engine])
 
 
 def _conclude(work: RepositoryWork, params: CheckBody, findings: _Findings, step: StepResult) -> Outcome | TryAgain:

@@ -20,7 +20,8 @@ from holdfast.repositories import store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, on_repository, success_status, warnings_of
 
-PHASES = ("repository.compact_segments",)
+PHASES = {1: ("repository.compact_segments",), 2: ("compact.analyze_archives", "compact.compact_packs")}
+"""How each major of the engine calls the phases of a compaction."""
 
 
 def kind(opener: Opener) -> Kind:
@@ -55,7 +56,7 @@ class FreedBytes:
 def compact_step(work: RepositoryWork, request: CompactRequest) -> tuple[StepResult, int | None]:
     """Run the engine; return how it ended and the bytes it gave back, None if it did not tell."""
     freed = FreedBytes()
-    progress = PhaseProgress(work.context, PHASES)
+    progress = PhaseProgress(work.context, PHASES[work.repository.engine_version])
 
     def hear(event: Event) -> None:
         progress.hear(event)

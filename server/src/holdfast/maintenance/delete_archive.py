@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import DeleteArchiveRequest, InvalidRequest
-from holdfast.maintenance import on_agent
+from holdfast.maintenance import on_agent, soft_delete
 from holdfast.maintenance.listing import EVERYTHING, archives_now, ids, read_archives
 from holdfast.maintenance.progress import PhaseProgress
 from holdfast.maintenance.schemas import DeleteParams
@@ -23,6 +23,12 @@ LOOK = "look"
 STEP = "delete"
 PHASES = ("archive.delete",)
 GONE = ("archives.gone", "The archive is not in the repository any more; refresh the list of archives.")
+
+AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
+PROTECTED = (
+    "archives.protected",
+    "The engine left the archive where it is, because it has the tag @PROT; remove the tag to delete it.",
+)
 
 
 def kind(opener: Opener) -> Kind:
@@ -63,8 +69,11 @@ class _Deletion:
         found = self._find(step)
         if found is None:
             return self._not_there()
+        if self._params.engine_id is None and self._is_ambiguous(step):
+            return Outcome(Status.FAILED, *AMBIGUOUS)
         try:
-            command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(found.name))
+            archive = self._work.engine.address(found.name, found.id)
+            command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(archive))
         except InvalidRequest as error:
             return Outcome(Status.FAILED, error.key, str(error))
         progress = PhaseProgress(self._context, PHASES)
@@ -95,6 +104,9 @@ class _Deletion:
             return next((archive for archive in archives if archive.id == self._params.engine_id), None)
         return next((archive for archive in archives if archive.name == self._params.archive), None)
 
+    def _is_ambiguous(self, step: StepResult) -> bool:
+        return sum(archive.name == self._params.archive for archive in read_archives(step.stdout)) > 1
+
     def _not_there(self) -> Outcome:
         if self._maybe_removed is not None:
             self._context.log("The archive is gone: an earlier attempt has removed it.")
@@ -104,6 +116,8 @@ class _Deletion:
 
     def _conclude(self, found: ArchiveInfo, step: StepResult) -> Outcome | TryAgain:
         bad = self._work.ended_without_success(step)
+        if bad is None and self._work.engine.features.soft_delete and self._is_gone(found) is False:
+            return Outcome(Status.FAILED, *PROTECTED, result={"return_code": step.exit.code})
         if bad is None:
             return self._completed(describe(found), step, success_status(step))
         gone = self._is_gone(found)
@@ -134,7 +148,11 @@ class _Deletion:
     def _completed(self, archive: dict[str, Any], step: StepResult | None, status: Status) -> Outcome:
         return Outcome(
             status,
-            result={"archive": archive, "return_code": step.exit.code if step else None},
+            result={
+                "archive": archive,
+                "return_code": step.exit.code if step else None,
+                **soft_delete.told(self._work.repository),
+            },
             warnings=warnings_of(step.accumulator) if step and status is not Status.COMPLETED else (),
             archive_name=archive["name"],
             record=self._forgetting((archive["id"],)),

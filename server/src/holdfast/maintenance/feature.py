@@ -2,7 +2,8 @@
 
 from fastapi import FastAPI
 
-from holdfast.maintenance import check, compact, delete_archive, prune, restore_check
+from holdfast.maintenance import check, compact, delete_archive, prune, restore_check, undelete_archive
+from holdfast.maintenance.deleted_archives import DeletedAnswers
 from holdfast.maintenance.dry_run import DryRuns
 from holdfast.maintenance.routes import archive_routes, repository_routes
 from holdfast.maintenance.wipe import erase
@@ -17,10 +18,12 @@ ROUTERS = (repository_routes, archive_routes, wipe_routes)
 
 
 def kinds(opener: Opener) -> tuple[Kind, ...]:
-    return tuple(module.kind(opener) for module in (check, prune, compact, restore_check, delete_archive, erase))
+    modules = (check, prune, compact, restore_check, delete_archive, undelete_archive, erase)
+    return tuple(module.kind(opener) for module in modules)
 
 
 def install(app: FastAPI, database: Database, inline: InlineCalls, opener: Opener) -> None:
     app.state.opener = opener
     app.state.dry_runs = DryRuns(inline, opener)
+    app.state.deleted_archives = DeletedAnswers(inline, opener)
     app.state.wipe_previews = Previews(database, inline, opener)

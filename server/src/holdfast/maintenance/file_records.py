@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from backup_engine.listing import JSON_START, json_record
+from backup_engine.listing import records as lines
 from backup_engine.parse import GarbledOutput
 
 BLOCK_BYTES = 1 << 20
@@ -32,6 +34,16 @@ class FileRecord:
 
 def read_records(listing: Path) -> Iterator[FileRecord]:
     """Given the spooled output of `list_files`, return its records in order. Raise GarbledOutput if it is cut short."""
+    with listing.open("rb") as stream:
+        first = stream.read(BLOCK_BYTES)
+        if first.startswith(JSON_START):
+            blocks = iter(lambda: stream.read(BLOCK_BYTES), b"")
+            yield from map(_json_record, lines(first, blocks, b"\n"))
+            return
+    yield from _plain_records(listing)
+
+
+def _plain_records(listing: Path) -> Iterator[FileRecord]:
     rest = b""
     with listing.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -49,6 +61,11 @@ def _record(head: bytes) -> FileRecord:
     if len(fields) != FIELDS or not fields[0] or not fields[5].isdigit():
         raise GarbledOutput("The engine's listing has a record that cannot be read.")
     return FileRecord(mode=fields[0], size=int(fields[5]), path=fields[7])
+
+
+def _json_record(line: bytes) -> FileRecord:
+    told = json_record(line)
+    return FileRecord(mode=told.mode, size=told.size, path=told.shown)
 
 
 @dataclass(frozen=True, slots=True)

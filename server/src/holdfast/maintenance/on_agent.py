@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import JobKind
 from holdfast.kit import clock
+from holdfast.maintenance import soft_delete
 from holdfast.maintenance.retention import PruneParams, policy_values
 from holdfast.maintenance.schemas import CheckBody, CompactBody, DeleteParams
 from holdfast.operations.agent_work import AgentReport, AgentWork
@@ -78,6 +79,8 @@ def _conclude_prune(session: Session, operation: Operation, report: AgentReport)
         "policy": _prune_payload(session, operation)["policy"],
     }
     gone = tuple(archive["id"] for archive in pruned if archive["id"])
+    if gone:
+        result |= _soft(session, operation)
     return reported(
         report,
         result=result,
@@ -110,7 +113,6 @@ def _delete_payload(session: Session, operation: Operation) -> Mapping[str, Any]
 
 
 def _conclude_delete(session: Session, operation: Operation, report: AgentReport) -> Outcome:
-    del session
     params = DeleteParams.model_validate(operation.params)
     gone = tuple(str(number) for number in _listed(report.details.get("deleted"))[:MOST_ARCHIVES])
     if report.succeeded and not gone and params.engine_id:
@@ -118,10 +120,17 @@ def _conclude_delete(session: Session, operation: Operation, report: AgentReport
     archive = {"name": params.archive, "id": params.engine_id or (gone[0] if gone else None)}
     return reported(
         report,
-        result={"archive": archive if report.succeeded or gone else None},
+        result={
+            "archive": archive if report.succeeded or gone else None,
+            **(_soft(session, operation) if gone else {}),
+        },
         had_effects=bool(gone),
         record=_noting(operation, report, None, gone=gone),
     )
+
+
+def _soft(session: Session, operation: Operation) -> dict[str, Any]:
+    return soft_delete.told(session.get_one(Repository, operation.repository_id))
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from holdfast.maintenance.file_records import FileRecord
 from holdfast.repositories.work import readable
 
 LIST_LOGGER = "borg.output.list"
+READ = "+ "
 NEVER_MATCHED = re.compile(r"Include pattern '(?P<pattern>.*)' never matched\.", re.DOTALL)
 TRACEBACK = "Traceback"
 TROUBLE = frozenset({"WARNING", "ERROR", "CRITICAL"})
@@ -23,7 +24,9 @@ MOST_PROBLEMS = 1000
 class Proof:
     """Follows the engine through the entries that it was asked to read, in the archive's order."""
 
-    def __init__(self, expected: Iterable[FileRecord]) -> None:
+    def __init__(self, expected: Iterable[FileRecord], *, marked: bool = False) -> None:
+        """With `marked`, the engine names all entries of the archive, and marks those that it reads with a plus."""
+        self._marked = marked
         self._expected: Iterator[FileRecord] = iter(expected)
         self._present: FileRecord | None = None
         self._blamed = False
@@ -39,7 +42,7 @@ class Proof:
         if not isinstance(event, LogMessage):
             return
         if event.name == LIST_LOGGER:
-            self._begin(readable(event.message))
+            self._name(readable(event.message))
         elif event.level in TROUBLE and event.message.strip():
             self._blame(event)
 
@@ -50,6 +53,14 @@ class Proof:
             if self._in_step and (missing := next(self._expected, None)) is not None:
                 self._add_problem(missing.path, "The engine did not read it although the archive lists it.")
         self._present = None
+
+    def _name(self, told: str) -> None:
+        if not self._marked:
+            self._begin(told)
+        elif told.startswith(READ):
+            self._begin(told.removeprefix(READ))
+        else:
+            self._settle()
 
     def _begin(self, path: str) -> None:
         self._settle()

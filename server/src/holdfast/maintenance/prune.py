@@ -12,7 +12,7 @@ from backup_engine.events import Event, LogMessage
 from backup_engine.parse import PrunedArchive, PruneResult, parse_prune_lines
 from backup_engine.requests import InvalidRequest, PruneRequest
 from holdfast.kit import clock
-from holdfast.maintenance import on_agent
+from holdfast.maintenance import on_agent, soft_delete
 from holdfast.maintenance.listing import archives_now, ids
 from holdfast.maintenance.progress import PhaseProgress
 from holdfast.maintenance.retention import PruneParams, policy_values
@@ -192,6 +192,7 @@ class _Prune:
             "kept_count": len(keep),
             "pruned_count": len(pruned) if removed.is_known else None,
             "policy": policy_values(self._policy),
+            **(soft_delete.told(self._work.repository) if pruned else {}),
         }
 
     def _so_far(self, removed: _Removed) -> dict[str, Any]:

@@ -122,10 +122,11 @@ class _Check:
         self._context = work.context
         self._params = params
         self._archive = archive
+        self._address = work.engine.address(archive.name, archive.id)
 
     def run(self) -> Outcome | TryAgain:
         paths = self._asked_paths()
-        request = ListFilesRequest(self._archive.name, paths=paths)
+        request = ListFilesRequest(self._address, paths=paths)
         listing = self._context.step("files", self._work.engine.list_files(self._work.location, request), quiet=True)
         if bad := self._work.ended_without_success(listing):
             return self._without_proof(bad, listing)
@@ -144,7 +145,7 @@ class _Check:
 
     def _select(self, listing: Path, paths: tuple[str, ...]) -> _Selection:
         whole = extent_of(read_records(listing))
-        archive = self._archive.name
+        archive = self._address
         if self._params.mode != "sample":
             request = ExtractRequest(archive, paths=paths, dry_run=True, list_files=True)
             known = whole if self._params.mode == "full" else None
@@ -161,7 +162,7 @@ class _Check:
     # --- reading to nowhere ---------------------------------------------------------------------------------------
 
     def _extract(self, selection: _Selection) -> Outcome | TryAgain:
-        proof = Proof(selection.expected)
+        proof = Proof(selection.expected, marked=self._work.engine.features.marks_extracted)
         progress = PhaseProgress(self._context, PHASES)
 
         def hear(event: Event) -> None:
@@ -251,7 +252,7 @@ class _Check:
         if records[0].size > LARGEST_CANARY:
             sentence = f"A canary may have at most {LARGEST_CANARY} bytes; check a larger file by its path."
             return self._ended(Status.FAILED, "restore_check.canary_too_large", sentence, result)
-        request = ExtractRequest(self._archive.name, paths=(canary.path,), stdout=True)
+        request = ExtractRequest(self._address, paths=(canary.path,), stdout=True)
         step = self._context.step("canary", self._work.engine.extract(self._work.location, request))
         if bad := self._work.ended_without_success(step):
             return self._without_proof(bad, step)

@@ -13,11 +13,14 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.maintenance import start as starting
+from holdfast.maintenance.deleted_archives import DeletedAnswers
 from holdfast.maintenance.dry_run import DryRuns
 from holdfast.maintenance.present import job, jobs
 from holdfast.maintenance.schemas import (
     CheckBody,
     CompactBody,
+    DeletedArchives,
+    EngineId,
     MaintenanceJob,
     MaintenanceJobs,
     PruneBody,
@@ -54,6 +57,14 @@ async def the_dry_runs(request: Request) -> DryRuns:
 
 TheKinds = Annotated[dict[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(the_opener)]
+
+
+def the_deleted_answers(request: Request) -> DeletedAnswers:
+    deleted: DeletedAnswers = request.app.state.deleted_archives
+    return deleted
+
+
+TheDeletedAnswers = Annotated[DeletedAnswers, Depends(the_deleted_answers)]
 TheDryRuns = Annotated[DryRuns, Depends(the_dry_runs)]
 JobLimit = Annotated[int, Query(ge=1, le=500, description="Jobs at most, newest first.")]
 STARTS = documented(404, 409)
@@ -178,6 +189,45 @@ def delete_archive(
         operation = starting.start_delete(session, caller, kinds["delete_archive"], archive_id, repository)
         message = f"The deletion of {operation.archive_name} from {operation.repository_name} is queued."
         return StartAnswer(job_id=operation.id, status=operation.status, message=message)
+
+    return once(session, start)
+
+
+@repository_routes.get(
+    "/{repository_id}/deleted-archives",
+    summary="Deleted archives that can be brought back, asked of the engine now",
+    responses=documented(404, 423),
+)
+def deleted_archives(
+    caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
+) -> DeletedArchives:
+    """Engine 2 keeps what is deleted or pruned until the next compaction; engine 1 keeps nothing (`engine.unsupported`)."""
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+    return deleted.archives(repository)
+
+
+@repository_routes.post(
+    "/{repository_id}/deleted-archives/{engine_id}/undelete",
+    summary="Bring a deleted archive back",
+    responses=STARTS,
+    response_model=StartAnswer,
+)
+def undelete_archive(
+    caller: LoginOnly,
+    repository_id: RowId,
+    engine_id: Annotated[EngineId, Path(description="The engine's id of the archive.")],
+    session: Writing,
+    kinds: TheKinds,
+    opener: TheOpener,
+    once: Once,
+) -> Any:
+    """Possible until the next compaction, and with engine 2 alone."""
+
+    def start() -> StartAnswer:
+        kind = kinds["undelete_archive"]
+        operation = starting.start_undelete(session, caller, opener, kind, repository_id, engine_id)
+        return repository_jobs.started(operation, "undeletion")
 
     return once(session, start)
 

@@ -52,6 +52,27 @@ class DeleteParams(BaseModel):
     engine_id: str | None = None
 
 
+EngineId = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class UndeleteParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    engine_id: EngineId
+
+
+class DeletedArchive(BaseModel):
+    engine_id: str = Field(description="The engine's id of the archive, by which it is undeleted.")
+    name: str
+    start: Timestamp
+    end: Timestamp | None
+
+
+class DeletedArchives(BaseModel):
+    repository_id: int
+    archives: list[DeletedArchive]
+
+
 class ArchiveTime(BaseModel):
     archive: str
     time: Timestamp

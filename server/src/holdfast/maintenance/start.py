@@ -7,14 +7,21 @@ from sqlalchemy.orm import Session
 
 from backup_engine.detect import EngineUnsupported
 from backup_engine.interface import Engine
-from backup_engine.requests import ExtractRequest, InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
+from backup_engine.requests import (
+    ExtractRequest,
+    InvalidRequest,
+    PruneRequest,
+    RepositoryLocation,
+    RetentionPolicy,
+    UndeleteArchiveRequest,
+)
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.maintenance import check
 from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
 from holdfast.maintenance.retention import PruneParams, merged, policy_of
-from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody
+from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody, UndeleteParams
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, jobs, store
@@ -106,10 +113,23 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
         params = DeleteParams(archive=record.name, engine_id=record.engine_id)
     else:
         repository = _by_path(session, caller, repository_path)
+        if archive_records.count_named(session, repository.id, archive) > 1:
+            raise Conflict("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
         params = DeleteParams(archive=archive)
     refuse_observed(repository)
     details = {"archive": params.archive}
     return jobs.start(session, caller, kind, repository, params, archive_name=params.archive, details=details)
+
+
+def start_undelete(
+    session: Session, caller: Caller, opener: Opener, kind: Kind, repository_id: int, engine_id: str
+) -> Operation:
+    """Bring a deleted archive back. Raise Unprocessable where the engine has no way to."""
+    repository = store.require(session, caller, repository_id, Role.OPERATOR)
+    refuse_observed(repository)
+    request = UndeleteArchiveRequest(f"aid:{engine_id}")
+    accepted_by_engine(opener, repository, lambda engine, location: engine.undelete_archive(location, request))
+    return jobs.start(session, caller, kind, repository, UndeleteParams(engine_id=engine_id))
 
 
 def refuse_observed(repository: Repository) -> None:

@@ -98,6 +98,8 @@ class Kind:
     params: type[BaseModel]
     on_interrupted: OnInterrupted
     lock: LockMode | None = LockMode.EXCLUSIVE
+    only_adds: bool = False
+    """It takes nothing away, so that it holds the lane with others where the repository's engine allows that."""
     activity_word: str | None = None
     limit_group: str | None = None
     lock_key: str | None = None

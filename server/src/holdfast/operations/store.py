@@ -71,6 +71,8 @@ class Subject:
     machine_id: int | None = None
     """The machine whose agent opens it."""
     executor: str = "runner"
+    shared_writers: bool = False
+    """Its engine lets operations run side by side that only add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def enqueue(
     executor = executor or (subject.executor if subject else "runner")
     now = clock.now()
     priority = PRIORITY[origin.trigger]
-    mode = lock_mode or kind.lock
+    mode = lock_mode or (LockMode.SHARED if kind.only_adds and subject and subject.shared_writers else kind.lock)
     key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
     operation = Operation(
         uuid=uuid.uuid4().hex,

@@ -114,6 +114,11 @@ def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
     return session.scalars(statement).first()
 
 
+def count_named(session: Session, repository_id: int, name: str) -> int:
+    """How many archives have this name: of engine 2 a whole series has."""
+    return session.scalar(select(func.count()).where(Archive.repository_id == repository_id, Archive.name == name)) or 0
+
+
 def all_of(session: Session, repository_id: int) -> list[Archive]:
     statement = select(Archive).where(Archive.repository_id == repository_id).order_by(Archive.start, Archive.id)
     return list(session.scalars(statement))

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.detect import EngineUnsupported
 from backup_engine.parse import GarbledOutput, InfoResult, parse_info
 from backup_engine.requests import (
     BreakLockRequest,
@@ -360,7 +361,7 @@ def check_settings(engine: Any, location: RepositoryLocation, wanted: Repository
     )
     try:
         engine.create(location, request)
-    except InvalidRequest as error:
+    except (InvalidRequest, EngineUnsupported) as error:
         raise Unprocessable(error.key, str(error)) from error
 
 

@@ -1,16 +1,37 @@
 """What clients send and get about repositories."""
 
 import shlex
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
+from backup_engine.borg1 import init as borg1
+from backup_engine.borg2 import init as borg2
 from holdfast.kit.fields import PlainText, RowId, Timestamp
 
 IndexMode = Literal["full", "archives", "off"]
 Encryption = Literal[
-    "repokey-blake2", "repokey", "keyfile-blake2", "keyfile", "authenticated-blake2", "authenticated", "none"
+    "repokey-blake2",
+    "repokey",
+    "keyfile-blake2",
+    "keyfile",
+    "authenticated-blake2",
+    "authenticated",
+    "none",
+    "aes256-ocb",
+    "aes256-ocb-blake3",
+    "chacha20-poly1305",
+    "chacha20-poly1305-blake3",
+    "keyfile-aes256-ocb",
+    "keyfile-aes256-ocb-blake3",
+    "keyfile-chacha20-poly1305",
+    "keyfile-chacha20-poly1305-blake3",
+    "authenticated-sha256",
+    "authenticated-blake3",
 ]
+MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
+DEFAULTS_OF_ENGINE_2 = {"archive_name_template": "{repository}"}
+"""Archives of one name are a series there, and the engine keeps its cache of known files by that name."""
 UNPROTECTED = frozenset({"none"})
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
@@ -75,7 +96,9 @@ class RepositorySettings(BaseModel):
     compression: Compression = "lz4"
     source_paths: SourcePaths = []
     exclude_patterns: Patterns = []
-    archive_name_template: Annotated[str, PlainText(1, 200)] = "{repository}-{now}"
+    archive_name_template: Annotated[str, PlainText(1, 200)] = Field(
+        "{repository}-{now}", description="Of engine 2 `{repository}`, unless another one is given."
+    )
     custom_flags: Flags = []
     upload_ratelimit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     mode: Literal["full", "observe"] = "full"
@@ -97,9 +120,28 @@ class RepositoryPlace(RepositorySettings):
     passphrase_location: Literal["server", "agent"] = "server"  # noqa: S105
     passphrase: Passphrase | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_engine(cls, given: Any) -> Any:
+        is_of_engine_2 = isinstance(given, dict) and given.get("engine_version") == 2
+        return {**DEFAULTS_OF_ENGINE_2, **given} if is_of_engine_2 else given
+
 
 class NewRepository(RepositoryPlace):
-    encryption: Encryption = "repokey-blake2"
+    encryption: Encryption = Field(
+        "repokey-blake2",
+        description="Each engine has its own modes, and both have `none`. Of engine 2 `aes256-ocb`, unless another is given.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _encryption_of_engine(cls, given: Any) -> Any:
+        is_of_engine_2 = isinstance(given, dict) and given.get("engine_version") == 2
+        return {"encryption": "aes256-ocb", **given} if is_of_engine_2 else given
+
+    @model_validator(mode="after")
+    def _has_mode_of_engine(self) -> Self:
+        return _mode_fits(self, self.encryption)
 
     @model_validator(mode="after")
     def _has_passphrase(self) -> Self:
@@ -113,6 +155,22 @@ class ImportedRepository(RepositoryPlace):
         None, description="`none` confirms that an unencrypted repository is meant; otherwise it is read from it."
     )
     keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
+
+    @model_validator(mode="after")
+    def _has_mode_of_engine(self) -> Self:
+        return _mode_fits(self, self.encryption)
+
+
+Place = TypeVar("Place", bound=RepositoryPlace)
+
+
+def _mode_fits(wanted: Place, encryption: str | None) -> Place:
+    known = MODES_OF_ENGINE[wanted.engine_version]
+    if encryption is not None and encryption not in known:
+        raise ValueError(
+            f"engine {wanted.engine_version} does not know this encryption; use one of {', '.join(sorted(known))}"
+        )
+    return wanted
 
 
 class RepositoryChange(BaseModel):

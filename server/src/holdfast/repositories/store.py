@@ -15,6 +15,9 @@ from holdfast.operations.store import Subject
 from holdfast.repositories import errors
 from holdfast.repositories.models import Repository
 
+SHARED_WRITERS = frozenset({2})
+"""Majors of the engine that let several runs add to a repository at once, and others read it meanwhile."""
+
 
 def get(session: Session, repository_id: int) -> Repository | None:
     return session.get(Repository, repository_id) if 0 < repository_id < 2**63 else None
@@ -91,7 +94,14 @@ def tell(session: Session, repository_id: int, change: Literal["created", "chang
 def subject(repository: Repository) -> Subject:
     """An agent's repository is opened by its agent alone."""
     executor = "agent" if repository.execution_target == "agent" else "runner"
-    return Subject(repository.id, repository.name, repository.path, repository.agent_machine_id, executor)
+    return Subject(
+        repository.id,
+        repository.name,
+        repository.path,
+        repository.agent_machine_id,
+        executor,
+        shared_writers=repository.engine_version in SHARED_WRITERS,
+    )
 
 
 def names(session: Session, ids: Iterable[int]) -> dict[int, str]:

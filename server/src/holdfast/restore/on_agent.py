@@ -26,6 +26,7 @@ def _payload(session: Session, operation: Operation) -> Mapping[str, Any]:
     params = RestoreParams.model_validate(operation.params)
     return {
         "archive": params.archive,
+        **({"archive_id": params.engine_id} if params.engine_id else {}),
         "paths": params.paths,
         "destination": params.destination,
         "restore_layout": params.restore_layout,

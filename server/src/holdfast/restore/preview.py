@@ -49,7 +49,8 @@ class Previews:
         paths = tuple(archived_paths.for_engine(path) for path in roots)
         engine, location = self.opener.engine(wanted.repository), self.opener.location(wanted.repository)
         try:
-            return engine.list_files(location, ListFilesRequest(wanted.params.archive, paths=paths, exact=True))
+            archive = engine.address(wanted.params.archive, wanted.params.engine_id)
+            return engine.list_files(location, ListFilesRequest(archive, paths=paths, exact=True))
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
 

@@ -170,12 +170,12 @@ class _Restore:
     # --- the commands -------------------------------------------------------------------------------------------------
 
     def _list_command(self) -> Command:
-        request = ListFilesRequest(self._params.archive, paths=self._wanted(), exact=True)
+        request = ListFilesRequest(self._address(), paths=self._wanted(), exact=True)
         return self._work.engine.list_files(self._work.location, request)
 
     def _extract_command(self, private: PrivateFolder, surveyed: Survey) -> Command:
         request = ExtractRequest(
-            archive=self._params.archive,
+            archive=self._address(),
             paths=self._wanted(),
             destination=archived_paths.for_engine(private.tree_path),
             excluded_paths=tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way),
@@ -183,6 +183,9 @@ class _Restore:
             without_flags=True,
         )
         return self._work.engine.extract(self._work.location, request)
+
+    def _address(self) -> str:
+        return self._work.engine.address(self._params.archive, self._params.engine_id)
 
     def _wanted(self) -> tuple[str, ...]:
         return tuple(archived_paths.for_engine(path) for path in self._placement.roots)

@@ -31,6 +31,8 @@ class RestoreParams(BaseModel):
 
     archive: str
     archive_id: int | None = None
+    engine_id: str | None = None
+    """The engine's own name of the archive, where it is known."""
     paths: list[str | dict[str, str]] = []
     destination: str | dict[str, str]
     destination_type: DestinationType = "local"

@@ -14,6 +14,7 @@ from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
+from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.restore import archived_paths, destination, errors, store
 from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
@@ -47,7 +48,7 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
 def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, data_dir: Path) -> Wanted:
     """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
-    archive, archive_id = _archive(session, repository, request)
+    archive, record = _archive(session, repository, request)
     _check_target(repository, request)
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
@@ -59,7 +60,8 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         refuse_own_places(session, target, data_dir)
     params = RestoreParams(
         archive=archive,
-        archive_id=archive_id,
+        archive_id=record.id if record else None,
+        engine_id=record.engine_id if record else None,
         paths=[_stored(path) for path in outermost],
         destination=_stored(target),
         destination_type=request.destination_type,
@@ -103,16 +105,16 @@ def _repository(session: Session, caller: Caller, request: RestoreRequest, role:
         raise repository_errors.not_registered(request.repository) from error
 
 
-def _archive(session: Session, repository: Repository, request: RestoreRequest) -> tuple[str, int | None]:
+def _archive(session: Session, repository: Repository, request: RestoreRequest) -> tuple[str, Archive | None]:
     if (request.archive_id is None) == (request.archive is None):
         raise Unprocessable("restore.archive_unclear", "Give either archive_id or archive.")
     if request.archive_id is not None:
         archive = archive_records.of_repository(session, repository.id, request.archive_id)
-        return archive.name, archive.id
+        return archive.name, archive
     assert request.archive is not None
     known = archive_records.by_name(session, repository.id, request.archive)
     if known is not None:
-        return known.name, known.id
+        return known.name, known
     # Without a list of archives, or for one made since it was read, only the engine knows.
     if store.knows_archives(session, repository.id) and not store.was_made(session, repository.id, request.archive):
         raise archive_records.unknown(request.archive)

@@ -24,6 +24,11 @@ from backup_protocol import DeleteBlock
 LOOK, STEP, EVIDENCE = "look", "delete", "evidence"
 PHASES = ("archive.delete",)
 GONE = ("archives.gone", "The archive is not in the repository any more; refresh the list of archives.")
+AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
+PROTECTED = (
+    "archives.protected",
+    "The engine left the archive where it is, because it has the tag @PROT; remove the tag to delete it.",
+)
 LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that the archive is gone."
 
 
@@ -34,10 +39,14 @@ def run(work: Work) -> Ended:
         raise TryAgain(unknown.key, str(unknown), 2.0) from unknown
     if found is None:
         return _not_there(work)
+    if _is_ambiguous(work):
+        return Failed(*AMBIGUOUS, details={"deleted": []})
     progress = PhaseProgress(work.steps.report, PHASES)
-    command = work.engine.delete_archive(work.location, DeleteArchiveRequest(found.name))
+    command = work.engine.delete_archive(work.location, DeleteArchiveRequest(work.engine.address(found.name, found.id)))
     step = work.steps.run(STEP, command, on_event=progress.hear)
     bad = ended_without_success(step)
+    if bad is None and work.engine.features.soft_delete and _is_there(work, found):
+        return Failed(*PROTECTED, return_code=step.exit.code, details={"deleted": []})
     if bad is None:
         warnings = warnings_of(step.accumulator) if is_warned(step) else ()
         return _completed(found, step.exit.code, warned=is_warned(step), warnings=warnings)
@@ -68,6 +77,14 @@ def _found(work: Work) -> ArchiveInfo | None:
     return next((archive for archive in archives if archive.name == block.archive), None)
 
 
+def _is_ambiguous(work: Work) -> bool:
+    block = work.block
+    assert isinstance(block, DeleteBlock)
+    if block.archive_id is not None:
+        return False
+    return sum(archive.name == block.archive for archive in archives_now(work, LOOK)) > 1
+
+
 def _not_there(work: Work) -> Ended:
     """An earlier attempt may have removed it and not been able to say so; else somebody else has."""
     block = work.block
@@ -83,6 +100,14 @@ def _is_gone(work: Work, found: ArchiveInfo) -> bool:
     """False also when the repository could not be asked: nothing is said to be gone without evidence."""
     try:
         return found.id not in {archive.id for archive in archives_now(work, EVIDENCE)}
+    except EvidenceUnknown:
+        return False
+
+
+def _is_there(work: Work, found: ArchiveInfo) -> bool:
+    """False also when the repository could not be asked: the engine has said that it did its work."""
+    try:
+        return found.id in {archive.id for archive in archives_now(work, EVIDENCE)}
     except EvidenceUnknown:
         return False
 

@@ -98,7 +98,7 @@ def _concluded(work: Work, step: Step) -> Ended:
     except (GarbledOutput, OSError):
         return _without_result(work, step)
     if step.accumulator.all_sources_missing(block_of(work).source_paths):
-        return _remove_empty(work, created.archive_name)
+        return _remove_empty(work, work.engine.address(created.archive_name, created.archive_id))
     return _completed(work, step, created)
 
 
@@ -161,7 +161,7 @@ def _by_evidence(
     work: Work, found: ArchiveInfo, question: str, accumulator: Accumulator, told: str, *, warned: bool = False
 ) -> Ended:
     if accumulator.all_sources_missing(block_of(work).source_paths):
-        return _remove_empty(work, found.name)
+        return _remove_empty(work, work.engine.address(found.name, found.id))
     work.steps.say(told)
     details = {"archive": described(found), "warning_count": accumulator.warning_count, "by_evidence": True}
     stats = _stats_of_archive(work, question, found)
@@ -215,7 +215,7 @@ def _evidence(work: Work, question: str) -> ArchiveInfo | None:
 
 def _stats_of_archive(work: Work, question: str, found: ArchiveInfo) -> Stats:
     try:
-        info = info_now(work, f"{question}-info", found.name).result
+        info = info_now(work, f"{question}-info", work.engine.address(found.name, found.id)).result
     except EvidenceUnknown:
         return Stats()
     return stats_of(info.archives[0].stats) if info.archives else Stats()

@@ -17,7 +17,10 @@ from backup_engine.parse import CHECK_FINISHED, parse_check_lines
 from backup_engine.requests import CheckRequest
 from backup_protocol import CheckBlock
 
-SEGMENTS, CONTENT, ARCHIVES = "repository.check", "check.verify_data", "check.rebuild_refcounts"
+CONTENT = "check.verify_data"
+SEGMENTS = {1: ("repository.check",), 2: ("check.index", "check.packs")}
+ARCHIVES = {1: "check.rebuild_refcounts", 2: "check.rebuild_archives"}
+"""How each major of the engine calls the phases of a check."""
 PROBLEM_LEVELS = frozenset({"ERROR", "CRITICAL"})
 MOST_PROBLEMS = 200
 LONGEST_PROBLEM = 1000
@@ -57,7 +60,7 @@ def run(work: Work) -> Ended:
     assert isinstance(block, CheckBlock)
     request = CheckRequest(block.max_duration, block.verify_data, block.repair)
     findings = Findings()
-    progress = PhaseProgress(work.steps.report, phases(block))
+    progress = PhaseProgress(work.steps.report, phases(block, work.engine.program.major))
 
     def hear(event: Event) -> None:
         progress.hear(event)
@@ -71,7 +74,7 @@ def run(work: Work) -> Ended:
     return Completed(step.exit.code, is_warned(step), warnings=warnings, details=findings.details(block))
 
 
-def phases(block: CheckBlock) -> tuple[str, ...]:
+def phases(block: CheckBlock, engine: int) -> tuple[str, ...]:
     if block.max_duration is not None:
-        return (SEGMENTS,)
-    return (SEGMENTS, CONTENT, ARCHIVES) if block.verify_data else (SEGMENTS, ARCHIVES)
+        return SEGMENTS[engine]
+    return (*SEGMENTS[engine], *((CONTENT,) if block.verify_data else ()), ARCHIVES[engine])

@@ -7,13 +7,14 @@ from backup_engine.parse import parse_freed_bytes
 from backup_engine.requests import CompactRequest
 from backup_protocol import CompactBlock
 
-PHASES = ("repository.compact_segments",)
+PHASES = {1: ("repository.compact_segments",), 2: ("compact.analyze_archives", "compact.compact_packs")}
+"""How each major of the engine calls the phases of a compaction."""
 
 
 def run(work: Work) -> Ended:
     block = work.block
     assert isinstance(block, CompactBlock)
-    progress = PhaseProgress(work.steps.report, PHASES)
+    progress = PhaseProgress(work.steps.report, PHASES[work.engine.program.major])
     freed: list[int] = []
 
     def hear(event: Event) -> None:

@@ -42,7 +42,7 @@ def run(work: Work) -> Ended:
     if block.restore_layout not in LAYOUTS or block.overwrite not in OVERWRITES:
         raise InvalidRequest("The restore has a layout or a way to overwrite that this agent does not know.")
     wanted = tuple(os.fsdecode(root) for root in roots)
-    request = ListFilesRequest(block.archive, paths=wanted, exact=True)
+    request = ListFilesRequest(_address(work), paths=wanted, exact=True)
     listing = work.steps.run(LIST, work.engine.list_files(work.location, request), quiet=True)
     if bad := ended_without_success(listing, dict(NOTHING)):
         return bad
@@ -99,6 +99,11 @@ def _block(work: Work) -> RestoreBlock:
     return work.block
 
 
+def _address(work: Work) -> str:
+    block = _block(work)
+    return work.engine.address(block.archive, block.archive_id)
+
+
 def _key(work: Work) -> str:
     return str(work.steps.once("key", lambda: {"key": os.urandom(16).hex()})["key"])
 
@@ -135,7 +140,7 @@ def _extracted(
         private.make()
     progress = PhaseProgress(work.steps.report, PHASES)
     request = ExtractRequest(
-        block.archive,
+        _address(work),
         tuple(map(os.fsdecode, roots)),
         destination=os.fsdecode(private.path),
         excluded_paths=tuple(map(os.fsdecode, surveyed.links_in_the_way)),

@@ -183,7 +183,9 @@ CUSTOM_FLAGS: Mapping[str, Callable[[str], bool] | None] = {
 """Flags of ``create`` that a user may add; with each, the check of its value, or None if it takes none."""
 
 
-def custom_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+def custom_flags(
+    flags: tuple[str, ...], allowed: Mapping[str, Callable[[str], bool] | None] = CUSTOM_FLAGS
+) -> tuple[str, ...]:
     """Given flags as a user wrote them (``--flag``, ``--flag value``, ``--flag=value``), return them one word each.
 
     Raise InvalidRequest for a flag outside the table, or a value it does not take.
@@ -192,9 +194,9 @@ def custom_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
     remaining = list(flags)
     while remaining:
         name, given, value = remaining.pop(0).partition("=")
-        if name not in CUSTOM_FLAGS:
-            raise InvalidRequest(f"The flag {name!r} is not among those allowed: {', '.join(sorted(CUSTOM_FLAGS))}.")
-        valid = CUSTOM_FLAGS[name]
+        if name not in allowed:
+            raise InvalidRequest(f"The flag {name!r} is not among those allowed: {', '.join(sorted(allowed))}.")
+        valid = allowed[name]
         if valid is None:
             if given:
                 raise InvalidRequest(f"The flag {name} takes no value.")

@@ -6,7 +6,7 @@ from backup_engine.requests import CheckRequest, InvalidRequest, RepositoryLocat
 
 def command(location: RepositoryLocation, request: CheckRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest for options that exclude one another."""
-    _refuse_contradictions(request)
+    refuse_contradictions(request)
     return (
         *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
         "check",
@@ -25,7 +25,7 @@ def _max_duration(request: CheckRequest) -> tuple[str, ...]:
     return (f"--max-duration={arguments.natural('max_duration', request.max_duration)}",)
 
 
-def _refuse_contradictions(request: CheckRequest) -> None:
+def refuse_contradictions(request: CheckRequest) -> None:
     segments_only = request.repository_only or bool(request.max_duration)
     if request.max_duration and request.repair:
         raise InvalidRequest("A repair cannot be limited in time; leave out max_duration.")

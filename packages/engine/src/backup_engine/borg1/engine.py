@@ -22,7 +22,7 @@ from backup_engine.borg1 import (
     rename,
 )
 from backup_engine.command import Command
-from backup_engine.detect import EngineProgram
+from backup_engine.detect import EngineProgram, EngineUnsupported
 from backup_engine.environment import EngineEnvironment, passphrase_secrets
 from backup_engine.features import Features, features
 from backup_engine.requests import RepositoryLocation
@@ -40,6 +40,9 @@ class Borg1Engine:
     def features(self) -> Features:
         return features(self.program)
 
+    def address(self, name: str, engine_id: str | None) -> str:  # noqa: ARG002 -- a name is enough
+        return name
+
     def init(self, location: RepositoryLocation, request: requests.InitRequest) -> Command:
         return self._command(location, init.command(location, request, self.lock_wait))
 
@@ -54,6 +57,9 @@ class Borg1Engine:
 
     def delete_archive(self, location: RepositoryLocation, request: requests.DeleteArchiveRequest) -> Command:
         return self._command(location, delete_archive.command(location, request, self.lock_wait))
+
+    def undelete_archive(self, location: RepositoryLocation, request: requests.UndeleteArchiveRequest) -> Command:  # noqa: ARG002
+        raise EngineUnsupported("BorgBackup 1 cannot bring a deleted archive back.")
 
     def break_lock(self, location: RepositoryLocation, request: requests.BreakLockRequest) -> Command:  # noqa: ARG002
         return self._command(location, break_lock.command(location, self.lock_wait), quick=True)

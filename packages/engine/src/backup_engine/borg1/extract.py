@@ -6,10 +6,7 @@ from backup_engine.requests import ExtractRequest, InvalidRequest, RepositoryLoc
 
 def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest if files would be written and no destination is given."""
-    if not (request.dry_run or request.stdout or request.destination):
-        raise InvalidRequest("A restore needs a destination directory.")
-    if request.destination is not None and not request.destination.startswith("/"):
-        raise InvalidRequest(f"The destination {request.destination!r} is not absolute.")
+    require_destination(request)
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
         *(() if request.stdout else ("--progress",)),
@@ -25,6 +22,13 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
         *(arguments.archived_path(path) for path in request.paths),
         *(arguments.pattern(pattern) for pattern in request.patterns),
     )
+
+
+def require_destination(request: ExtractRequest) -> None:
+    if not (request.dry_run or request.stdout or request.destination):
+        raise InvalidRequest("A restore needs a destination directory.")
+    if request.destination is not None and not request.destination.startswith("/"):
+        raise InvalidRequest(f"The destination {request.destination!r} is not absolute.")
 
 
 def _strip_components(request: ExtractRequest) -> tuple[str, ...]:

@@ -1,12 +1,16 @@
 """``borg list REPOSITORY``: the archives."""
 
 from backup_engine.borg1 import arguments
+from backup_engine.detect import EngineUnsupported
 from backup_engine.requests import ListArchivesRequest, RepositoryLocation
 
 EXTRA_KEYS = "{archive}{id}{comment}{hostname}{username}{start}{end}"
 
 
 def command(location: RepositoryLocation, request: ListArchivesRequest, lock_wait: int) -> tuple[str, ...]:
+    """Raise EngineUnsupported for the deleted ones: what major 1 deletes is gone."""
+    if request.deleted:
+        raise EngineUnsupported("BorgBackup 1 does not keep deleted archives.")
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
         *("list", "--json", f"--format={EXTRA_KEYS}"),

@@ -23,7 +23,7 @@ def command(features: Features, location: RepositoryLocation, request: PruneRequ
         *(("--dry-run",) if request.dry_run else ()),
         *_within(request.policy),
         *_counts(request.policy),
-        *((f"--glob-archives={_glob(request.glob)}",) if request.glob is not None else ()),
+        *((f"--glob-archives={check_glob(request.glob)}",) if request.glob is not None else ()),
         *("--", arguments.repository(location)),
     )
 
@@ -50,7 +50,7 @@ def _counts(policy: RetentionPolicy) -> tuple[str, ...]:
     return tuple(f"{option}={arguments.natural(name, count)}" for option, name, count in rules if count)
 
 
-def _glob(glob: str) -> str:
+def check_glob(glob: str) -> str:
     if not glob or arguments.CONTROL_CHARACTER.search(glob):
         raise InvalidRequest("The archive glob is empty or holds a control character.")
     return arguments.literal(glob)

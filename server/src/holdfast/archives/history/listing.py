@@ -46,6 +46,7 @@ class Listing:
 
     format = LISTING
     route = "listing"
+    end = b"\0"
 
     def __init__(self, output: IO[bytes], wait: Callable[[], int]) -> None:
         self._output = output
@@ -55,7 +56,7 @@ class Listing:
         """Yield the records. Raise ListingFailed when the output is cut off or the engine did not end well."""
         rest = b""
         while block := self._output.read(_BLOCK_BYTES):
-            *records, rest = (rest + block).split(b"\0")
+            *records, rest = (rest + block).split(self.end)
             if len(rest) > _RECORD_BYTES_MOST:
                 raise ListingFailed("the listing has a record without an end")
             if records:

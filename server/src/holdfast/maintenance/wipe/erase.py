@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import CompactRequest, DeleteArchiveRequest, InvalidRequest
 from holdfast.kit import clock
+from holdfast.maintenance import soft_delete
 from holdfast.maintenance.compact import compact_step
 from holdfast.maintenance.listing import EVERYTHING, archives_now, ids, read_archives
 from holdfast.maintenance.wipe import store
@@ -160,15 +161,17 @@ class _Wipe:
 
     def _delete_in_batches(self, present: Sequence[ArchiveInfo]) -> Outcome | TryAgain | None:
         """Run the engine on one batch after the other; return what stopped it, None if nothing did."""
-        batches = [present[start : start + BATCH] for start in range(0, len(present), BATCH)]
+        engine = self._work.engine
+        size = BATCH if engine.features.deletes_many else 1
+        batches = [present[start : start + size] for start in range(0, len(present), size)]
         for number, batch in enumerate(batches):
             done = number * 100 / (len(batches) + self._params.run_compact)
-            message = f"Removing archives, {number * BATCH} of {len(present)} done"
+            message = f"Removing archives, {number * size} of {len(present)} done"
             self._context.report(phase="delete", progress_percent=round(done, 1), message=message)
-            first, *others = (archive.name for archive in batch)
+            first, *others = (engine.address(archive.name, archive.id) for archive in batch)
             try:
                 request = DeleteArchiveRequest(first, tuple(others))
-                command = self._work.engine.delete_archive(self._work.location, request)
+                command = engine.delete_archive(self._work.location, request)
                 step = self._context.step(f"delete-{number + 1}", command)
             except InvalidRequest as error:
                 return Outcome(Status.FAILED, error.key, str(error))
@@ -243,6 +246,7 @@ class _Wipe:
             "deleted_ids": list(tally.removed),
             "maybe_deleted_ids": list(tally.maybe),
             "run_compact": self._params.run_compact,
+            **(soft_delete.told(self._work.repository) if tally.removed and phase != "completed" else {}),
             **more,
         }
 

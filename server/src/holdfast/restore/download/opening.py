@@ -10,6 +10,7 @@ from backup_engine.command import Command
 from backup_engine.requests import ExportTarRequest, InvalidRequest
 from holdfast.errors import Unprocessable
 from holdfast.kit.text import readable
+from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.restore import archived_paths, errors
@@ -39,7 +40,7 @@ class Downloads:
     inline: InlineCalls
     opener: Opener
 
-    def file(self, repository: Repository, archive: str, path: bytes, gone: threading.Event) -> Opened:
+    def file(self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event) -> Opened:
         """Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file."""
         name = path.rpartition(b"/")[2]
         source = self._source(repository, archive, path, gone)
@@ -54,9 +55,11 @@ class Downloads:
             source.close()
             raise
 
-    def folder(self, repository: Repository, archive: str, path: bytes, form: Format, gone: threading.Event) -> Opened:
+    def folder(
+        self, repository: Repository, archive: Archive, path: bytes, form: Format, gone: threading.Event
+    ) -> Opened:
         """An empty path is the whole archive. Raise NotFound if the archive does not hold the path."""
-        name = f"{readable(path.rpartition(b'/')[2]) or archive}.{form}"
+        name = f"{readable(path.rpartition(b'/')[2]) or archive.name}.{form}"
         source = self._source(repository, archive, path, gone)
         try:
             blocks = _as_zip(source, path) if form == "zip" else _as_tar(source, path)
@@ -65,10 +68,12 @@ class Downloads:
             source.close()
             raise
 
-    def _source(self, repository: Repository, archive: str, path: bytes, gone: threading.Event) -> Source:
+    def _source(self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event) -> Source:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         request = ExportTarRequest(
-            archive, paths=(archived_paths.for_engine(path),) if path else (), strip_components=path.count(b"/")
+            engine.address(archive.name, archive.engine_id),
+            paths=(archived_paths.for_engine(path),) if path else (),
+            strip_components=path.count(b"/"),
         )
         try:
             command: Command = engine.export_tar(location, request)

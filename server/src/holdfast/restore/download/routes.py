@@ -15,6 +15,7 @@ from holdfast.errors import Unprocessable
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
+from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Format, Opened
@@ -102,7 +103,7 @@ def download_folder(
     return Download(begin)
 
 
-def _found(database: Database, caller: SignedIn, repository_id: int, archive_id: int) -> tuple[Repository, str]:
+def _found(database: Database, caller: SignedIn, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
     with database.reading() as session:
         repository = repositories.require(session, caller, repository_id, Role.VIEWER)
-        return repository, archive_records.of_repository(session, repository.id, archive_id).name
+        return repository, archive_records.of_repository(session, repository.id, archive_id)

@@ -1,0 +1,112 @@
+"""Values on their way into a command line of major 2: checked, and written so that the engine takes them literally.
+
+What major 1 takes in the same form is checked by its functions.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from backup_engine.borg1 import arguments as borg1
+from backup_engine.borg1.arguments import (
+    archived_path,
+    compression,
+    literal,
+    natural,
+    pattern,
+    single_item,
+    source_path,
+)
+from backup_engine.detect import EngineUnsupported
+from backup_engine.features import REFUSED_IN_NAMES
+from backup_engine.requests import InvalidRequest, RepositoryLocation
+
+__all__ = (
+    "archived_path",
+    "compression",
+    "literal",
+    "natural",
+    "pattern",
+    "single_item",
+    "source_path",
+)
+
+ADDRESS = re.compile(r"aid:[0-9a-f]{64}")
+"""How an archive is named for certain: several may have one name."""
+LONGEST_ARCHIVE_NAME = 200
+
+
+def common(location: RepositoryLocation, lock_wait: int, *flags: str) -> tuple[str, ...]:
+    """What stands before every command: the form of the log, how long to wait for a lock, and the repository."""
+    return ("--log-json", *flags, "--lock-wait", str(lock_wait), "-r", repository(location))
+
+
+def repository(location: RepositoryLocation) -> str:
+    """Given a location, return the repository argument. Raise InvalidRequest or EngineUnsupported."""
+    path = borg1.repository(location)
+    if not borg1.LOCAL_REPOSITORY.fullmatch(path):
+        raise EngineUnsupported("BorgBackup 2 is driven on local repositories alone; give an absolute path.")
+    return path
+
+
+def archive(text: str) -> str:
+    """Given an archive's address, or a name that only one archive has, return the argument for it."""
+    if ADDRESS.fullmatch(text):
+        return text
+    return f"name:id:{literal(borg1.existing_archive_name(text))}"
+
+
+def new_archive(name: str) -> str:
+    """Given the name of an archive to make, in which placeholders work, return it. Raise InvalidRequest."""
+    new_archive_name(borg1.PLACEHOLDER.sub("now", name))
+    return name
+
+
+def new_archive_name(name: str) -> str:
+    """Given a literal name of an archive to make, return it. Raise InvalidRequest if the engine would refuse it."""
+    borg1.existing_archive_name(name)
+    if name.startswith("-") or name != name.strip() or len(name) > LONGEST_ARCHIVE_NAME:
+        raise InvalidRequest(
+            f"The archive name {name!r} must not start with '-', start or end with a space,"
+            f" or be longer than {LONGEST_ARCHIVE_NAME} characters."
+        )
+    if any(character in REFUSED_IN_NAMES or character in "{}" for character in name):
+        refused = " ".join((*REFUSED_IN_NAMES, "{", "}"))
+        raise InvalidRequest(f"The archive name {name!r} holds one of {refused}, which is not allowed.")
+    return name
+
+
+def _chunker_parameters(value: str) -> bool:
+    number = r"\d{1,9}"
+    return bool(re.fullmatch(rf"default|fixed,{number}(?:,{number})?|fastcdc(?:,{number}){{4}}", value))
+
+
+FILES_CACHE_MODES = frozenset(
+    frozenset(words.split(","))
+    for words in (
+        "ctime,size,inode",
+        "mtime,size,inode",
+        "ctime,size",
+        "mtime,size",
+        "rechunk,ctime",
+        "rechunk,mtime",
+        "disabled",
+        "size",
+    )
+)
+
+
+def _files_cache_mode(value: str) -> bool:
+    return frozenset(value.split(",")) in FILES_CACHE_MODES
+
+
+GONE = frozenset({"--exclude-nodump", "--noatime"})
+"""Flags of major 1 that major 2 does not know."""
+CUSTOM_FLAGS: Mapping[str, Callable[[str], bool] | None] = {
+    **{flag: check for flag, check in borg1.CUSTOM_FLAGS.items() if flag not in GONE},
+    "--files-cache": _files_cache_mode,
+    "--chunker-params": _chunker_parameters,
+}
+
+
+def custom_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+    return borg1.custom_flags(flags, CUSTOM_FLAGS)

@@ -1,0 +1,8 @@
+"""``borg break-lock``: remove locks that nobody holds any more. The caller must know that nobody does."""
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import RepositoryLocation
+
+
+def command(location: RepositoryLocation, lock_wait: int) -> tuple[str, ...]:
+    return (*arguments.common(location, lock_wait), "break-lock")

@@ -1,0 +1,18 @@
+"""``borg compact``: give the space of deleted archives back. After it, no deleted archive can be undeleted."""
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import CompactRequest, RepositoryLocation
+
+
+def command(location: RepositoryLocation, request: CompactRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *arguments.common(location, lock_wait, "--progress", "--info"),
+        *("compact", "--stats"),
+        *_threshold(request),
+    )
+
+
+def _threshold(request: CompactRequest) -> tuple[str, ...]:
+    if request.threshold is None:
+        return ()
+    return (f"--threshold={arguments.natural('The threshold', request.threshold, most=100)}",)

@@ -1,0 +1,11 @@
+"""``borg repo-info`` and ``borg info``: what a repository, or one archive, is. Neither tells sizes on disk."""
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import InfoRequest, RepositoryLocation
+
+
+def command(location: RepositoryLocation, request: InfoRequest, lock_wait: int) -> tuple[str, ...]:
+    before = arguments.common(location, lock_wait)
+    if request.archive is None:
+        return (*before, "repo-info", "--json")
+    return (*before, "info", "--json", "--", arguments.archive(request.archive))

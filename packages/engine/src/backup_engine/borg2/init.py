@@ -1,0 +1,32 @@
+"""``borg repo-create``: make a repository. The engine makes missing parent folders by itself."""
+
+from collections.abc import Mapping
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import InitRequest, InvalidRequest, RepositoryLocation
+
+CIPHERS = ("aes256-ocb", "chacha20-poly1305")
+ENCRYPTION_MODES: Mapping[str, tuple[str, ...]] = {
+    **{cipher: (cipher, "--id-hash=sha256", "--key-location=repokey") for cipher in CIPHERS},
+    **{f"{cipher}-blake3": (cipher, "--id-hash=blake3", "--key-location=repokey") for cipher in CIPHERS},
+    **{f"keyfile-{cipher}": (cipher, "--id-hash=sha256", "--key-location=keyfile") for cipher in CIPHERS},
+    **{f"keyfile-{cipher}-blake3": (cipher, "--id-hash=blake3", "--key-location=keyfile") for cipher in CIPHERS},
+    "authenticated-sha256": ("authenticated-sha256", "--key-location=repokey"),
+    "authenticated-blake3": ("authenticated-blake3", "--key-location=repokey"),
+    "none": ("none-sha256",),
+}
+"""The product's name of each mode: where the key lies, the cipher, and how chunks are named, as the engine takes it."""
+
+
+def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
+    """Raise InvalidRequest for an unknown mode, or an encrypted repository without a passphrase."""
+    if request.encryption not in ENCRYPTION_MODES:
+        raise InvalidRequest(
+            f"{request.encryption!r} is not an encryption mode of BorgBackup 2;"
+            f" use one of {', '.join(sorted(ENCRYPTION_MODES))}."
+        )
+    if request.encryption != "none" and not location.passphrase:
+        # The environment would fill in random text, and nobody could ever open the repository again.
+        raise InvalidRequest(f"A repository with encryption {request.encryption} needs a passphrase.")
+    mode, *options = ENCRYPTION_MODES[request.encryption]
+    return (*arguments.common(location, lock_wait), "repo-create", f"--encryption={mode}", *options)

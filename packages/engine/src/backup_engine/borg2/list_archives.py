@@ -1,0 +1,15 @@
+"""``borg repo-list``: the archives, or those that are deleted and not yet compacted away."""
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import ListArchivesRequest, RepositoryLocation
+
+EXTRA_KEYS = "{archive}{id}{comment}{hostname}{username}{start}{end}"
+
+
+def command(location: RepositoryLocation, request: ListArchivesRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *arguments.common(location, lock_wait),
+        *("repo-list", "--json", f"--format={EXTRA_KEYS}"),
+        *((f"--last={arguments.natural('last', request.last, least=1)}",) if request.last is not None else ()),
+        *(("--deleted",) if request.deleted else ()),
+    )

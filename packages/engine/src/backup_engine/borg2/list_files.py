@@ -1,0 +1,17 @@
+"""``borg list``: the files of an archive, a JSON object a line; only there every byte of a name survives (`path_b64`)."""
+
+from backup_engine.borg2 import arguments
+from backup_engine.requests import ListFilesRequest, RepositoryLocation
+
+ADDED_KEYS = "{size}{mtime}{fingerprint}"
+"""``fingerprint`` names the content: two files with the same chunks have the same one."""
+
+
+def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:
+    return (
+        *arguments.common(location, lock_wait),
+        *("list", "--json-lines", f"--format={ADDED_KEYS}"),
+        *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
+        *("--", arguments.archive(request.archive)),
+        *(arguments.archived_path(path) for path in request.paths),
+    )

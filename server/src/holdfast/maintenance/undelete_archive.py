@@ -1,0 +1,93 @@
+"""The operation kind `undelete_archive`: bring an archive back that was deleted since the last compaction."""
+
+from functools import partial
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_engine.detect import EngineUnsupported
+from backup_engine.outcome import ARCHIVE_MISSING
+from backup_engine.parse import ArchiveInfo
+from backup_engine.requests import ListArchivesRequest, UndeleteArchiveRequest
+from holdfast.kit import clock
+from holdfast.maintenance.delete_archive import describe
+from holdfast.maintenance.listing import read_archives
+from holdfast.maintenance.schemas import UndeleteParams
+from holdfast.operations.context import StepResult
+from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status
+from holdfast.repositories import archive_records
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.series import series_of
+from holdfast.repositories.work import RepositoryWork, on_repository
+
+GONE = ("archives.gone", "The archive is not among the deleted ones any more; a compaction has removed it for good.")
+
+
+def kind(opener: Opener) -> Kind:
+    return Kind(
+        name="undelete_archive",
+        category="maintenance",
+        limit_group="maintenance",
+        lock=LockMode.EXCLUSIVE,
+        params=UndeleteParams,
+        run=on_repository(opener, run),
+        on_interrupted=again_when_interrupted,
+        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        present=present,
+    )
+
+
+def present(operation: Operation) -> dict[str, Any]:
+    return {"archive": (operation.result or {}).get("archive")}
+
+
+def run(work: RepositoryWork) -> Outcome | TryAgain:
+    """What counts is that the archive is among the others at the end, whoever has brought it back."""
+    params = work.context.params
+    assert isinstance(params, UndeleteParams)
+    request = UndeleteArchiveRequest(work.engine.address(params.engine_id, params.engine_id))
+    try:
+        command = work.engine.undelete_archive(work.location, request)
+    except EngineUnsupported as error:
+        return Outcome(Status.FAILED, error.key, str(error))
+    step = work.context.step("undelete", command)
+    listing = work.context.step("look", work.engine.list_archives(work.location, ListArchivesRequest()), quiet=True)
+    if bad := work.ended_without_success(listing):
+        return bad
+    found = next((one for one in read_archives(listing.stdout) if one.id == params.engine_id), None)
+    return _not_back(work, step) if found is None else _back(work, found, step)
+
+
+def _not_back(work: RepositoryWork, step: StepResult) -> Outcome | TryAgain:
+    if step.outcome.reason == ARCHIVE_MISSING:
+        return Outcome(Status.FAILED, *GONE, result={"return_code": step.exit.code})
+    sentence = "The engine said that it brought the archive back, but it is not there."
+    return work.ended_without_success(step) or Outcome(Status.FAILED, "engine.failed", sentence)
+
+
+def _back(work: RepositoryWork, archive: ArchiveInfo, step: StepResult) -> Outcome:
+    return Outcome(
+        Status.COMPLETED,
+        result={"archive": describe(archive), "return_code": step.exit.code},
+        archive_name=archive.name,
+        record=partial(_remember, repository=work.repository, archive=archive),
+    )
+
+
+def _remember(session: Session, *, repository: Repository, archive: ArchiveInfo) -> None:
+    archive_records.add_made(
+        session,
+        repository.id,
+        engine_id=archive.id,
+        name=archive.name,
+        series=series_of(archive.name, repository.archive_name_template),
+        start=archive.start,
+        end=archive.end,
+        duration_seconds=clock.seconds_between(archive.start, archive.end) if archive.end else None,
+        hostname=archive.hostname,
+        username=archive.username,
+        comment=archive.comment or None,
+    )

@@ -1,0 +1,236 @@
+"""Real output of the pinned beta of major 2: how each run ended, and what it told."""
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+
+from backup_engine.features import BETAS
+from backup_engine.listing import read_listing
+from backup_engine.parse import (
+    GarbledOutput,
+    parse_archives,
+    parse_check_lines,
+    parse_create_result,
+    parse_freed_bytes,
+    parse_info,
+    parse_prune_lines,
+)
+from tests.engine.recordings import cases, recording
+
+VERSION = "2.0.0b23"
+SOURCE = "/tmp/holdfast-fixtures/source"
+GONE = ("/tmp/holdfast-fixtures/gone", "/tmp/holdfast-fixtures/gone-too")
+
+COMPLETED = (
+    "check",
+    "check_partial",
+    "compact",
+    "create",
+    "create_changed",
+    "create_listing_files",
+    "delete_archive",
+    "diff",
+    "export_tar",
+    "extract",
+    "extract_to_stdout",
+    "info_archive",
+    "info_repository",
+    "init",
+    "key_export",
+    "list_archives",
+    "list_deleted_archives",
+    "list_empty",
+    "list_files",
+    "list_last_archive",
+    "prune",
+    "prune_dry_run",
+    "relocated_confirmed",
+    "rename",
+    "repository_read_only",
+    "undelete_archive",
+)
+"""A file that changed is read again. The repository's own folder may be read-only: nothing is written directly in it."""
+
+WITH_WARNINGS = {
+    "create_unreadable": (f"{SOURCE}/documents", f"{SOURCE}/notes.txt"),
+    "create_vanished": (f"{SOURCE}/z-vanishing.txt",),
+    "create_all_sources_missing": GONE,
+    "create_some_sources_missing": GONE[:1],
+    "create_not_utf8": (f"{SOURCE}/na\udcefve.txt",),
+    "extract_nothing_matched": (None,),
+}
+
+FAILED = {
+    "check_damaged": ("engine.damaged", "The check found damage"),
+    "check_repair": ("engine.damaged", "Damaged data is left in the repository"),
+    "create_disk_full": ("engine.disk_full", "No space is left"),
+    "delete_archive_missing": ("engine.failed", "The archive does not exist"),
+    "extract_damaged": ("engine.damaged", "The repository is damaged; run a check"),
+    "info_archive_ambiguous": ("engine.failed", "The archive does not exist"),
+    "info_archive_missing": ("engine.failed", "The archive does not exist"),
+    "init_exists": ("engine.repository_exists", "import the repository"),
+    "init_folder_in_use": ("engine.repository_exists", "choose another path"),
+    "init_not_permitted": ("engine.permission_denied", "correct the permissions"),
+    "locked_exclusively": ("engine.locked", "try again when it has ended"),
+    "no_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+    "not_a_repository": ("engine.repository_missing", "There is no repository at this path"),
+    "relocated": ("engine.repository_relocated", "confirm that it was moved"),
+    "repository_missing": ("engine.repository_missing", "There is no repository at this path"),
+    "repository_not_permitted": ("engine.permission_denied", "correct the permissions"),
+    "unencrypted_unknown": ("engine.failed", "not encrypted and was not known"),
+    "usage_error": ("engine.failed", "The engine failed: error: unrecognized arguments: --no-such-option"),
+    "wrong_passphrase": ("engine.passphrase_wrong", "enter the right one"),
+}
+
+BY_SIGNAL = ("create_sigterm", "create_sigkill")
+
+
+def test_every_recording_is_asserted_here_and_is_of_a_pinned_beta() -> None:
+    assert cases(VERSION) == {*COMPLETED, *WITH_WARNINGS, *FAILED, *BY_SIGNAL}
+    assert VERSION in BETAS
+
+
+@pytest.mark.parametrize("case", COMPLETED)
+def test_a_run_that_went_well_is_completed_without_a_word(case: str) -> None:
+    outcome = recording(VERSION, case).outcome()
+
+    assert (outcome.status, outcome.error_key, outcome.message, outcome.warnings) == ("completed", None, None, ())
+
+
+@pytest.mark.parametrize("case", WITH_WARNINGS)
+def test_a_run_with_warnings_names_each_path(case: str) -> None:
+    outcome = recording(VERSION, case).outcome()
+
+    assert (outcome.status, outcome.error_key) == ("completed_with_warnings", None)
+    assert tuple(warning.path for warning in outcome.warnings) == WITH_WARNINGS[case]
+
+
+@pytest.mark.parametrize("case", FAILED)
+def test_a_failed_run_has_a_key_and_says_what_to_do(case: str) -> None:
+    outcome = recording(VERSION, case).outcome()
+
+    key, part_of_message = FAILED[case]
+    assert (outcome.status, outcome.error_key) == ("failed", key)
+    assert outcome.message is not None
+    assert part_of_message in outcome.message
+
+
+@pytest.mark.parametrize("case", BY_SIGNAL)
+def test_a_run_ended_by_a_signal_is_interrupted_or_cancelled_on_request(case: str) -> None:
+    assert recording(VERSION, case).outcome().status == "interrupted"
+    assert recording(VERSION, case).outcome(cancel_requested=True).status == "cancelled"
+
+
+def test_a_backup_of_nothing_is_told_from_one_of_something() -> None:
+    assert recording(VERSION, "create_all_sources_missing").accumulator.all_sources_missing(GONE)
+    assert not recording(VERSION, "create_some_sources_missing").accumulator.all_sources_missing((SOURCE, GONE[0]))
+
+
+def test_a_created_archive_is_told_without_the_sizes_that_major_2_does_not_know() -> None:
+    result = parse_create_result(recording(VERSION, "create").stdout)
+
+    assert (result.archive_name, len(result.archive_id), result.stats.nfiles) == ("first", 64, 4)
+    assert result.stats.original_size > 301_000
+    assert (result.stats.compressed_size, result.stats.deduplicated_size) == (None, None)
+    assert result.repository_totals is None
+    assert result.start.tzinfo is UTC
+
+
+def test_a_listing_tells_every_archive_with_the_comment_that_names_its_operation() -> None:
+    archives = parse_archives(recording(VERSION, "list_archives").stdout)
+
+    assert [archive.name for archive in archives] == ["day-1", "day-2", "day-3", "day-4"]
+    assert all(archive.end is not None and archive.start < archive.end for archive in archives)
+    assert {(archive.comment, archive.hostname, archive.username) for archive in archives} == {
+        ("holdfast:fixture", "fixture-host", "root")
+    }
+
+
+def test_deleted_archives_are_listed_by_themselves() -> None:
+    assert [archive.name for archive in parse_archives(recording(VERSION, "list_deleted_archives").stdout)] == ["first"]
+
+
+@pytest.mark.parametrize("case", ["wrong_passphrase", "relocated", "repository_missing"])
+def test_the_output_of_a_failed_listing_is_never_an_empty_list(case: str) -> None:
+    with pytest.raises(GarbledOutput):
+        parse_archives(recording(VERSION, case).stdout)
+
+
+def test_info_of_a_repository_names_its_encryption_and_no_sizes() -> None:
+    info = parse_info(recording(VERSION, "info_repository").stdout)
+
+    assert (info.encryption, info.repository_totals, info.archives) == ("aes256-ocb", None, ())
+    assert len(info.repository_id) == 64
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        (b'{"encryption": "none-sha256", "id_hash": "sha256"}', "none"),
+        (b'{"encryption": "chacha20-poly1305", "id_hash": "blake3"}', "chacha20-poly1305-blake3"),
+        (b'{"encryption": "aes256-ocb", "id_hash": "sha256", "keyfile": "/k"}', "keyfile-aes256-ocb"),
+        (b'{"encryption": "authenticated-blake3", "id_hash": "blake3"}', "authenticated-blake3"),
+    ],
+)
+def test_each_mode_has_the_name_by_which_it_is_made(told: bytes, name: str) -> None:
+    raw = b'{"repository": {"id": "x", "location": "/r"}, "encryption": %s}' % told
+
+    assert parse_info(raw).encryption == name
+
+
+def test_info_of_an_archive_tells_its_size() -> None:
+    (archive,) = parse_info(recording(VERSION, "info_archive").stdout).archives
+
+    assert (archive.name, archive.comment, archive.stats.nfiles) == ("first", "holdfast:fixture", 4)
+
+
+@pytest.mark.parametrize("case", ["prune_dry_run", "prune"])
+def test_a_prune_tells_what_it_keeps_by_which_rule_and_what_goes(case: str) -> None:
+    result = parse_prune_lines(recording(VERSION, case).events)
+
+    assert [(archive.archive, archive.rule) for archive in result.keep] == [
+        ("day-4", "keep"),
+        ("day-3", "daily"),
+        ("day-2", "daily"),
+    ]
+    assert [(archive.archive, archive.rule) for archive in result.prune] == [("day-1", None)]
+    assert result.prune[0].time == datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+
+def test_a_compact_tells_about_how_much_it_freed() -> None:
+    assert parse_freed_bytes(recording(VERSION, "compact").events) == 5_000
+
+
+def test_a_check_tells_the_verdict_of_each_part() -> None:
+    whole, damaged = (parse_check_lines(recording(VERSION, case).events) for case in ("check", "check_damaged"))
+
+    assert whole.finished == ("no problems found", "no problems found")
+    assert whole.clean
+    assert damaged.finished == ("errors found", "problems found")
+    assert any("is corrupted" in problem for problem in damaged.problems)
+
+
+def test_a_file_listing_has_one_line_for_each_file() -> None:
+    sizes = {item.path.decode(): item.size for item in read_listing([recording(VERSION, "list_files").stdout])}
+
+    assert sizes[f"{SOURCE}/documents/letter.txt".lstrip("/")] == 520
+    assert not any(path.endswith(".bin") for path in sizes)
+
+
+def test_a_file_listing_that_is_cut_off_is_refused() -> None:
+    listing = recording(VERSION, "list_files").stdout
+    for cut in (1, 2, 40):
+        with pytest.raises(GarbledOutput):
+            list(read_listing([listing[:-cut]]))
+
+
+def test_the_bytes_of_a_name_are_taken_from_their_exact_form() -> None:
+    line = recording(VERSION, "list_files").stdout.splitlines()[0]
+    odd = line.replace(b'"path": ', b'"path_b64": "%s", "path": ' % base64.b64encode(b"caf\xe9"))
+
+    assert next(iter(read_listing([odd + b"\n"]))).path == b"caf\xe9"
+
+
+def test_one_file_on_standard_output_is_its_content_and_nothing_else() -> None:
+    assert recording(VERSION, "extract_to_stdout").stdout == b"Dear reader,\n" * 40
