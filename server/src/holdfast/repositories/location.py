@@ -1,23 +1,49 @@
 """From a repository's record to what the engine needs to open it."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from backup_engine.interface import Engine
 from backup_engine.requests import RepositoryLocation
 from holdfast.access.vault import Vault
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
+from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
+
+
+class SshMachines(Protocol):
+    """What a repository's record does not say about the machine that is reached by ssh."""
+
+    def account(self, connection_id: int) -> SshAccount:
+        """Raise Unprocessable if there is no such connection."""
+
+    def connection_of(self, account: SshAccount) -> int | None:
+        """The connection to an account; without a user name, the only one to that host."""
+
+    def engine_path(self, connection_id: int) -> str | None:
+        """The engine's program there, where it is not the usual one."""
+
+    def rsh(self, connection_id: int) -> str:
+        """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarSide:
+    rsh: str | None
+    engine_path: str | None
 
 
 class Opener:
     """Knows how each repository is opened: engine, place and secrets."""
 
-    def __init__(self, settings: Settings, engines: Engines, vault: Vault) -> None:
+    def __init__(self, settings: Settings, engines: Engines, vault: Vault, machines: SshMachines) -> None:
         self._keys = settings.engine_dir / ".config" / "borg" / "keys"
         self._engines = engines
         self._vault = vault
+        self.machines = machines
 
     def engine(self, repository: Repository) -> Engine:
         return self._engines.engine(repository.engine_version)
@@ -26,14 +52,22 @@ class Opener:
         return self._engines.engine(major)
 
     def location(self, repository: Repository, *, relocated_ok: bool = False) -> RepositoryLocation:
+        far = self.far_side(repository.ssh_connection_id if repository.repository_type == "ssh" else None)
         return RepositoryLocation(
             path=repository.path,
             passphrase=self.passphrase(repository),
             encryption=repository.encryption,
-            remote_path=repository.remote_path,
+            remote_path=repository.remote_path or far.engine_path,
             relocated_ok=relocated_ok,
             unencrypted_ok=repository.unencrypted_confirmed,
+            rsh=far.rsh,
         )
+
+    def far_side(self, connection_id: int | None) -> FarSide:
+        """How the engine here reaches the one on the host of a repository by ssh."""
+        if connection_id is None:
+            return FarSide(None, None)
+        return FarSide(self.machines.rsh(connection_id), self.machines.engine_path(connection_id))
 
     def passphrase(self, repository: Repository) -> str | None:
         if repository.passphrase is None:

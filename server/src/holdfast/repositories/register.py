@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
@@ -29,6 +29,7 @@ from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.place import Place, place_of
 from holdfast.repositories.record import new_record
 from holdfast.repositories.schemas import (
     ImportedRepository,
@@ -63,20 +64,26 @@ class Register:
         """
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
-        path = self._checked_place(wanted)
+        place = place_of(wanted, self.opener.machines)
+        far = self.opener.far_side(place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version)
         location = RepositoryLocation(
-            path, passphrase, wanted.encryption, wanted.remote_path, unencrypted_ok=wanted.encryption == "none"
+            place.path,
+            passphrase,
+            wanted.encryption,
+            wanted.remote_path or far.engine_path,
+            far.rsh,
+            unencrypted_ok=wanted.encryption == "none",
         )
         check_settings(engine, location, wanted)
-        with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
-            self._still_free(path, wanted.name)
+        with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+            self._still_free(place, wanted.name)
             made = hold.run(engine.init(location, InitRequest(wanted.encryption)))
             if made.outcome.status not in ("completed", "completed_with_warnings"):
                 raise errors.refused_by_engine(made.outcome)
             known = self._read(hold.run(engine.info(location, InfoRequest())))
-            return self._store(caller, path, wanted, wanted.encryption, passphrase, known, "repository.created")
+            return self._store(caller, place, wanted, wanted.encryption, passphrase, known, "repository.created")
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
         """Open an existing repository and store it. Nothing is stored if it does not open.
@@ -85,14 +92,16 @@ class Register:
         """
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
-        path = self._checked_place(wanted)
+        place = place_of(wanted, self.opener.machines)
+        far = self.opener.far_side(place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version)
         location = RepositoryLocation(
-            path,
+            place.path,
             passphrase,
             wanted.encryption,
-            wanted.remote_path,
+            wanted.remote_path or far.engine_path,
+            far.rsh,
             relocated_ok=True,
             unencrypted_ok=wanted.encryption == "none",
         )
@@ -100,15 +109,15 @@ class Register:
         number = uuid.uuid4().hex
         key_file = self.opener.keep_key_file(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
         try:
-            with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
-                self._still_free(path, wanted.name)
+            with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+                self._still_free(place, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
                     raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
                 known = self._read(opened)
                 encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
                 return self._store(
-                    caller, path, wanted, encryption, passphrase, known, "repository.imported", number=number
+                    caller, place, wanted, encryption, passphrase, known, "repository.imported", number=number
                 )
         except BaseException:
             if key_file is not None:
@@ -218,18 +227,9 @@ class Register:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _checked_place(self, wanted: RepositoryPlace) -> str:
-        _refuse_unsupported(wanted)
-        if not wanted.path.startswith("/"):
-            raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
-        path = store.normal_path(wanted.path)
-        if path == "/":
-            raise Unprocessable("repository.path_not_absolute", "The root folder cannot be a repository.")
-        return path
-
-    def _still_free(self, path: str, name: str) -> None:
+    def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:
-            store.taken(session, path=path, place=store.identity_of(path), name=name)
+            store.taken(session, path=place.path, place=place.identity, name=name)
 
     def _read(self, step: Any) -> InfoResult | None:
         try:
@@ -240,7 +240,7 @@ class Register:
     def _store(
         self,
         caller: Caller,
-        path: str,
+        place: Place,
         wanted: RepositoryPlace,
         encryption: str,
         passphrase: str | None,
@@ -252,11 +252,12 @@ class Register:
             self.opener,
             wanted,
             number=number or uuid.uuid4().hex,
-            path=path,
-            identity=store.identity_of(path),
+            path=place.path,
+            identity=place.identity,
             encryption=encryption,
             passphrase=passphrase,
             known=known,
+            ssh_connection_id=place.ssh_connection_id,
         )
         try:
             with self.database.writing() as session:
@@ -269,7 +270,7 @@ class Register:
                     action=action,
                     object_type="repository",
                     object_id=repository.id,
-                    details={"name": repository.name, "path": path},
+                    details={"name": repository.name, "path": place.path},
                 )
                 if action == "repository.imported":
                     for listener in self.on_import:
@@ -297,9 +298,7 @@ class Register:
         if repository.execution_target == "agent":
             return self.opener.seal(repository.uuid, passphrase)  # only its agent can try it
         engine = self.opener.engine(repository)
-        location = RepositoryLocation(
-            repository.path, passphrase, repository.encryption, repository.remote_path, unencrypted_ok=False
-        )
+        location = replace(self.opener.location(repository), passphrase=passphrase, unencrypted_ok=False)
         with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
             opened = hold.run(engine.info(location, InfoRequest()))
         if opened.outcome.status not in ("completed", "completed_with_warnings"):
@@ -406,13 +405,5 @@ def _give_to(session: Session, repository: Repository, agent_machine_id: int) ->
     repository.identity = identity
 
 
-def _refuse_unsupported(wanted: RepositoryPlace) -> None:
-    if wanted.repository_type != "local" or wanted.execution_target != "local":
-        raise Unprocessable(
-            "repository.unsupported_target",
-            "This version manages local repositories and those of agents; the target you named comes with a later one.",
-        )
-
-
-def _lane_of_place(path: str) -> str:
-    return "place:" + hashlib.sha256(store.identity_of(path).encode("utf-8", "surrogateescape")).hexdigest()
+def _lane_of(place: Place) -> str:
+    return "place:" + hashlib.sha256(place.identity.encode("utf-8", "surrogateescape")).hexdigest()

@@ -12,7 +12,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.operations import outbox
 from holdfast.operations.store import Subject
-from holdfast.repositories import errors
+from holdfast.repositories import errors, ssh_address
 from holdfast.repositories.models import Repository
 
 
@@ -104,7 +104,10 @@ def normal_path(path: str) -> str:
 
 
 def identity_of(path: str) -> str:
-    return os.path.realpath(path) if path.startswith("/") else path
+    if path.startswith("/"):
+        return os.path.realpath(path)
+    address = ssh_address.parse(path)
+    return address.text if address else path
 
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:

@@ -1,0 +1,95 @@
+"""Adding, changing and forgetting ssh machines."""
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Unprocessable
+from holdfast.kit import clock
+from holdfast.machines import errors, store
+from holdfast.machines.links import Links
+from holdfast.machines.models import SshConnection
+from holdfast.machines.schemas import ConnectionChange, NewConnection
+from holdfast.storage.session import Database
+
+OF_THE_MACHINE = (
+    "host_key",
+    "host_key_pinned_at",
+    "engine_program",
+    "engine_version",
+    "python_program",
+    "python_version",
+)
+
+
+def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnection:
+    store.taken(session, wanted.name, wanted.username, wanted.host, wanted.port)
+    now = clock.now()
+    connection = SshConnection(**wanted.model_dump(), state="unknown", created_at=now, updated_at=now)
+    session.add(connection)
+    session.flush()
+    record(session, caller, "ssh.connection_created", connection)
+    return connection
+
+
+def change(session: Session, caller: Caller, connection_id: int, wanted: ConnectionChange) -> SshConnection:
+    """Change what is given. Another account or machine is unknown until it is tested; repositories must not use it."""
+    connection = store.require(session, connection_id)
+    changes = wanted.model_dump(exclude_unset=True)
+    for name, value in changes.items():
+        if value is None and name != "engine_path":
+            raise Unprocessable("ssh.value_missing", f"The field {name} cannot be null.", field=name)
+    account = {name: changes.get(name, getattr(connection, name)) for name in ("username", "host", "port")}
+    store.taken(session, changes.get("name", connection.name), but=connection_id, **account)
+    moved = {name for name, value in account.items() if getattr(connection, name) != value}
+    if moved and (used := store.repositories_of(session, connection_id)):
+        raise errors.in_use(used)
+    for name, value in changes.items():
+        setattr(connection, name, value)
+    if moved:
+        connection.state, connection.key_id, connection.last_test = "unknown", None, None
+    if moved & {"host", "port"}:
+        for name in OF_THE_MACHINE:
+            setattr(connection, name, None)
+    if "engine_path" in changes:
+        connection.engine_program = connection.engine_version = None
+    connection.updated_at = clock.now()
+    record(session, caller, "ssh.connection_changed", connection, fields=sorted(changes))
+    return connection
+
+
+def forget(session: Session, caller: Caller, connection_id: int) -> None:
+    connection = store.require(session, connection_id)
+    if used := store.repositories_of(session, connection_id):
+        raise errors.in_use(used)
+    record(session, caller, "ssh.connection_deleted", connection)
+    session.delete(connection)
+
+
+def accept_host_key(
+    database: Database, links: Links, caller: Caller, connection_id: int, fingerprint: str
+) -> SshConnection:
+    """Pin the key that the host shows now, if it is the one whose fingerprint the caller has seen."""
+    connection = links.connection(connection_id)
+    shown = links.shown_by(connection)
+    if shown.fingerprint != fingerprint:
+        raise errors.other_fingerprint(shown.fingerprint)
+    with database.writing() as session:
+        row = store.require(session, connection_id)
+        row.host_key, row.host_key_pinned_at = shown.text, clock.now()
+        row.updated_at = clock.now()
+        record(session, caller, "ssh.host_key_accepted", row, fingerprint=fingerprint)
+        return row
+
+
+def record(session: Session, caller: Caller, action: str, connection: SshConnection, **details: Any) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="ssh_connection",
+        object_id=connection.id,
+        details={"name": connection.name, "host": connection.host, **details},
+    )
