@@ -15,6 +15,8 @@ MAY_START_PROCESSES = {
     "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
+    "backup_engine/far/run.py": "holds the link to an engine on another machine",
+    "backup_engine/far/side.py": "starts the shim on that machine",
     "backup_engine/detect.py": "asks a program for its version",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",

@@ -68,7 +68,7 @@ class Service:
         self.database = database
         self.vault = Vault(settings)
         self.engines = Engines(settings)
-        self.machines = machines.Machines(settings, database, self.vault)
+        self.machines = machines.Machines(settings, database, self.vault, self.engines)
         self.opener = Opener(settings, self.engines, self.vault, self.machines)
         self.archive_index = archive_index.build(settings, self.opener)
         self.registry = Registry.of(

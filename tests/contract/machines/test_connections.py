@@ -128,7 +128,7 @@ def test_the_private_key_lies_in_the_data_folder_for_its_owner_alone(
     tried(admin, connection)
     files = list((running.process.data_dir / "ssh").iterdir())
 
-    assert any(file.name.startswith("key-") for file in files)
+    assert any(file.name.startswith("identity-") for file in files)
     assert {file.stat().st_mode & 0o077 for file in files} == {0}
 
 

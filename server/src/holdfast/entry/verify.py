@@ -37,8 +37,8 @@ def verify(
     runner.start(executes=False)
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
-        vault = Vault(settings)
-        opener = Opener(settings, Engines(settings), vault, Machines(settings, database, vault))
+        engines, vault = Engines(settings), Vault(settings)
+        opener = Opener(settings, engines, vault, Machines(settings, database, vault, engines))
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )

@@ -60,12 +60,13 @@ def change(session: Session, caller: Caller, connection_id: int, wanted: Connect
     return connection
 
 
-def forget(session: Session, caller: Caller, connection_id: int) -> None:
+def forget(session: Session, links: Links, caller: Caller, connection_id: int) -> None:
     connection = store.require(session, connection_id)
     if used := store.repositories_of(session, connection_id):
         raise errors.in_use(used)
     record(session, caller, "ssh.connection_deleted", connection)
     session.delete(connection)
+    links.forget(connection_id)
 
 
 def accept_host_key(
@@ -81,7 +82,8 @@ def accept_host_key(
         row.host_key, row.host_key_pinned_at = shown.text, clock.now()
         row.updated_at = clock.now()
         record(session, caller, "ssh.host_key_accepted", row, fingerprint=fingerprint)
-        return row
+    links.link_of(row, links.key_of(row))
+    return row
 
 
 def record(session: Session, caller: Caller, action: str, connection: SshConnection, **details: Any) -> None:

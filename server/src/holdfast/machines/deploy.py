@@ -73,7 +73,6 @@ class KeyDeployment:
                 failed.append((connection, why))
         with self._database.writing() as session:
             store.drop_unused_keys(session, new.id)
-        self._forget_files(new)
         return Rotated(new, moved, failed)
 
     def _in_use(self) -> list[SshConnection]:
@@ -89,10 +88,12 @@ class KeyDeployment:
         added = ssh.run_script(self._links.link_of(connection, old), adding(new))
         if added.failure is not None or DONE not in added.output:
             return added.failure or "ssh.deploy_failed"
-        tried = ssh.run_script(self._links.link_of(connection, new), FILE + REMOVE.format(key=_quoted(old), done=DONE))
+        trial = self._links.link_of(connection, new, on_trial=True)
+        tried = ssh.run_script(trial, FILE + REMOVE.format(key=_quoted(old), done=DONE))
         if tried.failure is not None:
             return tried.failure
-        self._accepted(caller, connection, new, "ssh.key_moved")
+        self._links.link_of(self._accepted(caller, connection, new, "ssh.key_moved"), new)
+        trial.key_file.unlink(missing_ok=True)
         return None
 
     def _pinned(self, connection_id: int) -> SshConnection:
@@ -112,12 +113,6 @@ class KeyDeployment:
                 details={"name": connection.name},
             )
             return row
-
-    def _forget_files(self, new: SshKey) -> None:
-        with self._database.reading() as session:
-            used = {connection.key_id for connection in store.every(session) if connection.key_id} | {new.id}
-            kept = {key.uuid for number in used if (key := store.key(session, number)) is not None}
-        self._links.keys.forget_files(kept)
 
 
 def adding(key: SshKey) -> str:

@@ -56,17 +56,13 @@ class Keys:
         session.flush()
         return key
 
-    def file(self, key: SshKey) -> Path:
-        """The private key as a file that ssh can read, and nobody else."""
-        path = self.folder / f"key-{key.uuid}"
-        if not path.exists():
-            write_private(path, self._vault.decrypt(key.private_key, secret_context(key.uuid)))
+    def put(self, key: SshKey, name: str) -> Path:
+        """The private key as a file of this name that ssh can read, and nobody else."""
+        path = self.folder / name
+        content = self._vault.decrypt(key.private_key, secret_context(key.uuid))
+        if not path.exists() or path.read_text() != content:
+            write_private(path, content)
         return path
-
-    def forget_files(self, keep: set[str]) -> None:
-        for path in self.folder.glob("key-*"):
-            if path.name.removeprefix("key-") not in keep:
-                path.unlink(missing_ok=True)
 
 
 def fingerprint(key: SshKey) -> str:

@@ -28,14 +28,23 @@ class Links:
             connection = self.pin(connection)
         return self.link_of(connection, self.key_of(connection))
 
-    def link_of(self, connection: SshConnection, key: SshKey) -> SshLink:
-        """The link with the given key. The connection's host key must be pinned."""
+    def link_of(self, connection: SshConnection, key: SshKey, *, on_trial: bool = False) -> SshLink:
+        """The link with the given key. The connection's host key must be pinned.
+
+        Its files keep their names for the life of a connection, so that what runs over it finds a new key in them; a key
+        that is on trial does not get there.
+        """
         alias = f"holdfast-{connection.id}"
         known = self.keys.folder / f"known-hosts-{connection.id}"
         line = f"{alias} {connection.host_key}\n"
         if not known.exists() or known.read_text() != line:
             write_private(known, line)
-        return SshLink(connection.username, connection.host, connection.port, alias, self.keys.file(key), known)
+        identity = self.keys.put(key, f"{'trial' if on_trial else 'identity'}-{connection.id}")
+        return SshLink(connection.username, connection.host, connection.port, alias, identity, known)
+
+    def forget(self, connection_id: int) -> None:
+        for name in ("identity", "trial", "known-hosts"):
+            (self.keys.folder / f"{name}-{connection_id}").unlink(missing_ok=True)
 
     def key_of(self, connection: SshConnection) -> SshKey:
         if connection.key_id is not None:

@@ -77,9 +77,9 @@ def change_connection(
 
 
 @routes.delete("/{connection_id}", summary="Forget an ssh connection", status_code=204, responses=documented(404, 409))
-def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing) -> Response:
+def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing, machines: TheMachines) -> Response:
     """The key stays in the machine's `authorized_keys`."""
-    connections.forget(session, caller, connection_id)
+    connections.forget(session, machines.links, caller, connection_id)
     return Response(status_code=204)
 
 

@@ -14,10 +14,14 @@ class Place:
     path: str
     identity: str
     ssh_connection_id: int | None = None
+    runs_on: int | None = None
+    """The ssh machine on which the engine runs; None: here."""
 
 
 def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
     """Given what was asked for, return the place. Raise Unprocessable if it cannot be one."""
+    if wanted.execution_target == "ssh" and wanted.repository_type != "rclone":
+        return _on_machine(wanted, machines)
     if wanted.repository_type == "ssh" and wanted.execution_target == "local":
         return _by_ssh(wanted, machines)
     if wanted.repository_type != "local" or wanted.execution_target != "local":
@@ -40,6 +44,18 @@ def absolute(given: str) -> str:
     if path == "/":
         raise Unprocessable("repository.path_not_absolute", "The root folder cannot be a repository.")
     return path
+
+
+def _on_machine(wanted: RepositoryPlace, machines: SshMachines) -> Place:
+    """A path of the machine that runs the engine, or an address that its own ssh can reach."""
+    if wanted.ssh_connection_id is None:
+        raise Unprocessable("repository.connection_missing", "An engine on an ssh machine needs ssh_connection_id.")
+    account, connection = machines.account(wanted.ssh_connection_id), wanted.ssh_connection_id
+    if wanted.repository_type == "ssh":
+        address = ssh_address.require(wanted.path).text
+        return Place(address, address, connection, connection)
+    path = absolute(wanted.path)
+    return Place(path, SshAddress(account, path).text, connection, connection)
 
 
 def _by_ssh(wanted: RepositoryPlace, machines: SshMachines) -> Place:

@@ -22,6 +22,7 @@ from backup_engine.requests import (
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
+from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.status import LockMode
@@ -65,9 +66,9 @@ class Register:
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
         place = place_of(wanted, self.opener.machines)
-        far = self.opener.far_side(place.ssh_connection_id)
+        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version)
+        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
             place.path,
             passphrase,
@@ -75,6 +76,7 @@ class Register:
             wanted.remote_path or far.engine_path,
             far.rsh,
             unencrypted_ok=wanted.encryption == "none",
+            machine=far.machine,
         )
         check_settings(engine, location, wanted)
         with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
@@ -93,9 +95,14 @@ class Register:
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
         place = place_of(wanted, self.opener.machines)
-        far = self.opener.far_side(place.ssh_connection_id)
+        if wanted.keyfile is not None and place.runs_on is not None:
+            raise Unprocessable(
+                "repository.keyfile_on_machine",
+                f"The key belongs on the machine that runs the engine; put it there into {FAR_BASE}/.config/borg/keys.",
+            )
+        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version)
+        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
             place.path,
             passphrase,
@@ -104,6 +111,7 @@ class Register:
             far.rsh,
             relocated_ok=True,
             unencrypted_ok=wanted.encryption == "none",
+            machine=far.machine,
         )
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
@@ -229,7 +237,8 @@ class Register:
 
     def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:
-            store.taken(session, path=place.path, place=place.identity, name=name)
+            here = place.path if place.runs_on is None else None
+            store.taken(session, path=here, place=place.identity, name=name)
 
     def _read(self, step: Any) -> InfoResult | None:
         try:

@@ -34,7 +34,7 @@ def by_path(session: Session, path: str) -> Repository | None:
     normal = normal_path(path)
     statement = select(Repository).where(or_(Repository.path == normal, Repository.identity == identity_of(normal)))
     found = list(session.scalars(statement.limit(3)))
-    here = [repository for repository in found if repository.execution_target != "agent"]
+    here = [repository for repository in found if repository.execution_target == "local"]
     if len(found) > 1 and not here:
         raise errors.path_ambiguous(path)
     return next(iter(here or found), None)
@@ -62,7 +62,7 @@ def taken(
 ) -> None:
     """Raise Conflict if another repository has this path of this machine, this place or this name."""
     if path is not None:
-        on_this_machine = Repository.path == path, Repository.execution_target != "agent"
+        on_this_machine = Repository.path == path, Repository.execution_target == "local"
         found = session.scalars(select(Repository).where(*on_this_machine)).first()
         if found is not None and found.id != but:
             raise errors.path_taken()
