@@ -155,6 +155,6 @@ def sshd(folder: Path, **more: object) -> Iterator[Sshd]:
     try:
         yield machine.start()
     finally:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        if machine.process is not None:
             machine.cut_links()
         machine.stop()
