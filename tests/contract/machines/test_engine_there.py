@@ -12,7 +12,7 @@ import pytest
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
-from tests.support.running import PASSPHRASE, Running
+from tests.support.running import PASSPHRASE, Running, Services
 from tests.support.service import Client, wait_until
 from tests.support.sshd import Sshd
 
@@ -102,6 +102,7 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
     for work, body in (("check", {}), ("restore-check", {}), ("prune", {"keep_last": 1}), ("compact", {})):
         done(admin, admin.post(f"{place}/{work}", json=body))
     assert [one["name"] for one in admin.get(f"{place}/archives/live").json()["archives"]] == ["second"]
+    running.wait_until_idle()
     assert admin.post(f"{place}/break-lock").status_code == 200
     assert admin.delete(place).status_code == 204
     assert len(running.engine_calls()) == before, "no engine was run on the service's own machine"
@@ -186,10 +187,10 @@ def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, conn
     assert len([line for line in log if line.startswith("$ ")]) == 1
 
 
-def test_a_killed_service_finds_the_engine_on_the_machine_again(
-    running: Running, admin: Client, machine: Sshd, connection: int
-) -> None:
-    repository = created(running, connection)
+def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Services, own_machine: Sshd) -> None:
+    running, machine = services.new(), own_machine
+    admin = running.admin
+    repository = created(running, machine.connection(admin, "machine", engine_path=ENGINE))
     with running.held_backup(repository) as (job_id, gate):
         (pid,) = near_sides(running, job_id)
         running.process.kill()

@@ -100,6 +100,7 @@ def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine:
     for work, body in (("check", {}), ("restore-check", {}), ("prune", {"keep_last": 1}), ("compact", {})):
         done(admin, admin.post(f"{place}/{work}", json=body))
     assert [one["name"] for one in admin.get(f"{place}/archives/live").json()["archives"]] == ["second"]
+    running.wait_until_idle()
     assert admin.post(f"{place}/break-lock").status_code == 200
     assert admin.delete(f"/api/ssh-connections/{connection}").status_code == 409
     assert admin.delete(place).status_code == 204
