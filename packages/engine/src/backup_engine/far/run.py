@@ -31,6 +31,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 CANCEL_PATIENCE_SECONDS = 600.0
 """How long an engine that is to be stopped is looked for on a machine that does not answer."""
 NOT_COPIED = 93
+MOST_CRASHES = 3
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
 NOT_FOUND = 127
@@ -93,6 +94,7 @@ class FarRun:
         self._has_copied = False
         self._said = b""
         self._greeted = self._progressed = False
+        self._crashes = 0
 
     def run(self) -> int:
         pause = 0.5
@@ -101,11 +103,12 @@ class FarRun:
             code = self._follow_once()
             if code is not None:
                 return code
-            if self._request["piped"] and any(self._offsets.values()):
+            if self._request["piped"]:
                 return self._lost("The link to the machine was cut.")
             if self._progressed:
-                lost_at, pause = None, 0.5
-            lost_at = lost_at or time.monotonic()
+                pause = 0.5
+            if self._greeted or lost_at is None:
+                lost_at = time.monotonic()
             patience = CANCEL_PATIENCE_SECONDS if self._cancel.is_asked() else self._request["patience_seconds"]
             if time.monotonic() - lost_at > patience:
                 return self._lost("The machine could not be reached any more; the engine there may still run.")
@@ -138,6 +141,10 @@ class FarRun:
             self._said = errors.read()
         if code == NOT_COPIED and not self._has_copied:
             return self._copy()
+        if self._greeted and code not in (0, SSH_FAILED):
+            self._crashes += 1
+            if self._crashes > MOST_CRASHES:
+                return self._lost("The far side of the run fails each time.", 2)
         return None if self._may_have_begun() else self._lost()
 
     def _listen(self, link: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
@@ -228,7 +235,7 @@ class FarRun:
 
     def _exit_code(self, end: dict[str, Any]) -> int:
         if end["state"] == "not_started":
-            os.write(2, b"The shim did not start on the machine.\n")
+            os.write(2, f"The shim did not start on the machine: {end['words']}\n".encode())
             return 2
         if end["state"] != "exited":
             return INTERRUPTED
@@ -239,9 +246,9 @@ class FarRun:
             return NOT_FOUND if int(number) in NOT_EXECUTABLE else 2
         return int(record["code"]) if record["signal"] is None else 128 + int(record["signal"])
 
-    def _lost(self, words: str = "") -> int:
+    def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
         os.write(2, (self._said + words.encode()).strip() + b"\n")
-        return SSH_FAILED
+        return code
 
 
 def hang_up(link: "subprocess.Popen[bytes]") -> int:

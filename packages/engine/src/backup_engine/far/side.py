@@ -43,6 +43,10 @@ def send(letter: bytes, content: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
+def tell_end(end: dict[str, Any]) -> None:
+    send(b"x", json.dumps(end).encode())
+
+
 def main() -> int:
     os.umask(0o077)
     send(b"h", b"")
@@ -53,11 +57,15 @@ def main() -> int:
     forget_old_runs()
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
-        send(b"x", json.dumps({"state": "interrupted"}).encode())  # forgotten after all of it had been told once
+        tell_end({"state": "interrupted"})  # forgotten after all of it had been told once
         return 0
-    pipe = run.start(request)
+    try:
+        pipe = run.start(request)
+    except OSError as error:
+        tell_end({"state": "not_started", "words": str(error)})
+        return 0
     if pipe is False:
-        send(b"x", json.dumps({"state": "not_started"}).encode())
+        tell_end({"state": "not_started", "words": "the shim ended at once"})
     elif not run.follow(words, request, pipe):
         return 0
     if words.wait_for_done():
@@ -157,7 +165,7 @@ class Run:
             for stream in streams:
                 stream.tell()
             if free:
-                send(b"x", json.dumps(self._end()).encode())
+                tell_end(self._end())
                 return True
             wanted = [word for word in (*wanted, *words.new()) if not self._signal(word)]
             if words.ended:
