@@ -15,6 +15,7 @@ MAY_START_PROCESSES = {
     "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
+    "backup_engine/far/pour.py": "pours the output of an engine into a program on another machine",
     "backup_engine/far/run.py": "holds the link to an engine on another machine",
     "backup_engine/far/side.py": "starts the shim on that machine",
     "backup_engine/detect.py": "asks a program for its version",

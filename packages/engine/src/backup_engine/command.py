@@ -42,6 +42,8 @@ class Command:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     working_directory: str | None = None
     machine: Machine | None = None
+    shown: str | None = None
+    """How it is told in logs, where its arguments would tell little."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:
