@@ -112,4 +112,4 @@ def identity_of(path: str) -> str:
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:
     """The place of a repository that an agent opens: a path of its machine, or an address that is the same everywhere."""
-    return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else path
+    return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else identity_of(path)
