@@ -195,3 +195,25 @@ def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.unreachable")
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+
+
+def test_a_machine_with_another_address_takes_its_repositories_along(
+    running: Running, admin: Client, own_machine: Sshd
+) -> None:
+    number = own_machine.connection(admin, running.new_name("moving"), engine_path=str(ENGINES["1.4"]))
+    repository = created(running, number, encryption="none", passphrase=None)
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+    place = f"/api/repositories/{repository['id']}"
+
+    with running.held_backup(repository):
+        refused = admin.put(f"/api/ssh-connections/{number}", json={"host": "localhost"})
+        assert error_of(refused) == (409, "repository.operation_running")
+    changed = admin.put(f"/api/ssh-connections/{number}", json={"host": "localhost"})
+
+    assert changed.json()["host_key"] is not None, "it is the same machine"
+    moved = admin.get(place).json()
+    assert moved["path"] == repository["path"].replace("127.0.0.1", "localhost")
+    ended = admin.wait_for_end(admin.start_backup(moved))
+    assert (ended["status"], ended["error_key"]) == ("failed", "engine.repository_relocated")
+    assert admin.post(f"{place}/confirm-relocation").status_code == 200
+    assert admin.wait_for_end(admin.start_backup(moved))["status"] == "completed"

@@ -12,16 +12,12 @@ from holdfast.machines import errors, store
 from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import ConnectionChange, NewConnection
+from holdfast.operations import store as operations
+from holdfast.repositories import ssh_address
+from holdfast.repositories import store as repositories
+from holdfast.repositories.errors import operation_running
+from holdfast.repositories.ssh_address import SshAccount, SshAddress
 from holdfast.storage.session import Database
-
-OF_THE_MACHINE = (
-    "host_key",
-    "host_key_pinned_at",
-    "engine_program",
-    "engine_version",
-    "python_program",
-    "python_version",
-)
 
 
 def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnection:
@@ -35,7 +31,10 @@ def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnectio
 
 
 def change(session: Session, caller: Caller, connection_id: int, wanted: ConnectionChange) -> SshConnection:
-    """Change what is given. Another account or machine is unknown until it is tested; repositories must not use it."""
+    """Change what is given. Another account or address is unknown until it is tested; repositories go with it.
+
+    The host key stays pinned: the same machine shows it under its new address, and another one is refused.
+    """
     connection = store.require(session, connection_id)
     changes = wanted.model_dump(exclude_unset=True)
     for name, value in changes.items():
@@ -43,21 +42,35 @@ def change(session: Session, caller: Caller, connection_id: int, wanted: Connect
             raise Unprocessable("ssh.value_missing", f"The field {name} cannot be null.", field=name)
     account = {name: changes.get(name, getattr(connection, name)) for name in ("username", "host", "port")}
     store.taken(session, changes.get("name", connection.name), but=connection_id, **account)
-    moved = {name for name, value in account.items() if getattr(connection, name) != value}
-    if moved and (used := store.repositories_of(session, connection_id)):
-        raise errors.in_use(used)
+    moved = any(getattr(connection, name) != value for name, value in account.items())
+    if moved:
+        move_repositories(session, connection_id, SshAccount(**account))
     for name, value in changes.items():
         setattr(connection, name, value)
     if moved:
-        connection.state, connection.key_id, connection.last_test = "unknown", None, None
-    if moved & {"host", "port"}:
-        for name in OF_THE_MACHINE:
-            setattr(connection, name, None)
+        connection.state, connection.last_test = "unknown", None
     if "engine_path" in changes:
         connection.engine_program = connection.engine_version = None
     connection.updated_at = clock.now()
     record(session, caller, "ssh.connection_changed", connection, fields=sorted(changes))
     return connection
+
+
+def move_repositories(session: Session, connection_id: int, account: SshAccount) -> None:
+    """Let the repositories of a connection be where it leads now. Raise Conflict while work of theirs is not done."""
+    ids = store.repositories_of(session, connection_id)
+    operations.serialise_claims(session)
+    if ids and (active := operations.active(session, frozenset(ids), of_repositories_only=True)):
+        raise operation_running(active[0].id)
+    for number in ids:
+        repository = repositories.get(session, number)
+        if repository is None:
+            continue
+        known = ssh_address.parse(repository.path)
+        if repository.execution_target == "local" and known is not None:
+            repository.path = repository.identity = SshAddress(account, known.path).text
+        elif repository.repository_type == "local":
+            repository.identity = SshAddress(account, repository.path).text
 
 
 def forget(session: Session, links: Links, caller: Caller, connection_id: int) -> None:

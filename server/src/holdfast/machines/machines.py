@@ -68,6 +68,8 @@ class Machines:
 
     def machine(self, connection_id: int) -> Machine:
         connection = self._known(connection_id)
+        if connection.last_tested_at is None:
+            connection = self.test.run(connection_id)
         link = self.links.link(connection_id)
         return Machine(link.destination, link.command, connection.python_program, self._patience_seconds)
 

@@ -72,7 +72,7 @@ def read_connection(caller: AdminOnly, connection_id: RowId, session: Reading) -
 def change_connection(
     caller: AdminOnly, connection_id: RowId, wanted: ConnectionChange, session: Writing
 ) -> ConnectionAnswer:
-    """Only what is given changes. Another host or port unpins the host key."""
+    """Only what is given changes. Repositories go with it; the engine may ask to confirm that they were moved."""
     return present.connection_answer(session, connections.change(session, caller, connection_id, wanted))
 
 

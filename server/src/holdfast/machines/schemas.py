@@ -47,7 +47,7 @@ class NewConnection(Body):
 
 
 class ConnectionChange(Body):
-    """Another host or port means another machine: its key is pinned anew."""
+    """The host key stays pinned whatever the address is; the repositories of the connection go with it."""
 
     name: Name | None = None
     host: Host | None = None
