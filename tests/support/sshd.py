@@ -112,6 +112,14 @@ class Sshd:
     def authorize(self, public_key: str) -> None:
         self.authorized_keys.write_text(public_key + "\n")
 
+    def greet(self, text: str) -> None:
+        """From now on a login prints something before the command runs, as a careless profile does."""
+        keys = [f'command="echo {text}; eval \\"$SSH_ORIGINAL_COMMAND\\"" {line}' for line in self._keys()]
+        self.authorized_keys.write_text("\n".join(keys) + "\n")
+
+    def _keys(self) -> list[str]:
+        return self.authorized_keys.read_text().splitlines()
+
     def sessions(self) -> list[psutil.Process]:
         """The processes of sshd that serve a connection."""
         assert self.process is not None

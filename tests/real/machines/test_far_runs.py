@@ -199,3 +199,25 @@ def test_piped_output_comes_whole_with_its_end(far: Machine, tmp_path: Path) -> 
 
     assert ended(spool).code == 4
     assert received.split() == [str(number).encode() for number in range(1, 200_001)]
+
+
+def test_what_the_login_shell_prints_gets_into_no_stream(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+    far_host.greet("Welcome, h\\0\\0 stranger")
+    spool = Spool(tmp_path / "spool")
+    spool.launch(shell("echo only this", far))
+
+    assert ended(spool).code == 0
+    assert spool.out.read_text() == "only this\n"
+
+
+def test_a_far_side_that_cannot_work_is_given_up(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
+    first = Spool(tmp_path / "first")
+    first.launch(shell("true", far))
+    assert ended(first).code == 0
+    (side,) = (far_host.home / ".cache" / "holdfast-shim").glob("*/side.py")
+    side.write_text(side.read_text().replace("    words = Words()", "    raise RuntimeError('broken')"))
+    spool = Spool(tmp_path / "spool")
+    spool.launch(shell("echo never", far))
+
+    assert ended(spool).code == 2, "not the code of a warning"
+    assert "broken" in spool.err.read_text()

@@ -9,16 +9,21 @@ import subprocess
 import sys
 
 FAILED = 2
+NOT_FOUND = 127
 SSH_FAILED = 255
 
 
 def main() -> int:
     count = int(sys.argv[1])
     there, here = sys.argv[2 : 2 + count], sys.argv[2 + count :]
-    receiver = subprocess.Popen(there, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert receiver.stdin is not None
-    # The engine takes its passphrase from an inherited descriptor, and holds the shim's lock as any engine does.
-    engine = subprocess.Popen(here, stdout=receiver.stdin, stdin=subprocess.DEVNULL, close_fds=False)
+    try:
+        receiver = subprocess.Popen(there, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert receiver.stdin is not None
+        # The engine takes its passphrase from an inherited descriptor, and holds the shim's lock as any engine does.
+        engine = subprocess.Popen(here, stdout=receiver.stdin, stdin=subprocess.DEVNULL, close_fds=False)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_FOUND
     receiver.stdin.close()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both have got it, too; how they end is to be told
     made, received = code_of(engine), code_of(receiver)

@@ -24,6 +24,7 @@ import time
 from typing import Any
 
 FRAME = struct.Struct(">cQ")
+MARK = b"\0holdfast frames\0"
 BLOCK = 1 << 20
 LOOK_SECONDS = 0.2
 GRACE_SECONDS = 30.0
@@ -32,9 +33,11 @@ CANCEL_PATIENCE_SECONDS = 600.0
 """How long an engine that is to be stopped is looked for on a machine that does not answer."""
 NOT_COPIED = 93
 MOST_CRASHES = 3
+LONGEST_GREETING = 1 << 16
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
 NOT_FOUND = 127
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NOT_EXECUTABLE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR)
 FOLDER = ".cache/holdfast-shim"
 COPY = """
@@ -150,7 +153,7 @@ class FarRun:
     def _listen(self, link: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
         assert link.stdin is not None
         assert link.stdout is not None
-        received = b""
+        is_marked, received = False, b""
         while True:
             self._pass_on_cancel(link)
             if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
@@ -159,7 +162,9 @@ class FarRun:
             if not block:
                 return None
             received += block
-            while len(received) >= FRAME.size:
+            if not is_marked:
+                is_marked, received = without_greetings(received)
+            while is_marked and len(received) >= FRAME.size:
                 letter, size = FRAME.unpack_from(received)
                 if len(received) < FRAME.size + size:
                     break
@@ -195,13 +200,19 @@ class FarRun:
         self._progressed = True
         self._offsets[letter] += len(content)
         while content:
-            content = content[os.write(2 if letter == "e" else 1, content) :]
+            try:
+                content = content[os.write(2 if letter == "e" else 1, content) :]
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                time.sleep(1.0)  # the engine there is not to blame, and goes on
 
     def _collected(self, link: "subprocess.Popen[bytes]") -> None:
         assert link.stdin is not None
         mark(self._place + ".collected")
-        link.stdin.write(b"DONE\n")
-        link.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            link.stdin.write(b"DONE\n")
+            link.stdin.flush()
 
     def _pass_on_cancel(self, link: "subprocess.Popen[bytes]") -> None:
         assert link.stdin is not None
@@ -249,6 +260,12 @@ class FarRun:
     def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
         os.write(2, (self._said + words.encode()).strip() + b"\n")
         return code
+
+
+def without_greetings(received: bytes) -> tuple[bool, bytes]:
+    """Whether the mark has come, and what follows it: before it stands what the login shell of the account prints."""
+    _, mark, frames = received.partition(MARK)
+    return bool(mark), frames if mark else received[-LONGEST_GREETING:]
 
 
 def hang_up(link: "subprocess.Popen[bytes]") -> int:
@@ -348,5 +365,19 @@ def main() -> int:
     return run_plainly(place, secrets) if python is None else FarRun(place, secrets).run()
 
 
+def main_that_never_warns() -> int:
+    """Whatever goes wrong here must not look like an engine's warning, which is what an exit code of 1 is.
+
+    Once the engine may run there, this process dies so that it is seen to have lost sight of it, and is launched again.
+    """
+    try:
+        return main()
+    except Exception as error:  # noqa: BLE001 - all of them
+        if os.path.exists(sys.argv[1] + ".begun"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.write(2, f"The run on the machine cannot be begun: {error}\n".encode("utf-8", "replace"))
+        return 2
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_that_never_warns())

@@ -5,7 +5,8 @@ library alone and must run under Python 3.9. The first line on standard input is
 ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten. The
 end of the input means that the link is gone: the engine goes on, and its spool can be followed again.
 
-Answers are frames (one letter, eight bytes of length, content): ``h`` hello, ``e`` and ``o`` the engine's streams from the
+Answers are frames (one letter, eight bytes of length, content) after a mark that tells them from whatever the account's login
+shell prints: ``h`` hello, ``e`` and ``o`` the engine's streams from the
 offsets in the request on, ``x`` how it ended. With ``piped`` the output is not kept on this machine, and the engine stops when
 nobody reads it any more.
 """
@@ -26,9 +27,9 @@ import time
 from typing import Any
 
 FRAME = struct.Struct(">cQ")
+MARK = b"\0holdfast frames\0"
 BLOCK = 256 * 1024
 LOOK_SECONDS = 0.2
-START_SECONDS = 60.0
 KEPT_SECONDS = 7 * 24 * 3600.0
 """How long the record of a run stays that nobody came back for."""
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,6 +50,7 @@ def tell_end(end: dict[str, Any]) -> None:
 
 def main() -> int:
     os.umask(0o077)
+    os.write(1, MARK)
     send(b"h", b"")
     words = Words()
     request = words.request()
@@ -147,9 +149,8 @@ class Run:
             os.close(descriptor)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(json.dumps(request["secrets"]).encode() + b"\n")
-        deadline = time.monotonic() + START_SECONDS
-        while not self.was_started():
-            if (shim.poll() is not None and not self.was_started()) or time.monotonic() > deadline:
+        while not self.was_started():  # however long it takes: a shim that comes late must not run unobserved
+            if shim.poll() is not None and not self.was_started():
                 return False
             time.sleep(0.01)
         return output[0] if output else None
@@ -265,12 +266,10 @@ def forget_old_runs() -> None:
     except FileNotFoundError:
         return
     for name in names:
-        record = os.path.join(RUNS, name, "exit.json")
-        try:
-            if now - os.stat(record).st_mtime > KEPT_SECONDS:
-                shutil.rmtree(os.path.join(RUNS, name), ignore_errors=True)
-        except OSError:
-            continue
+        folder = os.path.join(RUNS, name)
+        with contextlib.suppress(OSError):
+            if now - os.stat(folder).st_mtime > KEPT_SECONDS and Run(folder).is_free():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
