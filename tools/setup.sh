@@ -22,6 +22,8 @@ build  | liblz4-dev    | pkg-config --exists liblz4
 build  | libzstd-dev   | pkg-config --exists libzstd
 build  | libxxhash-dev | pkg-config --exists libxxhash
 build  | libssl-dev    | pkg-config --exists libcrypto
+ssh    | openssh-client | have ssh-keyscan
+sshd   | openssh-server | have_sshd
 demo   | curl          | have curl
 '
 
@@ -53,6 +55,8 @@ have_usable_engine() { # the service works with 1.2 and later
     case $(engine_version borg) in 1.[2-9].*) true ;; *) engine_is .engines/borg-1.4/bin/borg 1.4 ;; esac
 }
 
+have_sshd() { [ -x /usr/sbin/sshd ] || have sshd; }
+
 have_python_headers() {
     python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 }
@@ -75,6 +79,7 @@ everything_is_in_place() {
     .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
     [ "$mode" != test ] || engines_for_tests_are_there || return 1
+    [ "$mode" != test ] || have_sshd || return 1
     [ "$mode" != demo ] || have curl
 }
 
@@ -213,9 +218,12 @@ need_packages base
 boot_uv
 make_environment
 install_packages
-need_packages engine
+need_packages engine ssh
 case $mode in
-    test) need_engines_for_tests ;;
+    test)
+        need_packages sshd
+        need_engines_for_tests
+        ;;
     demo) need_packages demo ;;
 esac
 

@@ -15,9 +15,13 @@ MAY_START_PROCESSES = {
     "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
+    "backup_engine/far/pour.py": "pours the output of an engine into a program on another machine",
+    "backup_engine/far/run.py": "holds the link to an engine on another machine",
+    "backup_engine/far/side.py": "starts the shim on that machine",
     "backup_engine/detect.py": "asks a program for its version",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
+    "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
 }
 STARTS_PROCESSES = {

@@ -5,6 +5,7 @@ import pytest
 HERE = Path(__file__).parent
 AT_LENGTH = (
     "archives",
+    "machines/test_kills.py",
     "maintenance/test_lanes.py",
     "maintenance/test_prune_agreement.py",
     "maintenance/test_wipe_in_parts.py",

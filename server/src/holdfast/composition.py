@@ -23,6 +23,7 @@ from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.routes import routes as backup_routes
 from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
+from holdfast.machines import feature as machines
 from holdfast.maintenance import feature as maintenance
 from holdfast.operations import background
 from holdfast.operations.event_routes import routes as event_routes
@@ -56,6 +57,7 @@ def register_secrets() -> None:
     stored_secrets.register(
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
+    stored_secrets.register(machines.SECRETS)
 
 
 class Service:
@@ -66,7 +68,8 @@ class Service:
         self.database = database
         self.vault = Vault(settings)
         self.engines = Engines(settings)
-        self.opener = Opener(settings, self.engines, self.vault)
+        self.machines = machines.Machines(settings, database, self.vault, self.engines)
+        self.opener = Opener(settings, self.engines, self.vault, self.machines)
         self.archive_index = archive_index.build(settings, self.opener)
         self.registry = Registry.of(
             [
@@ -147,6 +150,7 @@ class Service:
         routers = [
             *agents.ROUTERS,  # first: a fleet calls them more often than anybody calls the others
             *access.ROUTERS,
+            *machines.ROUTERS,
             repository_routes,
             backup_routes,
             *restore.ROUTERS,
@@ -163,6 +167,7 @@ class Service:
         ]
         app = build_app(self.settings, self.database, routers, version("holdfast"), lifespan)
         self.access = access.install(app, self.settings, self.database, self.vault)
+        machines.install(app, self.machines)
         maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.inline, self.opener)
         backup_kind = self.registry.kinds["backup"]

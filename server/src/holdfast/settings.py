@@ -50,6 +50,9 @@ class Settings(BaseSettings):
     agent_job_expiry_hours: float | None = Field(
         None, gt=0, description="Jobs that no agent has taken for this long fail; never when not set."
     )
+    ssh_patience_hours: float = Field(
+        24, gt=0, description="How long an engine is looked for on an ssh machine that cannot be reached any more."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of the service's own log."
     )

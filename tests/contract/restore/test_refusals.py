@@ -20,7 +20,7 @@ BAD: list[tuple[str, dict[str, Any], str | None]] = [
     ("a relative destination", {"destination": "restore/here"}, "restore.bad_destination"),
     ("an empty destination", {"destination": ""}, "restore.bad_destination"),
     ("a destination that climbs", {"destination": "/tmp/../etc"}, "restore.bad_destination"),
-    ("an ssh target", {"destination_type": "ssh"}, "restore.unsupported_target"),
+    ("an ssh target", {"destination_type": "ssh"}, "restore.machine_missing"),
     ("an agent target", {"destination_type": "agent", "destination_machine_id": 1}, "restore.unsupported_target"),
     ("two archives", {"archive_id": 1}, "restore.archive_unclear"),
     ("no archive", {"archive": None}, "restore.archive_unclear"),

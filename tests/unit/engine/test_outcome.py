@@ -37,6 +37,8 @@ PUBLISHED = {
     "engine.damaged",
     "engine.failed",
     "engine.repository_exists",
+    "ssh.key_refused",
+    "ssh.host_key_changed",
 }
 
 
@@ -152,8 +154,9 @@ def test_a_full_disk_told_only_by_warnings_is_a_full_disk() -> None:
         ("bash: line 1: borg: command not found", "engine.not_installed"),
         ("sh: 1: borg1: not found", "engine.not_installed"),
         ("bash: /opt/borg/bin/borg: No such file or directory", "engine.not_installed"),
-        ("backup@host: Permission denied (publickey,password).", "engine.unreachable"),
+        ("backup@host: Permission denied (publickey,password).", "ssh.key_refused"),
         ("Host key verification failed.", "engine.unreachable"),
+        ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "ssh.host_key_changed"),
         ("ssh: Could not resolve hostname nowhere: Name or service not known", "engine.unreachable"),
     ],
 )

@@ -22,6 +22,18 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """Another machine that runs a command. ``ssh`` is how a command line for it begins."""
+
+    name: str
+    ssh: tuple[str, ...]
+    python: str | None
+    """Its Python, under which the shim runs there; None: the engine runs under plain ssh, and ends with the link."""
+    patience_seconds: float = 24 * 3600.0
+    """How long a run is looked for on a machine that cannot be reached any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
 
@@ -29,6 +41,9 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     working_directory: str | None = None
+    machine: Machine | None = None
+    shown: str | None = None
+    """How it is told in logs, where its arguments would tell little."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

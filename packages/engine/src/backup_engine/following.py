@@ -128,7 +128,10 @@ def _not_executed(error: str) -> Outcome:
 
 def display(command: Command) -> str:
     """The command as a person would type it. Secrets are not in it: they never are in argv."""
-    return printable(" ".join(shlex.quote(argument) for argument in command.argv))
+    if command.shown is not None:
+        return printable(command.shown)
+    where = f"[{command.machine.name}] " if command.machine else ""
+    return printable(where + " ".join(shlex.quote(argument) for argument in command.argv))
 
 
 def printable(text: str) -> str:

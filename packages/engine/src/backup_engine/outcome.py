@@ -31,6 +31,8 @@ DAMAGED = "engine.damaged"
 DAMAGE_FOUND = "engine.damage_found"
 DAMAGE_LEFT = "engine.damage_left"
 UNREACHABLE = "engine.unreachable"
+KEY_REFUSED = "ssh.key_refused"
+HOST_KEY_CHANGED = "ssh.host_key_changed"
 ARCHIVE_MISSING = "engine.archive_missing"
 UNENCRYPTED_UNKNOWN = "engine.unencrypted_unknown"
 
@@ -95,7 +97,17 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         frozenset({"remote"}),
         "engine.not_installed",
     ),
-    (re.compile(r"Permission denied \([a-z,-]+\)|Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
+    (
+        re.compile(r"IDENTIFICATION HAS CHANGED|No \S+ host key is known for holdfast-\d+ "),
+        frozenset({"remote"}),
+        HOST_KEY_CHANGED,
+    ),
+    (
+        re.compile(r"Permission denied \([a-z,-]+\)|Too many authentication failures"),
+        frozenset({"remote"}),
+        KEY_REFUSED,
+    ),
+    (re.compile(r"Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
     # A segment that the repository's index names is not there.
     (re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*/data/\d+/\d+'"), frozenset({"error"}), DAMAGED),
     (re.compile(r"\[Errno (?:1|13|30)\]"), frozenset({"error"}), "engine.permission_denied"),
@@ -193,6 +205,8 @@ SENTENCES: Mapping[str, str] = {
     "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
     "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
     UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
+    KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the user.",
+    HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before accepting it.",
     DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
     DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
     DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that data.",

@@ -19,6 +19,7 @@ from typing import Any
 
 from backup_engine import shim
 from backup_engine.command import Command
+from backup_engine.far.request import near_command
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
@@ -88,6 +89,8 @@ class Spool:
         return child, reading
 
     def _launch(self, command: Command, output: int | None) -> "Child":
+        if command.machine is not None:
+            command = near_command(command, self.folder, piped=output is not None)
         secrets = {
             name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()
         }

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from backup_engine.command import Machine
+
 
 class InvalidRequest(ValueError):
     """The request holds a value that must not reach the engine. The message says which and why."""
@@ -20,6 +22,8 @@ class RepositoryLocation:
     rsh: str | None = None
     relocated_ok: bool = False
     unencrypted_ok: bool = False
+    machine: Machine | None = None
+    """Where the engine runs that opens it; None: here."""
 
 
 @dataclass(frozen=True, slots=True)

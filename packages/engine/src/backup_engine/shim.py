@@ -20,6 +20,8 @@ written ``exit.json``, so that the reader knows at the end of the stream how the
 pipe any more, it stops the engine.
 """
 
+from __future__ import annotations  # it runs under the Python of other machines, too, which may be 3.9
+
 import errno
 import fcntl
 import json

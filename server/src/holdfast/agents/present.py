@@ -13,6 +13,7 @@ from holdfast.agents.payload import Payloads
 from holdfast.agents.schemas import AgentItem, AgentJobItem, EnrollmentTokenItem, MachineItem
 from holdfast.agents.words import job_status
 from holdfast.errors import NotFound
+from holdfast.machines.models import SshConnection
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
 
@@ -33,6 +34,18 @@ def machine_item(agent: AgentMachine, fleet: Fleet) -> MachineItem:
         last_seen_at=fleet.last_seen(agent),
         created_at=agent.created_at,
         updated_at=agent.updated_at,
+    )
+
+
+def ssh_machine_item(connection: SshConnection) -> MachineItem:
+    return MachineItem(
+        id=connection.id,
+        name=connection.name,
+        connection_type="ssh",
+        status=connection.state,
+        last_seen_at=connection.last_seen_at,
+        created_at=connection.created_at,
+        updated_at=connection.updated_at,
     )
 
 

@@ -15,7 +15,7 @@ from holdfast.agents.backups import BackupStarter
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.models import AgentMachine
-from holdfast.agents.present import agent_item, job_items, machine_item, token_item
+from holdfast.agents.present import agent_item, job_items, machine_item, ssh_machine_item, token_item
 from holdfast.agents.schemas import (
     AgentChange,
     AgentItem,
@@ -35,6 +35,7 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
+from holdfast.machines import store as ssh_machines
 from holdfast.operations import store as operations
 from holdfast.operations.cancel import cancel
 from holdfast.operations.log_answers import LineLimit, Offset, log_page
@@ -57,10 +58,11 @@ async def the_backup_starter(request: Request) -> BackupStarter:
 TheBackupStarter = Annotated[BackupStarter, Depends(the_backup_starter)]
 
 
-@routes.get("/", summary="All machines")
+@routes.get("/", summary="All machines, with an agent or by ssh")
 def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Machines:
     del caller
-    return Machines(machines=[machine_item(agent, gateway.fleet) for agent in store.every(session)])
+    agents = [machine_item(agent, gateway.fleet) for agent in store.every(session)]
+    return Machines(machines=[*agents, *map(ssh_machine_item, ssh_machines.every(session))])
 
 
 # --- enrollment tokens -------------------------------------------------------------------------------------------------

@@ -114,6 +114,9 @@ def _refuse(outcome: EngineOutcome) -> None:
 def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> Iterator[Reader]:
     """Open a repository for reading its archives."""
     excludes = Excludes(work.repository.history_index_excludes)
+    if work.location.machine is not None:
+        yield Reader(work, index, excludes, None, "the engine runs on another machine")
+        return
     decision = chooser.choose(Path(work.engine.program.path), work.engine.program.version)
     if decision.route is not Route.CHUNKS:
         yield Reader(work, index, excludes, None, decision.reason)

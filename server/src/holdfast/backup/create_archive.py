@@ -1,7 +1,6 @@
 """The operation kind `backup`: one archive of a repository's sources."""
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -91,6 +90,7 @@ class _Backup:
     def __init__(self, opener: Opener, context: Context) -> None:
         assert isinstance(context.params, BackupParams)
         self._work = RepositoryWork.open(opener, context)
+        self._opener = opener
         self._context = context
         self._operation = context.operation
         self._params = context.params
@@ -108,7 +108,7 @@ class _Backup:
                     return self._work.locked(unknown.message) if unknown.error_key == LOCKED else _ask_again(unknown)
                 if found is not None:
                     return self._completed_by_evidence(found, Accumulator())
-            if self._sources and all(not os.path.lexists(source) for source in self._sources):
+            if self._sources and not self._opener.any_source_exists(self._repository, self._sources):
                 return failed("engine.source_missing")
         try:
             command = self._engine.create(self._location, self._request())

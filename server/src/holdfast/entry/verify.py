@@ -12,6 +12,7 @@ from holdfast.archives.indexes import Indexes
 from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
+from holdfast.machines.machines import Machines
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
@@ -36,7 +37,8 @@ def verify(
     runner.start(executes=False)
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
-        opener = Opener(settings, Engines(settings), Vault(settings))
+        engines, vault = Engines(settings), Vault(settings)
+        opener = Opener(settings, engines, vault, Machines(settings, database, vault, engines))
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )

@@ -13,6 +13,9 @@ from backup_engine.interface import Engine, engine_for
 from holdfast.errors import Unprocessable
 from holdfast.settings import Settings
 
+FAR_BASE = "~/.local/share/holdfast/engine"
+"""Where an engine on another machine keeps its cache, keys and security records."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
@@ -62,6 +65,14 @@ class Engines:
             return engine_for(program, self._environment, self._lock_wait)
         except EngineUnsupported as error:
             raise Unprocessable(error.key, str(error), engine=major) from error
+
+    def far_engine(self, program: EngineProgram, machine: str) -> Engine:
+        """The engine of another machine. Its locks carry that machine's name: its processes are not ours to look for."""
+        environment = EngineEnvironment(FAR_BASE, f"{self._environment.host_id}-{machine}")
+        try:
+            return engine_for(program, environment, self._lock_wait)
+        except EngineUnsupported as error:
+            raise Unprocessable(error.key, str(error), engine=program.major) from error
 
     def found(self) -> list[EngineProgram]:
         programs = []

@@ -24,7 +24,8 @@ def name_taken() -> Conflict:
 def path_ambiguous(path: str) -> Conflict:
     del path
     return Conflict(
-        "repository.path_ambiguous", "Several agents have a repository under this path; name the repository by its id."
+        "repository.path_ambiguous",
+        "Several machines have a repository under this path; name the repository by its id.",
     )
 
 

@@ -1,39 +1,97 @@
 """From a repository's record to what the engine needs to open it."""
 
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from backup_engine.command import Machine
 from backup_engine.interface import Engine
 from backup_engine.requests import RepositoryLocation
 from holdfast.access.vault import Vault
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
+from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
+
+
+class SshMachines(Protocol):
+    """What a repository's record does not say about the machine that is reached by ssh."""
+
+    def account(self, connection_id: int) -> SshAccount:
+        """Raise Unprocessable if there is no such connection."""
+
+    def connection_of(self, account: SshAccount) -> int | None:
+        """The connection to an account; without a user name, the only one to that host."""
+
+    def engine_path(self, connection_id: int) -> str | None:
+        """The engine's program there, where it is not the usual one."""
+
+    def engine(self, connection_id: int, major: int) -> Engine:
+        """The engine that runs there. Raise Unprocessable if there is none that can be used."""
+
+    def machine(self, connection_id: int) -> Machine:
+        """How commands are run there."""
+
+    def any_exists(self, connection_id: int, paths: Iterable[str]) -> bool:
+        """Whether one of the paths exists there; True also where that cannot be told."""
+
+    def rsh(self, connection_id: int) -> str:
+        """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarSide:
+    """Either the engine here talks to one there, or the engine runs there, or neither."""
+
+    rsh: str | None = None
+    engine_path: str | None = None
+    machine: Machine | None = None
 
 
 class Opener:
     """Knows how each repository is opened: engine, place and secrets."""
 
-    def __init__(self, settings: Settings, engines: Engines, vault: Vault) -> None:
+    def __init__(self, settings: Settings, engines: Engines, vault: Vault, machines: SshMachines) -> None:
         self._keys = settings.engine_dir / ".config" / "borg" / "keys"
         self._engines = engines
         self._vault = vault
+        self.machines = machines
 
     def engine(self, repository: Repository) -> Engine:
-        return self._engines.engine(repository.engine_version)
+        return self.engine_of_major(repository.engine_version, runs_on(repository))
 
-    def engine_of_major(self, major: int) -> Engine:
-        return self._engines.engine(major)
+    def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:
+        """The engine here, or the one on an ssh machine."""
+        return self._engines.engine(major) if machine_id is None else self.machines.engine(machine_id, major)
+
+    def any_source_exists(self, repository: Repository, sources: Iterable[str]) -> bool:
+        machine_id = runs_on(repository)
+        if machine_id is not None:
+            return self.machines.any_exists(machine_id, sources)
+        return any(os.path.lexists(source) for source in sources)
 
     def location(self, repository: Repository, *, relocated_ok: bool = False) -> RepositoryLocation:
+        far = self.far_side(repository.repository_type, repository.execution_target, repository.ssh_connection_id)
         return RepositoryLocation(
             path=repository.path,
             passphrase=self.passphrase(repository),
             encryption=repository.encryption,
-            remote_path=repository.remote_path,
+            remote_path=repository.remote_path or far.engine_path,
             relocated_ok=relocated_ok,
             unencrypted_ok=repository.unencrypted_confirmed,
+            rsh=far.rsh,
+            machine=far.machine,
         )
+
+    def far_side(self, repository_type: str, execution_target: str, connection_id: int | None) -> FarSide:
+        """What of an engine's work on a repository happens on the machine of its ssh connection."""
+        if connection_id is not None and execution_target == "ssh":
+            return FarSide(machine=self.machines.machine(connection_id))
+        if connection_id is not None and repository_type == "ssh":
+            return FarSide(self.machines.rsh(connection_id), self.machines.engine_path(connection_id))
+        return FarSide()
 
     def passphrase(self, repository: Repository) -> str | None:
         if repository.passphrase is None:
@@ -50,6 +108,11 @@ class Opener:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
             stream.write(content if content.endswith("\n") else content + "\n")
         return file
+
+
+def runs_on(repository: Repository) -> int | None:
+    """The ssh machine on which the engine of a repository runs; None: here, or where its agent is."""
+    return repository.ssh_connection_id if repository.execution_target == "ssh" else None
 
 
 def secret_context(repository_uuid: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
@@ -23,6 +23,7 @@ from backup_engine.requests import (
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
+from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.status import LockMode
@@ -30,6 +31,7 @@ from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.place import Place, place_of
 from holdfast.repositories.record import new_record
 from holdfast.repositories.schemas import (
     ImportedRepository,
@@ -64,20 +66,27 @@ class Register:
         """
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
-        path = self._checked_place(wanted)
+        place = place_of(wanted, self.opener.machines)
+        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version)
+        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
-            path, passphrase, wanted.encryption, wanted.remote_path, unencrypted_ok=wanted.encryption == "none"
+            place.path,
+            passphrase,
+            wanted.encryption,
+            wanted.remote_path or far.engine_path,
+            far.rsh,
+            unencrypted_ok=wanted.encryption == "none",
+            machine=far.machine,
         )
         check_settings(engine, location, wanted)
-        with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
-            self._still_free(path, wanted.name)
+        with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+            self._still_free(place, wanted.name)
             made = hold.run(engine.init(location, InitRequest(wanted.encryption)))
             if made.outcome.status not in ("completed", "completed_with_warnings"):
                 raise errors.refused_by_engine(made.outcome)
             known = self._read(hold.run(engine.info(location, InfoRequest())))
-            return self._store(caller, path, wanted, wanted.encryption, passphrase, known, "repository.created")
+            return self._store(caller, place, wanted, wanted.encryption, passphrase, known, "repository.created")
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
         """Open an existing repository and store it. Nothing is stored if it does not open.
@@ -86,30 +95,38 @@ class Register:
         """
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
-        path = self._checked_place(wanted)
+        place = place_of(wanted, self.opener.machines)
+        if wanted.keyfile is not None and place.runs_on is not None:
+            raise Unprocessable(
+                "repository.keyfile_on_machine",
+                f"The key belongs on the machine that runs the engine; put it there into {FAR_BASE}/.config/borg/keys.",
+            )
+        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version)
+        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
-            path,
+            place.path,
             passphrase,
             wanted.encryption,
-            wanted.remote_path,
+            wanted.remote_path or far.engine_path,
+            far.rsh,
             relocated_ok=True,
             unencrypted_ok=wanted.encryption == "none",
+            machine=far.machine,
         )
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
         key_file = self.opener.keep_key_file(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
         try:
-            with self.inline.hold(_lane_of_place(path), mode=LockMode.EXCLUSIVE) as hold:
-                self._still_free(path, wanted.name)
+            with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+                self._still_free(place, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
                     raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
                 known = self._read(opened)
                 encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
                 return self._store(
-                    caller, path, wanted, encryption, passphrase, known, "repository.imported", number=number
+                    caller, place, wanted, encryption, passphrase, known, "repository.imported", number=number
                 )
         except BaseException:
             if key_file is not None:
@@ -219,18 +236,10 @@ class Register:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _checked_place(self, wanted: RepositoryPlace) -> str:
-        _refuse_unsupported(wanted)
-        if not wanted.path.startswith("/"):
-            raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
-        path = store.normal_path(wanted.path)
-        if path == "/":
-            raise Unprocessable("repository.path_not_absolute", "The root folder cannot be a repository.")
-        return path
-
-    def _still_free(self, path: str, name: str) -> None:
+    def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:
-            store.taken(session, path=path, place=store.identity_of(path), name=name)
+            here = place.path if place.runs_on is None else None
+            store.taken(session, path=here, place=place.identity, name=name)
 
     def _read(self, step: Any) -> InfoResult | None:
         try:
@@ -241,7 +250,7 @@ class Register:
     def _store(
         self,
         caller: Caller,
-        path: str,
+        place: Place,
         wanted: RepositoryPlace,
         encryption: str,
         passphrase: str | None,
@@ -253,11 +262,12 @@ class Register:
             self.opener,
             wanted,
             number=number or uuid.uuid4().hex,
-            path=path,
-            identity=store.identity_of(path),
+            path=place.path,
+            identity=place.identity,
             encryption=encryption,
             passphrase=passphrase,
             known=known,
+            ssh_connection_id=place.ssh_connection_id,
         )
         try:
             with self.database.writing() as session:
@@ -270,7 +280,7 @@ class Register:
                     action=action,
                     object_type="repository",
                     object_id=repository.id,
-                    details={"name": repository.name, "path": path},
+                    details={"name": repository.name, "path": place.path},
                 )
                 if action == "repository.imported":
                     for listener in self.on_import:
@@ -298,9 +308,7 @@ class Register:
         if repository.execution_target == "agent":
             return self.opener.seal(repository.uuid, passphrase)  # only its agent can try it
         engine = self.opener.engine(repository)
-        location = RepositoryLocation(
-            repository.path, passphrase, repository.encryption, repository.remote_path, unencrypted_ok=False
-        )
+        location = replace(self.opener.location(repository), passphrase=passphrase, unencrypted_ok=False)
         with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
             opened = hold.run(engine.info(location, InfoRequest()))
         if opened.outcome.status not in ("completed", "completed_with_warnings"):
@@ -407,13 +415,5 @@ def _give_to(session: Session, repository: Repository, agent_machine_id: int) ->
     repository.identity = identity
 
 
-def _refuse_unsupported(wanted: RepositoryPlace) -> None:
-    if wanted.repository_type != "local" or wanted.execution_target != "local":
-        raise Unprocessable(
-            "repository.unsupported_target",
-            "This version manages local repositories and those of agents; the target you named comes with a later one.",
-        )
-
-
-def _lane_of_place(path: str) -> str:
-    return "place:" + hashlib.sha256(store.identity_of(path).encode("utf-8", "surrogateescape")).hexdigest()
+def _lane_of(place: Place) -> str:
+    return "place:" + hashlib.sha256(place.identity.encode("utf-8", "surrogateescape")).hexdigest()

@@ -12,7 +12,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.operations import outbox
 from holdfast.operations.store import Subject
-from holdfast.repositories import errors
+from holdfast.repositories import errors, ssh_address
 from holdfast.repositories.models import Repository
 
 SHARED_WRITERS = frozenset({2})
@@ -37,7 +37,7 @@ def by_path(session: Session, path: str) -> Repository | None:
     normal = normal_path(path)
     statement = select(Repository).where(or_(Repository.path == normal, Repository.identity == identity_of(normal)))
     found = list(session.scalars(statement.limit(3)))
-    here = [repository for repository in found if repository.execution_target != "agent"]
+    here = [repository for repository in found if repository.execution_target == "local"]
     if len(found) > 1 and not here:
         raise errors.path_ambiguous(path)
     return next(iter(here or found), None)
@@ -65,7 +65,7 @@ def taken(
 ) -> None:
     """Raise Conflict if another repository has this path of this machine, this place or this name."""
     if path is not None:
-        on_this_machine = Repository.path == path, Repository.execution_target != "agent"
+        on_this_machine = Repository.path == path, Repository.execution_target == "local"
         found = session.scalars(select(Repository).where(*on_this_machine)).first()
         if found is not None and found.id != but:
             raise errors.path_taken()
@@ -114,9 +114,12 @@ def normal_path(path: str) -> str:
 
 
 def identity_of(path: str) -> str:
-    return os.path.realpath(path) if path.startswith("/") else path
+    if path.startswith("/"):
+        return os.path.realpath(path)
+    address = ssh_address.parse(path)
+    return address.text if address else path
 
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:
     """The place of a repository that an agent opens: a path of its machine, or an address that is the same everywhere."""
-    return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else path
+    return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else identity_of(path)

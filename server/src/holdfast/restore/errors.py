@@ -38,8 +38,22 @@ def destination_unusable(reason: str) -> Unprocessable:
 def unsupported_target() -> Unprocessable:
     return Unprocessable(
         "restore.unsupported_target",
-        "A restore goes to the machine that opens the repository: the service's own (local), or its agent's (agent).",
+        "A restore goes to the machine that opens the repository, or from the service's own to an ssh machine.",
     )
+
+
+def machine_missing() -> Unprocessable:
+    return Unprocessable("restore.machine_missing", "A restore by ssh needs destination_machine_id, an ssh connection.")
+
+
+def unknown_machine(machine_id: int) -> Unprocessable:
+    sentence = "There is no such ssh connection; add it first, and test it."
+    return Unprocessable("restore.unknown_machine", sentence, destination_machine_id=machine_id)
+
+
+def no_preview_there() -> Unprocessable:
+    sentence = "A preview looks at the folders of the service's own machine; start a dry run instead."
+    return Unprocessable("restore.no_preview_there", sentence)
 
 
 def path_not_found(missing: list[str]) -> NotFound:

@@ -13,6 +13,14 @@ FOLDER_THERE = "a folder is there already"
 FILE_WHERE_FOLDER = "something that is no folder stands where a folder is needed"
 
 
+class Unseen:
+    """A destination that cannot be looked at from here: nothing is known to be in the way."""
+
+    def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
+        del target, is_directory
+        return None
+
+
 class Occupied:
     """Answers for one path after the other; never looks through a symbolic link.
 

@@ -33,6 +33,8 @@ class Previews:
 
     def preview(self, wanted: Wanted) -> RestorePreview:
         """Raise NotFound for a path that is not there, Locked, TooLarge, or what the engine refuses."""
+        if wanted.params.destination_type == "ssh":
+            raise errors.no_preview_there()
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
         occupied = Occupied(archived_paths.destination(wanted.params.destination))

@@ -21,7 +21,8 @@ from holdfast.restore import archived_paths, destination, endings, on_agent, sto
 from holdfast.restore.destination import PrivateFolder
 from holdfast.restore.layout import Placement
 from holdfast.restore.move import Move
-from holdfast.restore.occupied import Occupied
+from holdfast.restore.occupied import Occupied, Unseen
+from holdfast.restore.on_machine import MachineRestore
 from holdfast.restore.progress import ExtractProgress
 from holdfast.restore.schemas import RestoreParams
 from holdfast.restore.survey import Survey, survey
@@ -66,6 +67,9 @@ class _Restore:
         roots = archived_paths.outermost(archived_paths.inside_archive(self._params.paths))
         self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
         self._destination = archived_paths.destination(self._params.destination)
+        self._there: MachineRestore | None = None
+        if self._params.destination_machine_id is not None:
+            self._there = MachineRestore(opener, self._work, self._params, self._placement)
 
     def run(self) -> Outcome | TryAgain:
         try:
@@ -81,12 +85,14 @@ class _Restore:
 
     def interrupted(self, interrupted: Interrupted) -> Outcome:
         """The engine is only ever interrupted before anything is moved into place."""
+        if self._there is not None:
+            return self._there.interrupted(interrupted)
         self._remove_private()
         sentence = f"{interrupted.sentence()} Nothing was restored; start the restore again."
         return endings.nothing_restored(Status.FAILED, "operations.interrupted", sentence)
 
     def _restore(self) -> Outcome | TryAgain:
-        if not self._context.has_begun(LIST):
+        if self._there is None and not self._context.has_begun(LIST):
             destination.inspect(self._destination)
         listing = self._context.step(LIST, self._list_command(), quiet=True)
         if bad := self._work.ended_without_success(listing):
@@ -97,6 +103,8 @@ class _Restore:
         if self._params.dry_run:
             self._context.log(endings.dry_run_line(surveyed, readable(self._destination)))
             return endings.dry_run(surveyed)
+        if self._there is not None:
+            return self._there.run(surveyed)
         return self._extract(listing, surveyed)
 
     def _extract(self, listing: StepResult, surveyed: Survey) -> Outcome | TryAgain:
@@ -126,7 +134,8 @@ class _Restore:
 
     def _survey(self, listing: StepResult) -> Survey:
         def look() -> dict[str, Any]:
-            return survey(_items(listing.stdout), self._placement, Occupied(self._destination)).to_json()
+            occupied = Occupied(self._destination) if self._there is None else Unseen()
+            return survey(_items(listing.stdout), self._placement, occupied).to_json()
 
         return Survey.from_json(self._context.once("survey", look))
 

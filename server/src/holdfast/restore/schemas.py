@@ -36,6 +36,7 @@ class RestoreParams(BaseModel):
     paths: list[str | dict[str, str]] = []
     destination: str | dict[str, str]
     destination_type: DestinationType = "local"
+    destination_machine_id: int | None = None
     restore_layout: Layout = "preserve_path"
     overwrite: Overwrite = "skip"
     dry_run: bool = False
@@ -53,7 +54,10 @@ class RestoreRequest(BaseModel):
     paths: Paths = Field([], description="What to restore: files, or folders with all they hold. Empty: everything.")
     destination: PathValue = Field(description="Absolute path of a folder; made if it is not there.")
     destination_type: DestinationType = "local"
-    destination_machine_id: RowId | None = None
+    destination_machine_id: RowId | None = Field(
+        None,
+        description="With `ssh` the ssh connection, with `agent` the agent; by default the one that opens the repository.",
+    )
     restore_layout: Layout = Field(
         "preserve_path",
         description="preserve_path: the whole archived path below the destination. "

@@ -9,13 +9,17 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit.text import readable
+from holdfast.machines import store as machines
+from holdfast.machines.models import SshConnection
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.location import runs_on
 from holdfast.repositories.models import Repository
+from holdfast.repositories.ssh_address import SshAccount, SshAddress
 from holdfast.restore import archived_paths, destination, errors, store
 from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
 
@@ -50,6 +54,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     repository = _repository(session, caller, request, role)
     archive, record = _archive(session, repository, request)
     _check_target(repository, request)
+    machine = _ssh_machine(session, repository, request)
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
     if request.restore_layout == "contents_only" and len(outermost) < len(paths):
@@ -58,6 +63,8 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     if request.destination_type == "local":
         destination.inspect(target)
         refuse_own_places(session, target, data_dir)
+    if machine is not None:
+        refuse_repositories_there(session, target, machine)
     params = RestoreParams(
         archive=archive,
         archive_id=record.id if record else None,
@@ -65,6 +72,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         paths=[_stored(path) for path in outermost],
         destination=_stored(target),
         destination_type=request.destination_type,
+        destination_machine_id=machine.id if machine else None,
         restore_layout=request.restore_layout,
         overwrite=request.overwrite,
         dry_run=request.dry_run,
@@ -72,9 +80,27 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     return Wanted(repository, params)
 
 
+def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
+    """The ssh machine that a restore goes to; None for any other. An engine that runs on one writes there alone."""
+    opened_on = runs_on(repository)
+    if request.destination_type != "ssh":
+        return None
+    machine_id = request.destination_machine_id or opened_on
+    if machine_id is None:
+        raise errors.machine_missing()
+    if repository.execution_target == "agent" or opened_on not in (None, machine_id):
+        raise errors.unsupported_target()
+    machine = machines.get(session, machine_id)
+    if machine is None:
+        raise errors.unknown_machine(machine_id)
+    return machine
+
+
 def _check_target(repository: Repository, request: RestoreRequest) -> None:
     """Whoever opens the repository writes the files: this machine, or the one of its agent."""
-    if repository.execution_target != request.destination_type or request.destination_type == "ssh":
+    if request.destination_type == "ssh":
+        return
+    if repository.execution_target != request.destination_type:
         raise errors.unsupported_target()
     machine = request.destination_machine_id
     if machine is not None and machine != repository.agent_machine_id:
@@ -87,6 +113,15 @@ def refuse_own_places(session: Session, target: bytes, data_dir: Path) -> None:
     for place in places:
         folder = place.encode("utf-8", "surrogateescape").rstrip(b"/")
         if target == folder or target.startswith(folder + b"/"):
+            raise errors.destination_forbidden()
+
+
+def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection) -> None:
+    """The same for what is known to lie on another machine."""
+    account = SshAccount(machine.username, machine.host, machine.port)
+    wanted = SshAddress(account, target.decode("utf-8", "surrogateescape")).text
+    for repository in repositories.visible(session, None):
+        if wanted == repository.identity or wanted.startswith(repository.identity + "/"):
             raise errors.destination_forbidden()
 
 

@@ -8,7 +8,7 @@ from backup_engine.listing import LINK, ListedFile
 from holdfast.kit import text
 from holdfast.restore.archived_paths import ancestors, from_json, shown, to_json
 from holdfast.restore.layout import Placement
-from holdfast.restore.occupied import Occupied
+from holdfast.restore.occupied import Occupied, Unseen
 
 MOST_SHOWN = 1000
 MOST_LINKS_IN_THE_WAY = 1000
@@ -62,7 +62,7 @@ class Survey:
 PATH_LISTS = ("missing", "unsafe", "links_in_the_way", "collisions")
 
 
-def survey(items: Iterable[ListedFile], placement: Placement, occupied: Occupied) -> Survey:
+def survey(items: Iterable[ListedFile], placement: Placement, occupied: Occupied | Unseen) -> Survey:
     """Given all wanted items of an archive, return what restoring them would mean."""
     surveyor = Surveyor(placement, occupied)
     for item in items:
@@ -73,7 +73,7 @@ def survey(items: Iterable[ListedFile], placement: Placement, occupied: Occupied
 class Surveyor:
     """Hears one item after the other. Keeps links in mind, and where things land only if that may collide."""
 
-    def __init__(self, placement: Placement, occupied: Occupied) -> None:
+    def __init__(self, placement: Placement, occupied: Occupied | Unseen) -> None:
         self._placement = placement
         self._occupied = occupied
         self._found = Survey()

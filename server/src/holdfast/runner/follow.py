@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from backup_engine.command import Command
 from backup_engine.events import Event
+from backup_engine.far.request import FarStop
 from backup_engine.following import Killer, StreamReader, display, engine_outcome
 from backup_engine.outcome import Accumulator
 from backup_engine.process import Adopted, Child, Spool, SpoolState, spools_below
@@ -30,6 +31,10 @@ LAUNCHES = 3
 
 class Stopping(Exception):
     """The service stops; the engine goes on under its shim and is found again at the next start."""
+
+
+class FollowAgain(Exception):
+    """What followed an engine on another machine was killed; the engine was not, and can be followed from its beginning."""
 
 
 class Attempt(Context):
@@ -136,21 +141,27 @@ class Attempt(Context):
         return PlainResult(exit_record, self.is_cancelled())
 
     def _run_to_end(self, spool: Spool, command: Command, drain: Callable[[], None], *, despite_cancel: bool) -> None:
-        killer = None if despite_cancel else Killer(spool, self._grace_seconds)
+        killer = None if despite_cancel else self._killer(spool, command)
         for _ in range(LAUNCHES):
             running = self._start_or_find(spool, command, despite_cancel=despite_cancel)
             if running is not None:
                 self._follow(spool, running, drain, killer)
             if self._settled(spool) is not SpoolState.NEVER_STARTED:
                 break
+        if lost_sight(spool, command):
+            raise FollowAgain
+
+    def _killer(self, spool: Spool, command: Command) -> Killer | FarStop:
+        return Killer(spool, self._grace_seconds) if command.machine is None else FarStop(spool.folder)
 
     def _start_or_find(self, spool: Spool, command: Command, *, despite_cancel: bool) -> Child | Adopted | None:
         state = spool.settle()
         if state is SpoolState.ALIVE:
             return Adopted(spool)
-        if state is not SpoolState.NEVER_STARTED:
+        found_again = lost_sight(spool, command)
+        if state is not SpoolState.NEVER_STARTED and not found_again:
             return None
-        if self.is_cancelled() and not despite_cancel:
+        if self.is_cancelled() and not despite_cancel and not found_again:
             raise Cancelled
         if self._stopping.is_set():
             raise Stopping
@@ -162,7 +173,9 @@ class Attempt(Context):
             self._pause()
         return state
 
-    def _follow(self, spool: Spool, running: Child | Adopted, drain: Callable[[], None], killer: Killer | None) -> None:
+    def _follow(
+        self, spool: Spool, running: Child | Adopted, drain: Callable[[], None], killer: Killer | FarStop | None
+    ) -> None:
         while not running.wait(POLL_SECONDS):
             drain()
             self._stop_if_asked(killer)
@@ -171,7 +184,7 @@ class Attempt(Context):
             self._stop_if_asked(killer)
             self._pause()
 
-    def _stop_if_asked(self, killer: Killer | None) -> None:
+    def _stop_if_asked(self, killer: Killer | FarStop | None) -> None:
         if self._stopping.is_set():
             raise Stopping
         if killer is not None and self.is_cancelled():
@@ -185,6 +198,14 @@ class Attempt(Context):
     def _pause(self) -> None:
         if self._stopping.wait(POLL_SECONDS):
             raise Stopping
+
+
+def lost_sight(spool: Spool, command: Command) -> bool:
+    """True when what followed an engine on another machine has ended by a signal, or nobody knows how."""
+    if command.machine is None or command.machine.python is None or not spool.has_started() or spool.is_alive():
+        return False
+    exit_record = spool.exit_record()
+    return exit_record is None or exit_record.signal is not None
 
 
 def keep(file: Path, value: Mapping[str, Any]) -> None:

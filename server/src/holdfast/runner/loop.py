@@ -19,7 +19,7 @@ from holdfast.operations.kinds import Kind, Outcome, Registry, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
 from holdfast.operations.status import Status
-from holdfast.runner.follow import Attempt, Stopping
+from holdfast.runner.follow import Attempt, FollowAgain, Stopping
 from holdfast.runner.identity import Identity
 from holdfast.runner.progress import ProgressBoard
 from holdfast.runner.recording import Recorder
@@ -217,6 +217,9 @@ class Runner:
         try:
             attempt = self._attempt_of(operation, params)
             self._execute_attempt(operation, kind, attempt)
+        except FollowAgain:
+            log.info("followed again on its machine", kind=operation.kind)
+            return False
         except (OSError, Unavailable) as error:
             if not is_obstacle(error):
                 raise
@@ -257,7 +260,7 @@ class Runner:
             return TryAgain("operations.interrupted", interrupted.sentence())
         except Cancelled:
             return Outcome(Status.CANCELLED)
-        except Stopping:
+        except (Stopping, FollowAgain):
             raise
         except HoldfastError as error:
             if is_obstacle(error):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from backup_engine.far.request import has_begun_elsewhere
 from backup_engine.process import SpoolState, remove_spools, spools_below
 from holdfast.errors import Unavailable
 from holdfast.operations import store
@@ -140,4 +141,5 @@ class Recovery:
 
 def _nothing_started(operation: Operation) -> bool:
     folder = Path(operation.spool or "/nonexistent") / str(operation.attempt)
-    return all(spool.settle() is SpoolState.NEVER_STARTED for spool in spools_below(folder))
+    started_here = any(spool.settle() is not SpoolState.NEVER_STARTED for spool in spools_below(folder))
+    return not started_here and not has_begun_elsewhere(folder)

@@ -1,0 +1,1 @@
+"""Commands that another machine runs: what is started here, and what is copied there."""

@@ -1,0 +1,85 @@
+"""From a command for another machine to the command that is run here in its place."""
+
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from backup_engine.command import Command, Secret
+from backup_engine.far import run
+
+SUFFIX = ".far"
+SECRETS = "HOLDFAST_FAR_SECRETS"
+NICENESS = 10
+
+
+def request_file(folder: Path) -> Path:
+    """What belongs to the run of a spool folder on another machine lies beside that folder, and outlives it."""
+    return folder.with_name(folder.name + SUFFIX)
+
+
+def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
+    """Given a command for another machine and its spool, return what runs it from here.
+
+    The name of the run is chosen once for a spool folder, so that the run is found again if it is launched again.
+    """
+    machine = command.machine
+    assert machine is not None
+    file = request_file(folder)
+    kept = _read(file)
+    record = {
+        "run": kept["run"] if kept else secrets.token_hex(16),
+        "ssh": list(machine.ssh),
+        "python": machine.python,
+        "patience_seconds": machine.patience_seconds,
+        "piped": piped,
+        "command": {
+            "argv": list(command.argv),
+            "environment": dict(command.environment),
+            "secret_names": sorted(command.secrets),
+            "working_directory": command.working_directory,
+            "nice": NICENESS,
+        },
+    }
+    _write(file, record)
+    values = {name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()}
+    return Command(
+        argv=(sys.executable, "-I", "-S", run.__file__, str(file)),
+        environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+        secrets={SECRETS: Secret(json.dumps(values))},
+    )
+
+
+def has_begun_elsewhere(folder: Path) -> bool:
+    """True when a step below this folder may have been started on another machine."""
+    return any(folder.rglob(f"*{SUFFIX}.begun"))
+
+
+class FarStop:
+    """Asks for the stop of an engine on another machine; its near side passes it on, once that can be reached."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = Path(f"{request_file(folder)}.cancel")
+
+    def act(self) -> None:
+        self._file.touch(mode=0o600)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    return record
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = Path(f"{file}.part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+        json.dump(record, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.rename(file)

@@ -1,0 +1,383 @@
+"""The near side of a run: takes the place of the engine under the shim here, while the engine runs on another machine.
+
+Run as ``python -I -S run.py REQUEST``. What the engine says there comes out of this process, and it ends as the engine ended. A
+link that is cut is made again, for as long as the request says; only before the machine was reached for the first time is that
+an error at once. The names of two files beside the request carry what must survive this process: ``.begun`` (the
+engine may have been started), ``.collected`` (all was received, so that the far side may have forgotten the run); and
+``.cancel``, made by others, asks for the engine to be stopped.
+
+It imports the standard library alone, and nothing of this package: it has to start in milliseconds.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+FRAME = struct.Struct(">cQ")
+MARK = b"\0holdfast frames\0"
+BLOCK = 1 << 20
+LOOK_SECONDS = 0.2
+GRACE_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 30.0
+CANCEL_PATIENCE_SECONDS = 600.0
+"""How long an engine that is to be stopped is looked for on a machine that does not answer."""
+NOT_COPIED = 93
+MOST_CRASHES = 3
+LONGEST_GREETING = 1 << 16
+SSH_FAILED = 255
+INTERRUPTED = 128 + signal.SIGKILL
+NOT_FOUND = 127
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NOT_EXECUTABLE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.EISDIR)
+FOLDER = ".cache/holdfast-shim"
+COPY = """
+import json, os, sys
+os.umask(0o077)
+folder = os.path.join(os.path.expanduser("~"), {folder!r}, {version!r})
+os.makedirs(folder, exist_ok=True)
+for name, text in json.load(sys.stdin).items():
+    part = os.path.join(folder, "%s.%d" % (name, os.getpid()))
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(part, os.path.join(folder, name))
+"""
+PLAIN_NOTE = b"This machine has no Python 3.9 or newer: the engine runs under plain ssh, and ends if the link is cut.\n"
+PLAIN = """
+IFS= read -r line || exit 1
+BORG_PASSPHRASE=$(printf '%b.' "$line")
+BORG_PASSPHRASE=${{BORG_PASSPHRASE%.}}
+export BORG_PASSPHRASE {names}
+exec 3<&0
+{enter}{command} </dev/null 3<&- &
+child=$!
+(while read -r word; do :; done; kill -TERM "$child") <&3 >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait "$child"
+code=$?
+kill "$watcher" 2>/dev/null
+exit "$code"
+"""
+
+
+class Cancel:
+    """Whether somebody wants the engine to stop."""
+
+    def __init__(self, request: str) -> None:
+        self._file = request + ".cancel"
+        self._signalled = False
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, *_: object) -> None:
+        self._signalled = True
+
+    def is_asked(self) -> bool:
+        return self._signalled or os.path.exists(self._file)
+
+
+class FarRun:
+    def __init__(self, place: str, secrets: dict[str, Any]) -> None:
+        with open(place, "rb") as file:
+            self._request: dict[str, Any] = json.load(file)
+        self._place = place
+        self._secrets = secrets
+        self._cancel = Cancel(place)
+        self._asked: dict[str, float] = {}
+        self._offsets = {"e": 0, "o": 0}
+        self._has_copied = False
+        self._said = b""
+        self._greeted = self._progressed = False
+        self._crashes = 0
+
+    def run(self) -> int:
+        pause = 0.5
+        lost_at: float | None = None
+        while True:
+            code = self._follow_once()
+            if code is not None:
+                return code
+            if self._request["piped"]:
+                return self._lost("The link to the machine was cut.")
+            if self._progressed:
+                pause = 0.5
+            if self._greeted or lost_at is None:
+                lost_at = time.monotonic()
+            patience = CANCEL_PATIENCE_SECONDS if self._cancel.is_asked() else self._request["patience_seconds"]
+            if time.monotonic() - lost_at > patience:
+                return self._lost("The machine could not be reached any more; the engine there may still run.")
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _follow_once(self) -> int | None:
+        """One link. The exit code once the engine has ended, None if the link was lost before."""
+        self._greeted = self._progressed = False
+        with open(self._place + ".said", "w+b") as errors:
+            try:
+                link = subprocess.Popen(
+                    [*self._request["ssh"], side_command(self._request["python"])],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,  # a signal to this process's group must not cut the link
+                )
+            except OSError as error:
+                return self._lost(f"ssh cannot be run: {error}")
+            try:
+                end = self._listen(link)
+            except BrokenPipeError:
+                end = None
+            finally:
+                code = hang_up(link)
+            if end is not None:
+                return self._exit_code(end)
+            errors.seek(0)
+            self._said = errors.read()
+        if code == NOT_COPIED and not self._has_copied:
+            return self._copy()
+        if self._greeted and code not in (0, SSH_FAILED):
+            self._crashes += 1
+            if self._crashes > MOST_CRASHES:
+                return self._lost("The far side of the run fails each time.", 2)
+        return None if self._may_have_begun() else self._lost()
+
+    def _listen(self, link: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+        assert link.stdin is not None
+        assert link.stdout is not None
+        is_marked, received = False, b""
+        while True:
+            self._pass_on_cancel(link)
+            if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
+                continue
+            block = os.read(link.stdout.fileno(), BLOCK)
+            if not block:
+                return None
+            received += block
+            if not is_marked:
+                is_marked, received = without_greetings(received)
+            while is_marked and len(received) >= FRAME.size:
+                letter, size = FRAME.unpack_from(received)
+                if len(received) < FRAME.size + size:
+                    break
+                content, received = received[FRAME.size : FRAME.size + size], received[FRAME.size + size :]
+                if letter == b"h":
+                    self._begin(link)
+                elif letter == b"x":
+                    end: dict[str, Any] = json.loads(content)
+                    self._collected(link)
+                    return end
+                else:
+                    self._tell(letter.decode(), content)
+
+    def _begin(self, link: "subprocess.Popen[bytes]") -> None:
+        """The machine answers: from here on the engine may be started, whatever happens to this process."""
+        assert link.stdin is not None
+        self._greeted = True
+        mark(self._place + ".begun")
+        request = {
+            "run": self._request["run"],
+            "command": self._request["command"],
+            "secrets": self._secrets,
+            "piped": self._request["piped"],
+            "err": self._offsets["e"],
+            "out": self._offsets["o"],
+            "must_exist": os.path.exists(self._place + ".collected"),
+        }
+        link.stdin.write(json.dumps(request).encode() + b"\n")
+        link.stdin.flush()
+        self._asked.clear()
+
+    def _tell(self, letter: str, content: bytes) -> None:
+        self._progressed = True
+        self._offsets[letter] += len(content)
+        while content:
+            try:
+                content = content[os.write(2 if letter == "e" else 1, content) :]
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                time.sleep(1.0)  # the engine there is not to blame, and goes on
+
+    def _collected(self, link: "subprocess.Popen[bytes]") -> None:
+        assert link.stdin is not None
+        mark(self._place + ".collected")
+        with contextlib.suppress(BrokenPipeError):
+            link.stdin.write(b"DONE\n")
+            link.stdin.flush()
+
+    def _pass_on_cancel(self, link: "subprocess.Popen[bytes]") -> None:
+        assert link.stdin is not None
+        if not self._greeted or not self._cancel.is_asked():
+            return
+        first = self._asked.get("TERM")
+        word = "TERM" if first is None else "KILL"
+        if word in self._asked or (first is not None and time.monotonic() - first < GRACE_SECONDS):
+            return
+        self._asked[word] = time.monotonic()
+        link.stdin.write(word.encode() + b"\n")
+        link.stdin.flush()
+
+    def _may_have_begun(self) -> bool:
+        return os.path.exists(self._place + ".begun")
+
+    def _copy(self) -> int | None:
+        """Put the shim there, once for each version of it."""
+        self._has_copied = True
+        done = subprocess.run(
+            [*self._request["ssh"], shlex.join((self._request["python"], "-I", "-S", "-c", copy_script()))],
+            input=json.dumps(sources()).encode(),
+            capture_output=True,
+            start_new_session=True,
+            check=False,
+        )
+        self._said = done.stderr
+        if done.returncode == 0:
+            return self._follow_once()
+        return None if self._may_have_begun() else self._lost()
+
+    def _exit_code(self, end: dict[str, Any]) -> int:
+        if end["state"] == "not_started":
+            os.write(2, f"The shim did not start on the machine: {end['words']}\n".encode())
+            return 2
+        if end["state"] != "exited":
+            return INTERRUPTED
+        record = end["record"]
+        if record["exec_error"]:
+            number, _, words = record["exec_error"].partition(" ")
+            os.write(2, f"The engine could not be started there: {words}\n".encode())
+            return NOT_FOUND if int(number) in NOT_EXECUTABLE else 2
+        return int(record["code"]) if record["signal"] is None else 128 + int(record["signal"])
+
+    def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
+        os.write(2, (self._said + words.encode()).strip() + b"\n")
+        return code
+
+
+def without_greetings(received: bytes) -> tuple[bool, bytes]:
+    """Whether the mark has come, and what follows it: before it stands what the login shell of the account prints."""
+    _, mark, frames = received.partition(MARK)
+    return bool(mark), frames if mark else received[-LONGEST_GREETING:]
+
+
+def hang_up(link: "subprocess.Popen[bytes]") -> int:
+    assert link.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        link.stdin.close()
+    try:
+        return link.wait(5)
+    except subprocess.TimeoutExpired:
+        link.kill()
+        return link.wait()
+
+
+def mark(file: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def sources() -> dict[str, str]:
+    """The files that are copied to a machine. The last one says that all are there."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    texts = {}
+    for name, path in (("shim.py", f"{here}/../shim.py"), ("side.py", f"{here}/side.py")):
+        with open(path, encoding="utf-8") as file:
+            texts[name] = file.read()
+    return {**texts, "ready": ""}
+
+
+def version() -> str:
+    return hashlib.sha256(json.dumps(sources(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def copy_script() -> str:
+    return COPY.format(folder=FOLDER, version=version())
+
+
+def side_command(python: str) -> str:
+    folder = f'"$HOME"/{FOLDER}/{version()}'
+    script = f"[ -f {folder}/ready ] || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/side.py"
+    return f"exec /bin/sh -c {shlex.quote(script)}"
+
+
+def run_plainly(place: str, secrets: dict[str, Any]) -> int:
+    """Without Python on the machine: the engine is a child of the ssh session there, and is stopped when that ends."""
+    with open(place, "rb") as file:
+        request = json.load(file)
+    cancel = Cancel(place)
+    os.write(2, PLAIN_NOTE)
+    passphrase = next((secret["value"] for secret in secrets.values()), "")
+    octal = "".join(f"\\0{byte:03o}" for byte in passphrase.encode("utf-8", "surrogateescape"))
+    link = subprocess.Popen(
+        [*request["ssh"], f"exec /bin/sh -c {shlex.quote(plain_script(request['command']))}"],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert link.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        link.stdin.write(octal.encode() + b"\n")
+        link.stdin.flush()
+    while link.poll() is None:
+        if cancel.is_asked() and not link.stdin.closed:
+            link.stdin.close()
+        time.sleep(LOOK_SECONDS)
+    return link.returncode if link.returncode >= 0 else 128 - link.returncode
+
+
+def plain_script(command: dict[str, Any]) -> str:
+    def word(value: str) -> str:
+        return '"$HOME"/' + shlex.quote(value[2:]) if value.startswith("~/") else shlex.quote(value)
+
+    variables = {
+        name: value for name, value in command["environment"].items() if not name.startswith("BORG_PASSPHRASE")
+    }
+    assigned = "\n".join(f"{name}={word(value)}" for name, value in variables.items() if name != "HOME")
+    program, *arguments = command["argv"]
+    directory = command.get("working_directory")
+    script = PLAIN.format(
+        names=" ".join(name for name in variables if name != "HOME"),
+        enter=f"cd -- {shlex.quote(directory)} || exit 2\n" if directory else "",
+        command=shlex.join(("nice", "-n", str(command["nice"])))
+        + " "
+        + " ".join((word(program), *map(shlex.quote, arguments))),
+    )
+    return assigned + script
+
+
+def main() -> int:
+    descriptor = int(os.environ["HOLDFAST_FAR_SECRETS"])
+    received = b""
+    while block := os.read(descriptor, BLOCK):
+        received += block
+    os.close(descriptor)
+    place, secrets = sys.argv[1], json.loads(received)
+    with open(place, "rb") as file:
+        python = json.load(file)["python"]
+    return run_plainly(place, secrets) if python is None else FarRun(place, secrets).run()
+
+
+def main_that_never_warns() -> int:
+    """Whatever goes wrong here must not look like an engine's warning, which is what an exit code of 1 is.
+
+    Once the engine may run there, this process dies so that it is seen to have lost sight of it, and is launched again.
+    """
+    try:
+        return main()
+    except Exception as error:  # noqa: BLE001 - all of them
+        if os.path.exists(sys.argv[1] + ".begun"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.write(2, f"The run on the machine cannot be begun: {error}\n".encode("utf-8", "replace"))
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main_that_never_warns())

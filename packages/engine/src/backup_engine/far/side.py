@@ -1,0 +1,279 @@
+"""The far side of a run: starts the shim on this machine, and tells what the engine says for as long as somebody listens.
+
+Copied beside ``shim.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
+library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:
+``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten. The
+end of the input means that the link is gone: the engine goes on, and its spool can be followed again.
+
+Answers are frames (one letter, eight bytes of length, content) after a mark that tells them from whatever the account's login
+shell prints: ``h`` hello, ``e`` and ``o`` the engine's streams from the
+offsets in the request on, ``x`` how it ended. With ``piped`` the output is not kept on this machine, and the engine stops when
+nobody reads it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+FRAME = struct.Struct(">cQ")
+MARK = b"\0holdfast frames\0"
+BLOCK = 256 * 1024
+LOOK_SECONDS = 0.2
+KEPT_SECONDS = 7 * 24 * 3600.0
+"""How long the record of a run stays that nobody came back for."""
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUNS = os.path.join(os.path.dirname(HERE), "runs")
+RESERVED = ("started.json", "engine.json", "exit.json")
+RESERVED_BYTES = 4096
+
+
+def send(letter: bytes, content: bytes) -> None:
+    data = FRAME.pack(letter, len(content)) + content
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def tell_end(end: dict[str, Any]) -> None:
+    send(b"x", json.dumps(end).encode())
+
+
+def main() -> int:
+    os.umask(0o077)
+    os.write(1, MARK)
+    send(b"h", b"")
+    words = Words()
+    request = words.request()
+    if request is None:
+        return 0
+    forget_old_runs()
+    run = Run(os.path.join(RUNS, request["run"]))
+    if request["must_exist"] and not run.was_started():
+        tell_end({"state": "interrupted"})  # forgotten after all of it had been told once
+        return 0
+    try:
+        pipe = run.start(request)
+    except OSError as error:
+        tell_end({"state": "not_started", "words": str(error)})
+        return 0
+    if pipe is False:
+        tell_end({"state": "not_started", "words": "the shim ended at once"})
+    elif not run.follow(words, request, pipe):
+        return 0
+    if words.wait_for_done():
+        shutil.rmtree(run.folder, ignore_errors=True)
+    return 0
+
+
+class Words:
+    """What comes on standard input."""
+
+    def __init__(self) -> None:
+        self._received = b""
+        self.ended = False
+
+    def request(self) -> dict[str, Any] | None:
+        while b"\n" not in self._received and not self.ended:
+            self._read()
+        if b"\n" not in self._received:
+            return None
+        line, self._received = self._received.split(b"\n", 1)
+        request: dict[str, Any] = json.loads(line)
+        return request
+
+    def new(self) -> list[bytes]:
+        """The words since the last time; does not wait."""
+        while not self.ended and select.select([0], [], [], 0)[0]:
+            self._read()
+        *words, self._received = self._received.split(b"\n")
+        return words
+
+    def wait_for_done(self) -> bool:
+        while b"DONE" not in (words := self.new()):
+            if self.ended:
+                return False
+            select.select([0], [], [], 60)
+        return b"DONE" in words
+
+    def _read(self) -> None:
+        block = os.read(0, BLOCK)
+        self._received += block
+        self.ended = not block
+
+
+class Run:
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def was_started(self) -> bool:
+        return self._has("started.json")
+
+    def start(self, request: dict[str, Any]) -> int | bool | None:
+        """Start the shim unless it was started before. False if it does not start; the output's pipe, if one was asked for."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        starting = os.open(self._file("starting"), os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        try:
+            if self.was_started() or not self.is_free():
+                return None
+            return self._launch(request)
+        finally:
+            os.close(starting)
+
+    def _launch(self, request: dict[str, Any]) -> int | bool | None:
+        for name in RESERVED:
+            self._write(name + ".part", b" " * RESERVED_BYTES)
+        self._write("command.json", json.dumps(here(request["command"])).encode())
+        reading, writing = os.pipe()
+        output = os.pipe() if request["piped"] else None
+        passed = (reading,) if output is None else (reading, output[1])
+        shim = subprocess.Popen(
+            [sys.executable, "-I", "-S", os.path.join(HERE, "shim.py"), self.folder, *map(str, passed)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=passed,
+        )
+        for descriptor in passed:
+            os.close(descriptor)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(json.dumps(request["secrets"]).encode() + b"\n")
+        while not self.was_started():  # however long it takes: a shim that comes late must not run unobserved
+            if shim.poll() is not None and not self.was_started():
+                return False
+            time.sleep(0.01)
+        return output[0] if output else None
+
+    def follow(self, words: Words, request: dict[str, Any], pipe: int | None) -> bool:
+        """Tell what the engine says until it has ended. False if the link ended before."""
+        streams = [Stream(self._file("err"), b"e", request["err"])]
+        if not request["piped"]:
+            streams.append(Stream(self._file("out"), b"o", request["out"]))
+        wanted: list[bytes] = []
+        while True:
+            free = pipe is None and self.is_free()
+            for stream in streams:
+                stream.tell()
+            if free:
+                tell_end(self._end())
+                return True
+            wanted = [word for word in (*wanted, *words.new()) if not self._signal(word)]
+            if words.ended:
+                return False
+            ready = select.select([0] if pipe is None else [0, pipe], [], [], LOOK_SECONDS)[0]
+            if pipe in ready:
+                block = os.read(pipe, BLOCK)
+                if block:
+                    send(b"o", block)
+                else:
+                    pipe = None
+
+    def _end(self) -> dict[str, Any]:
+        try:
+            with open(self._file("exit.json"), "rb") as record:
+                return {"state": "exited", "record": json.load(record)}
+        except FileNotFoundError:
+            return {"state": "interrupted"}
+
+    def is_free(self) -> bool:
+        """True when nothing of the run is alive."""
+        descriptor = os.open(self._file("lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _signal(self, word: bytes) -> bool:
+        """Pass a word on to the engine's process group. False while there is no engine yet."""
+        number = {b"TERM": signal.SIGTERM, b"KILL": signal.SIGKILL}.get(word)
+        if number is None:
+            return True
+        try:
+            with open(self._file("engine.json"), "rb") as record:
+                pid = json.load(record)["pid"]
+        except FileNotFoundError:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, number)
+        return True
+
+    def _has(self, name: str) -> bool:
+        return os.path.exists(self._file(name))
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _write(self, name: str, content: bytes) -> None:
+        part = self._file(name + ".new")
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, self._file(name))
+
+
+class Stream:
+    """A growing file, told in frames from an offset on."""
+
+    def __init__(self, path: str, letter: bytes, offset: int) -> None:
+        self._path = path
+        self._letter = letter
+        self._offset = offset
+
+    def tell(self) -> None:
+        if not os.path.exists(self._path):
+            return
+        with open(self._path, "rb") as file:
+            file.seek(self._offset)
+            while block := file.read(BLOCK):
+                send(self._letter, block)
+                self._offset += len(block)
+
+
+def here(command: dict[str, Any]) -> dict[str, Any]:
+    """The command with this machine's home, and its way to lower the priority of a process."""
+    program, *arguments = command["argv"]
+    ionice = shutil.which("ionice")
+    return {
+        **command,
+        "argv": [os.path.expanduser(program), *arguments],
+        "environment": {
+            name: os.path.expanduser(value) if value.startswith("~/") else value
+            for name, value in command["environment"].items()
+        },
+        "io_priority": [ionice, "-c", "2", "-n", "7", "-p"] if ionice else [],
+    }
+
+
+def forget_old_runs() -> None:
+    now = time.time()
+    try:
+        names = os.listdir(RUNS)
+    except FileNotFoundError:
+        return
+    for name in names:
+        folder = os.path.join(RUNS, name)
+        with contextlib.suppress(OSError):
+            if now - os.stat(folder).st_mtime > KEPT_SECONDS and Run(folder).is_free():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        os._exit(0)

@@ -1,0 +1,192 @@
+"""Other machines by ssh: short commands that never ask anything and always end."""
+
+import base64
+import hashlib
+import os
+import re
+import shlex
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = 60.0
+FAILED = 255
+"""How ssh itself ends when it never came to run the command, or lost the link."""
+KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
+OPTIONS = (
+    *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "CheckHostIP=no"),
+    *("GlobalKnownHostsFile=/dev/null", "IdentitiesOnly=yes", "IdentityAgent=none", "ClearAllForwardings=yes"),
+    *("ControlMaster=no", "ControlPath=none", "LogLevel=ERROR"),
+    *(f"ConnectTimeout={CONNECT_SECONDS}", "ServerAliveInterval=10", "ServerAliveCountMax=6"),
+)
+BY_PASSWORD = (
+    *("BatchMode=no", "PubkeyAuthentication=no", "PreferredAuthentications=keyboard-interactive,password"),
+    "NumberOfPasswordPrompts=1",
+)
+PASSWORD_VARIABLE = "HOLDFAST_SSH_PASSWORD"  # noqa: S105 -- the name of a variable
+ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${PASSWORD_VARIABLE}\"\n"
+
+HOST_KEY_CHANGED = "ssh.host_key_changed"
+KEY_REFUSED = "ssh.key_refused"
+REASONS = (
+    (re.compile(r"IDENTIFICATION HAS CHANGED|No \S+ host key is known for"), HOST_KEY_CHANGED),
+    (re.compile(r"Permission denied|Too many authentication failures"), KEY_REFUSED),
+    (re.compile(r"cannot be run"), "ssh.not_installed"),
+    (re.compile(r"Could not resolve hostname"), "ssh.host_unknown"),
+    (re.compile(r"Connection refused"), "ssh.connection_refused"),
+    (re.compile(r"timed out|No route to host|Network is unreachable|not responding"), "ssh.no_answer"),
+    (re.compile(r"Connection (?:closed|reset)|Broken pipe|banner exchange"), "ssh.closed"),
+)
+SENTENCES = {
+    HOST_KEY_CHANGED: "The host shows another key than the one that is pinned. Find out why; if it is right, accept the new key.",
+    KEY_REFUSED: "The host does not accept the service's key for this user; deploy the key, or add it to authorized_keys by hand.",
+    "ssh.password_refused": "The host does not accept this user and password; correct them, or add the key by hand.",
+    "ssh.host_unknown": "The name of the host cannot be resolved; correct the host, or the name service.",
+    "ssh.connection_refused": "Nothing listens on this port of the host; start sshd there, or correct the port.",
+    "ssh.no_answer": "The host does not answer; check that it is up, the network, and firewalls.",
+    "ssh.not_ssh": "What answers on this port is no ssh server; correct the port.",
+    "ssh.closed": "The host closed the connection; look at the log of its sshd.",
+    "ssh.failed": "The ssh connection failed; look at the log of the host's sshd.",
+    "ssh.not_installed": "The programs ssh and ssh-keyscan are not installed here; install openssh-client.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SshLink:
+    """All that ssh needs to reach one account on one machine without asking anything."""
+
+    username: str
+    host: str
+    port: int
+    alias: str
+    key_file: Path
+    known_hosts: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        pinned = (f"HostKeyAlias={self.alias}", f"UserKnownHostsFile={_quoted(self.known_hosts)}")
+        return ("-F", "none", *(f"-o{option}" for option in (*OPTIONS, *pinned)))
+
+    @property
+    def rsh(self) -> str:
+        """The remote shell as the engine takes it, which adds port, user and host itself."""
+        return shlex.join(("ssh", *self.options, "-i", str(self.key_file)))
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The beginning of a command line on that machine."""
+        return ("ssh", *self.options, "-i", str(self.key_file), "-T", "-p", str(self.port), self.destination)
+
+    @property
+    def destination(self) -> str:
+        return f"{self.username}@{self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def failure(self) -> str | None:
+        """Why ssh itself failed, None if the command was run."""
+        if self.code != FAILED:
+            return None
+        return next((key for pattern, key in REASONS if pattern.search(self.errors)), "ssh.failed")
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    kind: str
+    blob: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind} {self.blob}"
+
+    @property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(base64.b64decode(self.blob)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+    @staticmethod
+    def of(text: str) -> "HostKey":
+        kind, blob = text.split()[:2]
+        return HostKey(kind, blob)
+
+
+def run_script(link: SshLink, script: str, seconds: float = ANSWER_SECONDS) -> Answer:
+    """Run a script under the machine's /bin/sh; it comes on standard input, so no login shell has to understand it."""
+    return _run((*link.command, "exec /bin/sh -s"), script, seconds)
+
+
+def run_script_with_password(
+    link: SshLink, script: str, password: str, askpass: Path, seconds: float = ANSWER_SECONDS
+) -> Answer:
+    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process alone."""
+    first, last = link.options[:2], link.options[2:]
+    options = (*first, *(f"-o{option}" for option in BY_PASSWORD), *last)
+    command = ("ssh", *options, "-T", "-p", str(link.port), link.destination, "exec /bin/sh -s")
+    variables = {
+        "SSH_ASKPASS": str(askpass),
+        "SSH_ASKPASS_REQUIRE": "force",
+        "DISPLAY": ":",
+        PASSWORD_VARIABLE: password,
+    }
+    return _run(command, script, seconds, variables)
+
+
+def reach(host: str, port: int) -> str | None:
+    """Given a host, say why no ssh server can be reached there, None if one answers."""
+    try:
+        with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
+            greeting = connection.recv(64)
+    except socket.gaierror:
+        return "ssh.host_unknown"
+    except ConnectionRefusedError:
+        return "ssh.connection_refused"
+    except (OSError, UnicodeError):
+        return "ssh.no_answer"
+    return None if greeting.startswith(b"SSH-") else "ssh.not_ssh"
+
+
+def scan_host_key(host: str, port: int, kind: str | None = None) -> HostKey | None:
+    """The key that a host shows now, the best of those it has; of the given kind if it has one of it."""
+    wanted = ("ssh-keyscan", "-T", str(CONNECT_SECONDS), "-p", str(port), "-t", "ed25519,ecdsa,rsa", "--", host)
+    shown = _run(wanted, "", CONNECT_SECONDS * 4).output
+    found = {key.kind: key for line in shown.splitlines() if (key := _scanned(line)) is not None}
+    if kind in found:
+        return found[kind]
+    return next((found[name] for name in KEY_TYPES if name in found), None)
+
+
+def _scanned(line: str) -> HostKey | None:
+    words = line.split()
+    return HostKey(words[1], words[2]) if len(words) == 3 and words[1] in KEY_TYPES else None
+
+
+def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[str, str] | None = None) -> Answer:
+    path = os.environ.get("PATH", os.defpath)
+    try:
+        done = subprocess.run(
+            command,
+            input=given.encode(),
+            capture_output=True,
+            timeout=seconds,
+            env={"PATH": path, "LANG": "C.UTF-8", **(variables or {})},
+            start_new_session=True,  # without a terminal nothing can ask for a password there
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(FAILED, "", "timed out")
+    except OSError as error:
+        return Answer(FAILED, "", f"cannot be run: {error}")
+    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def _quoted(path: Path) -> str:
+    """A file name as an ssh option takes it, which is read like a line of its configuration."""
+    return '"' + str(path).replace("%", "%%") + '"' if re.search(r"[\s%]", str(path)) else str(path)

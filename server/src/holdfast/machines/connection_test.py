@@ -1,0 +1,150 @@
+"""The test of a connection: a verdict for each step, and for each that fails what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.errors import Unprocessable
+from holdfast.execution import ssh
+from holdfast.execution.ssh import HostKey
+from holdfast.kit import clock
+from holdfast.machines import probe, store
+from holdfast.machines.links import Links
+from holdfast.machines.models import SshConnection
+from holdfast.machines.probe import Probe
+from holdfast.storage.session import Database
+
+STEPS = ("reach", "host_key", "key", "engine", "python", "disk")
+SENTENCES = {
+    **ssh.SENTENCES,
+    "ssh.no_commands": "The account runs no commands of its own choosing: it can hold repositories, but not run the engine.",
+    "ssh.engine_missing": "There is no engine on the machine; install BorgBackup 1.2 or newer there, or set its path.",
+    "ssh.engine_unsupported": "The engine on the machine is too old or is no BorgBackup; install 1.2 or newer, best 1.4.",
+    "ssh.python_missing": "Python 3.9 or newer is not there: an engine that runs on the machine ends when the link is cut.",
+    "ssh.disk_unknown": "The free space of the path could not be read; check that the path exists and may be read.",
+    "ssh.no_host_key": "The host shows no key that can be pinned; look at the log of its sshd.",
+}
+OPTIONAL = frozenset({"python", "disk", "engine"})
+"""Steps that may fail while the connection as such works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    step: str
+    verdict: str
+    key: str | None = None
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def good(step: str, **details: Any) -> Step:
+    return Step(step, "ok", details=details or None)
+
+
+def bad(step: str, key: str, verdict: str = "failed", **details: Any) -> Step:
+    return Step(step, verdict, key, SENTENCES[key], details or None)
+
+
+class ConnectionTest:
+    """One test: each step is tried only when those before it went well."""
+
+    def __init__(self, database: Database, links: Links) -> None:
+        self._database = database
+        self._links = links
+
+    def run(self, connection_id: int, path: str = ".") -> SshConnection:
+        """Test the connection and store what was found. Raise NotFound."""
+        connection = self._links.connection(connection_id)
+        steps: list[Step] = []
+        probed = Probe(took_commands=False)
+        for step in self._steps(connection, path):
+            if isinstance(step, Probe):
+                probed = step
+            else:
+                steps.append(step)
+        done = {step.step for step in steps}
+        steps += [Step(name, "skipped") for name in STEPS if name not in done]
+        return self._store(connection, steps, probed, path)
+
+    def _steps(self, connection: SshConnection, path: str) -> Iterator[Step | Probe]:
+        if (why := ssh.reach(connection.host, connection.port)) is not None:
+            yield bad("reach", why, host=connection.host, port=connection.port)
+            return
+        yield good("reach")
+        host_key = self._host_key(connection)
+        yield host_key
+        if host_key.verdict != "ok":
+            return
+        connection = self._links.connection(connection.id)
+        link = self._links.link_of(connection, self._links.key_of(connection))
+        answer = ssh.run_script(link, probe.script(connection.engine_path or "borg", path))
+        if answer.failure is not None:
+            where = "host_key" if answer.failure == ssh.HOST_KEY_CHANGED else "key"
+            yield bad(where, answer.failure, user=connection.username)
+            return
+        yield good("key", user=connection.username)
+        probed = probe.read(answer)
+        yield probed
+        yield from _engine_and_disk(probed, path)
+
+    def _host_key(self, connection: SshConnection) -> Step:
+        try:
+            shown = self._links.shown_by(connection)
+        except Unprocessable as error:
+            return bad("host_key", error.key)
+        if connection.host_key is None:
+            connection = self._links.pin(connection)
+        pinned = HostKey.of(connection.host_key or shown.text)
+        if pinned != shown:
+            return bad(
+                "host_key",
+                ssh.HOST_KEY_CHANGED,
+                pinned_fingerprint=pinned.fingerprint,
+                shown_fingerprint=shown.fingerprint,
+            )
+        return good("host_key", fingerprint=pinned.fingerprint, type=pinned.kind)
+
+    def _store(self, connection: SshConnection, steps: list[Step], probed: Probe, path: str) -> SshConnection:
+        works = all(step.verdict == "ok" for step in steps if step.step not in OPTIONAL)
+        now = clock.now()
+        with self._database.writing() as session:
+            row = store.require(session, connection.id)
+            row.state = "ok" if works else "failed"
+            row.last_test = {"path": path, "steps": [step.as_dict() for step in steps]}
+            row.last_tested_at = now
+            if works:
+                row.last_seen_at = now
+                row.key_id = row.key_id or self._links.key_of(row).id
+            if probed.took_commands:
+                row.engine_program, row.engine_version = probed.engine_program, probed.engine_version
+                row.python_program = probed.python_program if probed.has_python else None
+                row.python_version = probed.python_version
+            return row
+
+
+def _engine_and_disk(probed: Probe, path: str) -> Iterator[Step]:
+    if not probed.took_commands:
+        yield replace(bad("engine", "ssh.no_commands"), verdict="unknown")
+        return
+    if probed.engine_program is None:
+        yield bad("engine", "ssh.engine_missing")
+    elif not is_supported(probed.engine_version):
+        yield bad("engine", "ssh.engine_unsupported", program=probed.engine_program, version=probed.engine_version)
+    else:
+        yield good("engine", program=probed.engine_program, version=probed.engine_version)
+    if probed.has_python:
+        yield good("python", program=probed.python_program, version=probed.python_version)
+    else:
+        yield bad("python", "ssh.python_missing", version=probed.python_version)
+    if probed.free_bytes is None:
+        yield bad("disk", "ssh.disk_unknown", path=path)
+    else:
+        yield good("disk", path=path, free_bytes=probed.free_bytes, total_bytes=probed.total_bytes)
+
+
+def is_supported(version: str | None) -> bool:
+    numbers = [int(part) for part in (version or "").split(".")[:2] if part.isdigit()]
+    return tuple(numbers) >= (1, 2)

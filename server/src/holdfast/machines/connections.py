@@ -1,0 +1,110 @@
+"""Adding, changing and forgetting ssh machines."""
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Unprocessable
+from holdfast.kit import clock
+from holdfast.machines import errors, store
+from holdfast.machines.links import Links
+from holdfast.machines.models import SshConnection
+from holdfast.machines.schemas import ConnectionChange, NewConnection
+from holdfast.operations import store as operations
+from holdfast.repositories import ssh_address
+from holdfast.repositories import store as repositories
+from holdfast.repositories.errors import operation_running
+from holdfast.repositories.ssh_address import SshAccount, SshAddress
+from holdfast.storage.session import Database
+
+
+def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnection:
+    store.taken(session, wanted.name, wanted.username, wanted.host, wanted.port)
+    now = clock.now()
+    connection = SshConnection(**wanted.model_dump(), state="unknown", created_at=now, updated_at=now)
+    session.add(connection)
+    session.flush()
+    record(session, caller, "ssh.connection_created", connection)
+    return connection
+
+
+def change(session: Session, caller: Caller, connection_id: int, wanted: ConnectionChange) -> SshConnection:
+    """Change what is given. Another account or address is unknown until it is tested; repositories go with it.
+
+    The host key stays pinned: the same machine shows it under its new address, and another one is refused.
+    """
+    connection = store.require(session, connection_id)
+    changes = wanted.model_dump(exclude_unset=True)
+    for name, value in changes.items():
+        if value is None and name != "engine_path":
+            raise Unprocessable("ssh.value_missing", f"The field {name} cannot be null.", field=name)
+    account = {name: changes.get(name, getattr(connection, name)) for name in ("username", "host", "port")}
+    store.taken(session, changes.get("name", connection.name), but=connection_id, **account)
+    moved = any(getattr(connection, name) != value for name, value in account.items())
+    if moved:
+        move_repositories(session, connection_id, SshAccount(**account))
+    for name, value in changes.items():
+        setattr(connection, name, value)
+    if moved:
+        connection.state, connection.last_test = "unknown", None
+    if "engine_path" in changes:
+        connection.engine_program = connection.engine_version = None
+    connection.updated_at = clock.now()
+    record(session, caller, "ssh.connection_changed", connection, fields=sorted(changes))
+    return connection
+
+
+def move_repositories(session: Session, connection_id: int, account: SshAccount) -> None:
+    """Let the repositories of a connection be where it leads now. Raise Conflict while work of theirs is not done."""
+    ids = store.repositories_of(session, connection_id)
+    operations.serialise_claims(session)
+    if ids and (active := operations.active(session, frozenset(ids), of_repositories_only=True)):
+        raise operation_running(active[0].id)
+    for number in ids:
+        repository = repositories.get(session, number)
+        if repository is None:
+            continue
+        known = ssh_address.parse(repository.path)
+        if repository.execution_target == "local" and known is not None:
+            repository.path = repository.identity = SshAddress(account, known.path).text
+        elif repository.repository_type == "local":
+            repository.identity = SshAddress(account, repository.path).text
+
+
+def forget(session: Session, links: Links, caller: Caller, connection_id: int) -> None:
+    connection = store.require(session, connection_id)
+    if used := store.repositories_of(session, connection_id):
+        raise errors.in_use(used)
+    record(session, caller, "ssh.connection_deleted", connection)
+    session.delete(connection)
+    links.forget(connection_id)
+
+
+def accept_host_key(
+    database: Database, links: Links, caller: Caller, connection_id: int, fingerprint: str
+) -> SshConnection:
+    """Pin the key that the host shows now, if it is the one whose fingerprint the caller has seen."""
+    connection = links.connection(connection_id)
+    shown = links.shown_by(connection)
+    if shown.fingerprint != fingerprint:
+        raise errors.other_fingerprint(shown.fingerprint)
+    with database.writing() as session:
+        row = store.require(session, connection_id)
+        row.host_key, row.host_key_pinned_at = shown.text, clock.now()
+        row.updated_at = clock.now()
+        record(session, caller, "ssh.host_key_accepted", row, fingerprint=fingerprint)
+    links.link_of(row, links.key_of(row))
+    return row
+
+
+def record(session: Session, caller: Caller, action: str, connection: SshConnection, **details: Any) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="ssh_connection",
+        object_id=connection.id,
+        details={"name": connection.name, "host": connection.host, **details},
+    )

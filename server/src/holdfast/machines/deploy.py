@@ -1,0 +1,132 @@
+"""Putting the service's key where a machine accepts it, and replacing it by a new one."""
+
+import shlex
+from dataclasses import dataclass
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.execution import ssh
+from holdfast.execution.ssh import Answer
+from holdfast.machines import errors, store
+from holdfast.machines.keys import write_private
+from holdfast.machines.links import Links
+from holdfast.machines.models import SshConnection, SshKey
+from holdfast.storage.session import Database
+
+DONE = "holdfast-key-is-there"
+FILE = """
+umask 077
+file="$HOME/.ssh/authorized_keys"
+mkdir -p "$HOME/.ssh" && touch "$file" || exit 1
+"""
+ADD = """
+key={key}
+if ! grep -qxF -e "$key" "$file"; then
+    if [ -s "$file" ] && [ -n "$(tail -c 1 "$file")" ]; then echo >>"$file" || exit 1; fi
+    printf '%s\\n' "$key" >>"$file" || exit 1
+fi
+grep -qxF -e "$key" "$file" && echo {done}
+"""
+REMOVE = """
+old={key}
+grep -vxF -e "$old" "$file" >"$file.holdfast"
+[ $? -lt 2 ] && cat "$file.holdfast" >"$file"
+rm -f "$file.holdfast"
+echo {done}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    key: SshKey
+    moved: list[SshConnection]
+    failed: list[tuple[SshConnection, str]]
+
+
+class KeyDeployment:
+    def __init__(self, database: Database, links: Links) -> None:
+        self._database = database
+        self._links = links
+
+    def deploy(self, caller: Caller, connection_id: int, password: str) -> SshConnection:
+        """Log in once with the password and add the key. Raise Unprocessable; the password is kept nowhere."""
+        connection = self._pinned(connection_id)
+        key = self._links.keys.newest()
+        link = self._links.link_of(connection, key)
+        askpass = self._links.keys.folder / "askpass"
+        if not askpass.exists():
+            write_private(askpass, ssh.ASKPASS, 0o700)
+        _check(ssh.run_script_with_password(link, adding(key), password, askpass), by_password=True)
+        return self._accepted(caller, connection, key, "ssh.key_deployed")
+
+    def rotate(self, caller: Caller) -> Rotated:
+        """Make a new key and bring it to every machine with the old one, which stays for those where that fails."""
+        with self._database.writing() as session:
+            new = self._links.keys.make(session)
+            audit.record(session, actor=caller, action="ssh.key_rotated", object_type="ssh_key", object_id=new.id)
+        moved, failed = [], []
+        for connection in self._in_use():
+            why = self._move(caller, connection, new)
+            if why is None:
+                moved.append(connection)
+            else:
+                failed.append((connection, why))
+        with self._database.writing() as session:
+            store.drop_unused_keys(session, new.id)
+        return Rotated(new, moved, failed)
+
+    def _in_use(self) -> list[SshConnection]:
+        """The machines that accept a key of ours; the others get the new one when it is deployed there."""
+        with self._database.reading() as session:
+            return [connection for connection in store.every(session) if connection.key_id is not None]
+
+    def _move(self, caller: Caller, connection: SshConnection, new: SshKey) -> str | None:
+        """Give one machine the new key and take the old one away. Say why not, None if it was done."""
+        old = self._links.key_of(connection)
+        if connection.host_key is None:
+            return "ssh.no_host_key"
+        added = ssh.run_script(self._links.link_of(connection, old), adding(new))
+        if added.failure is not None or DONE not in added.output:
+            return added.failure or "ssh.deploy_failed"
+        trial = self._links.link_of(connection, new, on_trial=True)
+        tried = ssh.run_script(trial, FILE + REMOVE.format(key=_quoted(old), done=DONE))
+        if tried.failure is not None:
+            return tried.failure
+        self._links.link_of(self._accepted(caller, connection, new, "ssh.key_moved"), new)
+        trial.key_file.unlink(missing_ok=True)
+        return None
+
+    def _pinned(self, connection_id: int) -> SshConnection:
+        connection = self._links.connection(connection_id)
+        return connection if connection.host_key is not None else self._links.pin(connection)
+
+    def _accepted(self, caller: Caller, connection: SshConnection, key: SshKey, action: str) -> SshConnection:
+        with self._database.writing() as session:
+            row = store.require(session, connection.id)
+            row.key_id = key.id
+            audit.record(
+                session,
+                actor=caller,
+                action=action,
+                object_type="ssh_connection",
+                object_id=connection.id,
+                details={"name": connection.name},
+            )
+            return row
+
+
+def adding(key: SshKey) -> str:
+    return FILE + ADD.format(key=_quoted(key), done=DONE)
+
+
+def _quoted(key: SshKey) -> str:
+    return shlex.quote(key.public_key)
+
+
+def _check(answer: Answer, *, by_password: bool) -> None:
+    if answer.failure == ssh.KEY_REFUSED and by_password:
+        raise errors.refused("ssh.password_refused")
+    if answer.failure is not None:
+        raise errors.refused(answer.failure)
+    if DONE not in answer.output:
+        raise errors.not_deployed(answer.errors.strip()[-300:])

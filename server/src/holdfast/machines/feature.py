@@ -1,0 +1,19 @@
+"""What ssh machines bring to the service."""
+
+from fastapi import APIRouter, FastAPI
+
+from holdfast.access.stored_secrets import SecretColumn
+from holdfast.machines.keys import secret_context
+from holdfast.machines.machines import Machines
+from holdfast.machines.models import SshKey
+from holdfast.machines.routes import routes
+
+__all__ = ["ROUTERS", "SECRETS", "Machines", "install"]
+
+ROUTERS: tuple[APIRouter, ...] = (routes,)
+SECRETS = SecretColumn(SshKey.__tablename__, "private_key", lambda row: secret_context(row["uuid"]))
+
+
+def install(app: FastAPI, machines: Machines) -> None:
+    """Give the routes what they ask for."""
+    app.state.machines = machines

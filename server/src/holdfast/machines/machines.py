@@ -1,0 +1,98 @@
+"""The ssh machines as the rest of the service uses them."""
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from backup_engine.command import Machine
+from backup_engine.detect import EngineProgram
+from backup_engine.interface import Engine
+from holdfast.access.vault import Vault
+from holdfast.errors import Unprocessable
+from holdfast.execution import ssh
+from holdfast.execution.engines import Engines
+from holdfast.machines import store
+from holdfast.machines.connection_test import ConnectionTest
+from holdfast.machines.deploy import KeyDeployment
+from holdfast.machines.keys import Keys
+from holdfast.machines.links import Links
+from holdfast.machines.models import SshConnection
+from holdfast.repositories.ssh_address import SshAccount
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+NONE_EXISTS = 94
+NEEDED = frozenset({"reach", "host_key", "key", "engine"})
+"""Steps of the test without which no engine can run on a machine."""
+
+
+class Machines:
+    def __init__(self, settings: Settings, database: Database, vault: Vault, engines: Engines) -> None:
+        self._database = database
+        self._engines = engines
+        self._patience_seconds = settings.ssh_patience_hours * 3600
+        self.keys = Keys(settings, database, vault)
+        self.links = Links(database, self.keys)
+        self.test = ConnectionTest(database, self.links)
+        self.deployment = KeyDeployment(database, self.links)
+
+    def account(self, connection_id: int) -> SshAccount:
+        connection = self._known(connection_id)
+        return SshAccount(connection.username, connection.host, connection.port)
+
+    def connection_of(self, account: SshAccount) -> int | None:
+        with self._database.reading() as session:
+            found = store.on_host(session, account.host, account.port)
+        matching = [one.id for one in found if account.username in (None, one.username)]
+        return matching[0] if len(matching) == 1 else None
+
+    def engine_path(self, connection_id: int) -> str | None:
+        return self._known(connection_id).engine_path
+
+    def rsh(self, connection_id: int) -> str:
+        self._known(connection_id)
+        return self.links.link(connection_id).rsh
+
+    def engine(self, connection_id: int, major: int) -> Engine:
+        connection = self._probed(connection_id)
+        program = EngineProgram(
+            str(connection.engine_program),
+            str(connection.engine_version),
+            tuple(int(part) for part in re.findall(r"\d+", connection.engine_version or "")[:3]),
+            int(str(connection.engine_version).partition(".")[0]),
+        )
+        if program.major != major:
+            sentence = f"The engine on the machine is BorgBackup {program.version}, not of major {major}."
+            raise Unprocessable("engine.unsupported", sentence, engine=major)
+        return self._engines.far_engine(program, f"ssh-{connection_id}")
+
+    def machine(self, connection_id: int) -> Machine:
+        connection = self._known(connection_id)
+        if connection.last_tested_at is None:
+            connection = self.test.run(connection_id)
+        link = self.links.link(connection_id)
+        return Machine(link.destination, link.command, connection.python_program, self._patience_seconds)
+
+    def any_exists(self, connection_id: int, paths: Iterable[str]) -> bool:
+        link = self.links.link(connection_id)
+        tests = "\n".join(f"{{ [ -e {path} ] || [ -L {path} ]; }} && exit 0" for path in map(shlex.quote, paths))
+        return ssh.run_script(link, f"{tests}\nexit {NONE_EXISTS}\n").code != NONE_EXISTS
+
+    def _probed(self, connection_id: int) -> SshConnection:
+        """The connection once its engine is known. Raise Unprocessable with the step of the test that fails."""
+        connection = self._known(connection_id)
+        if connection.engine_version is not None and connection.engine_program is not None:
+            return connection
+        connection = self.test.run(connection_id)
+        for step in (connection.last_test or {})["steps"]:
+            if step["step"] in NEEDED and step["verdict"] != "ok":
+                raise Unprocessable(step["key"] or "ssh.failed", step["message"] or ssh.SENTENCES["ssh.failed"])
+        return connection
+
+    def _known(self, connection_id: int) -> SshConnection:
+        with self._database.reading() as session:
+            connection = store.get(session, connection_id)
+        if connection is None:
+            sentence = "There is no such ssh connection; add it first, and test it."
+            raise Unprocessable("repository.unknown_connection", sentence, ssh_connection_id=connection_id)
+        return connection

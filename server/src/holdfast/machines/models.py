@@ -1,0 +1,54 @@
+"""The tables of ssh machines."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Integer, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class SshKey(Base):
+    """A key pair of the service. The newest is the one that is deployed; older ones stay while a machine needs them."""
+
+    __tablename__ = "ssh_keys"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    private_key: Mapped[str] = mapped_column(Text)
+    """Encrypted; see access.vault."""
+    public_key: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+
+class SshConnection(Base):
+    """An account on another machine. What is known of the machine comes from the last test."""
+
+    __tablename__ = "ssh_connections"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    host: Mapped[str] = mapped_column(String(255))
+    port: Mapped[int] = mapped_column(Integer)
+    username: Mapped[str] = mapped_column(String(64))
+    engine_path: Mapped[str | None] = mapped_column(Text)
+    key_id: Mapped[int | None] = mapped_column(Identifier, ForeignKey("ssh_keys.id"))
+    """The key that the machine accepts; None until one has been used, then the newest is."""
+    host_key: Mapped[str | None] = mapped_column(Text)
+    host_key_pinned_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    state: Mapped[str] = mapped_column(String(10), default="unknown")
+    last_test: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    last_tested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    engine_program: Mapped[str | None] = mapped_column(Text)
+    engine_version: Mapped[str | None] = mapped_column(String(60))
+    python_program: Mapped[str | None] = mapped_column(Text)
+    python_version: Mapped[str | None] = mapped_column(String(20))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)

@@ -1,0 +1,115 @@
+"""HTTP for ssh machines, for administrators."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+
+from holdfast.access.caller import AdminOnly
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.machines import connections, present, store
+from holdfast.machines.machines import Machines
+from holdfast.machines.models import SshConnection
+from holdfast.machines.schemas import (
+    AcceptedHostKey,
+    ConnectionAnswer,
+    ConnectionChange,
+    Connections,
+    DeployRequest,
+    NewConnection,
+    RotationAnswer,
+    SystemKey,
+    TestAnswer,
+    TestRequest,
+)
+from holdfast.storage.session import Database
+
+routes = router("/api/ssh-connections", "ssh machines")
+
+
+def the_machines(request: Request) -> Machines:
+    machines: Machines = request.app.state.machines
+    return machines
+
+
+TheMachines = Annotated[Machines, Depends(the_machines)]
+
+
+@routes.get("", summary="All ssh connections")
+def list_connections(caller: AdminOnly, session: Reading) -> Connections:
+    del caller
+    return Connections(connections=[present.connection_answer(session, each) for each in store.every(session)])
+
+
+@routes.post("", summary="Add an ssh connection", status_code=201, responses=documented(409))
+def add_connection(caller: AdminOnly, wanted: NewConnection, session: Writing) -> ConnectionAnswer:
+    """Nothing is asked of the machine yet; test the connection next."""
+    return present.connection_answer(session, connections.add(session, caller, wanted))
+
+
+@routes.get("/system-key", summary="The service's public key")
+def read_system_key(caller: AdminOnly, machines: TheMachines) -> SystemKey:
+    """Made when it is first asked for. Its line goes into `authorized_keys` of each account."""
+    del caller
+    return present.system_key(machines.keys.newest())
+
+
+@routes.post("/system-key/rotate", summary="Replace the service's key by a new one")
+def rotate_system_key(caller: AdminOnly, machines: TheMachines) -> RotationAnswer:
+    """The new key is brought to each machine with the old one. Where that fails, the old one is kept in use."""
+    return present.rotation_answer(machines.deployment.rotate(caller))
+
+
+@routes.get("/{connection_id}", summary="One ssh connection", responses=documented(404))
+def read_connection(caller: AdminOnly, connection_id: RowId, session: Reading) -> ConnectionAnswer:
+    del caller
+    return present.connection_answer(session, store.require(session, connection_id))
+
+
+@routes.put("/{connection_id}", summary="Change an ssh connection", responses=documented(404, 409))
+def change_connection(
+    caller: AdminOnly, connection_id: RowId, wanted: ConnectionChange, session: Writing
+) -> ConnectionAnswer:
+    """Only what is given changes. Repositories go with it; the engine may ask to confirm that they were moved."""
+    return present.connection_answer(session, connections.change(session, caller, connection_id, wanted))
+
+
+@routes.delete("/{connection_id}", summary="Forget an ssh connection", status_code=204, responses=documented(404, 409))
+def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing, machines: TheMachines) -> Response:
+    """The key stays in the machine's `authorized_keys`."""
+    connections.forget(session, machines.links, caller, connection_id)
+    return Response(status_code=204)
+
+
+@routes.post("/{connection_id}/test", summary="Test an ssh connection step by step", responses=documented(404))
+def try_connection(
+    caller: AdminOnly, connection_id: RowId, machines: TheMachines, wanted: TestRequest | None = None
+) -> TestAnswer:
+    """The first test pins the host's key. A step that fails says why, and what to do."""
+    del caller
+    return present.tested(machines.test.run(connection_id, (wanted or TestRequest(path=".")).path))
+
+
+@routes.post("/{connection_id}/deploy-key", summary="Add the service's key with a password", responses=documented(404))
+def deploy_key(
+    caller: AdminOnly, connection_id: RowId, wanted: DeployRequest, machines: TheMachines, database: TheDatabase
+) -> ConnectionAnswer:
+    """The password is used for one login and kept nowhere. A key that is there already stays as it is."""
+    password = wanted.password.get_secret_value()
+    return _presented(database, machines.deployment.deploy(caller, connection_id, password))
+
+
+@routes.post("/{connection_id}/host-key/accept", summary="Pin the new key of a host", responses=documented(404, 409))
+def accept_host_key(
+    caller: AdminOnly, connection_id: RowId, wanted: AcceptedHostKey, machines: TheMachines, database: TheDatabase
+) -> ConnectionAnswer:
+    """Only the key whose fingerprint is given is pinned, and only if the host shows it now."""
+    accepted = connections.accept_host_key(database, machines.links, caller, connection_id, wanted.fingerprint)
+    return _presented(database, accepted)
+
+
+def _presented(database: Database, connection: SshConnection) -> ConnectionAnswer:
+    with database.reading() as session:
+        return present.connection_answer(session, connection)

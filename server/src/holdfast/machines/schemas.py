@@ -1,0 +1,136 @@
+"""What clients send and get about ssh machines."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+from holdfast.kit.fields import PlainText, Timestamp
+
+
+def _plain_password(secret: SecretStr) -> SecretStr:
+    value = secret.get_secret_value()
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("may not hold a lone surrogate") from error
+    if not 0 < len(value) <= 1024 or any(character in value for character in "\0\r\n"):
+        raise ValueError("must have 1 to 1024 characters and no line end")
+    return secret
+
+
+Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
+Host = Annotated[
+    str,
+    Field(
+        max_length=255,
+        pattern=r"^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$",
+        description="A name or an address.",
+    ),
+    AfterValidator(str.lower),
+]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Username = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+EnginePath = Annotated[str, Field(max_length=1000, pattern=r"^[A-Za-z0-9_./~+][A-Za-z0-9_./~+-]*$")]
+Password = Annotated[SecretStr, AfterValidator(_plain_password)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewConnection(Body):
+    name: Name
+    host: Host
+    port: Port = 22
+    username: Username
+    engine_path: EnginePath | None = Field(None, description="The engine's program there; `borg` when not given.")
+
+
+class ConnectionChange(Body):
+    """The host key stays pinned whatever the address is; the repositories of the connection go with it."""
+
+    name: Name | None = None
+    host: Host | None = None
+    port: Port | None = None
+    username: Username | None = None
+    engine_path: EnginePath | None = None
+
+
+class TestRequest(Body):
+    __test__ = False
+
+    path: Annotated[str, PlainText(1, 4096)] = Field(".", description="Whose disk space is told; the home by default.")
+
+
+class DeployRequest(Body):
+    password: Password = Field(description="Used for one login and kept nowhere.")
+
+
+class AcceptedHostKey(Body):
+    fingerprint: Annotated[str, PlainText(1, 100)] = Field(description="Of the new key, as the test shows it.")
+
+
+class HostKeyAnswer(BaseModel):
+    type: str
+    fingerprint: str
+    pinned_at: Timestamp | None
+
+
+class StepAnswer(BaseModel):
+    step: Literal["reach", "host_key", "key", "engine", "python", "disk"]
+    verdict: Literal["ok", "failed", "unknown", "skipped"]
+    key: str | None
+    message: str | None
+    details: dict[str, Any] | None
+
+
+class TestAnswer(BaseModel):
+    __test__ = False
+
+    status: Literal["ok", "failed"]
+    path: str
+    tested_at: Timestamp
+    steps: list[StepAnswer]
+
+
+class ConnectionAnswer(BaseModel):
+    id: int
+    name: str
+    host: str
+    port: int
+    username: str
+    engine_path: str | None
+    status: Literal["unknown", "ok", "failed"]
+    host_key: HostKeyAnswer | None
+    key_fingerprint: str | None = Field(description="Of the service's key that the machine accepts.")
+    engine_version: str | None
+    python_version: str | None
+    last_test: TestAnswer | None
+    last_seen_at: Timestamp | None
+    repository_ids: list[int]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class Connections(BaseModel):
+    connections: list[ConnectionAnswer]
+
+
+class SystemKey(BaseModel):
+    id: int
+    public_key: str = Field(description="The line for `authorized_keys`.")
+    fingerprint: str
+    created_at: Timestamp
+
+
+class NotMoved(BaseModel):
+    connection_id: int
+    name: str
+    key: str
+    message: str
+
+
+class RotationAnswer(BaseModel):
+    system_key: SystemKey
+    moved: list[int] = Field(description="Connections that accept the new key and no longer the old one.")
+    failed: list[NotMoved] = Field(description="Connections for which the old key is kept.")

@@ -1,0 +1,86 @@
+"""Where a new repository is: checked, spelled in one way, and with all that the engine needs to get there."""
+
+from dataclasses import dataclass
+
+from holdfast.errors import Unprocessable
+from holdfast.repositories import ssh_address, store
+from holdfast.repositories.location import SshMachines
+from holdfast.repositories.schemas import RepositoryPlace
+from holdfast.repositories.ssh_address import SshAccount, SshAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    path: str
+    identity: str
+    ssh_connection_id: int | None = None
+    runs_on: int | None = None
+    """The ssh machine on which the engine runs; None: here."""
+
+
+def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
+    """Given what was asked for, return the place. Raise Unprocessable if it cannot be one."""
+    if wanted.execution_target == "ssh" and wanted.repository_type != "rclone":
+        return _on_machine(wanted, machines)
+    if wanted.repository_type == "ssh" and wanted.execution_target == "local":
+        return _by_ssh(wanted, machines)
+    if wanted.repository_type != "local" or wanted.execution_target != "local":
+        raise Unprocessable(
+            "repository.unsupported_target",
+            "This version manages repositories on disks and by ssh, and those of agents.",
+        )
+    if wanted.ssh_connection_id is not None:
+        raise Unprocessable(
+            "repository.not_by_ssh", "A local repository has no ssh connection; say repository_type ssh."
+        )
+    path = absolute(wanted.path)
+    return Place(path, store.identity_of(path))
+
+
+def absolute(given: str) -> str:
+    if not given.startswith("/"):
+        raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
+    path = store.normal_path(given)
+    if path == "/":
+        raise Unprocessable("repository.path_not_absolute", "The root folder cannot be a repository.")
+    return path
+
+
+def _on_machine(wanted: RepositoryPlace, machines: SshMachines) -> Place:
+    """A path of the machine that runs the engine, or an address that its own ssh can reach."""
+    if wanted.ssh_connection_id is None:
+        raise Unprocessable("repository.connection_missing", "An engine on an ssh machine needs ssh_connection_id.")
+    account, connection = machines.account(wanted.ssh_connection_id), wanted.ssh_connection_id
+    if wanted.repository_type == "ssh":
+        address = ssh_address.require(wanted.path).text
+        return Place(address, address, connection, connection)
+    path = absolute(wanted.path)
+    return Place(path, SshAddress(account, path).text, connection, connection)
+
+
+def _by_ssh(wanted: RepositoryPlace, machines: SshMachines) -> Place:
+    if wanted.path.startswith("/") and wanted.ssh_connection_id is not None:
+        account = machines.account(wanted.ssh_connection_id)
+        address = SshAddress(account, absolute(ssh_address.normal_path(wanted.path)))
+        connection = wanted.ssh_connection_id
+    else:
+        address = ssh_address.require(wanted.path)
+        connection = _connection(wanted.ssh_connection_id, address.account, machines)
+        address = SshAddress(machines.account(connection), address.path)
+    return Place(address.text, address.text, connection)
+
+
+def _connection(given: int | None, account: SshAccount, machines: SshMachines) -> int:
+    if given is not None:
+        known = machines.account(given)
+        if (account.host, account.port) != (known.host, known.port) or account.username not in (None, known.username):
+            raise Unprocessable(
+                "repository.other_account", "The address names another account than the ssh connection."
+            )
+        return given
+    found = machines.connection_of(account)
+    if found is None:
+        raise Unprocessable(
+            "repository.unknown_account", "There is no ssh connection to this account; add one first, and test it."
+        )
+    return found

@@ -1,0 +1,224 @@
+"""Repositories with `execution_target: ssh`: the engine runs on the machine, and its data never passes through here."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.contract.fields import error_of
+from tests.support.engines import ENGINES
+from tests.support.gate import FLAG
+from tests.support.running import PASSPHRASE, Running, Services
+from tests.support.service import Client, wait_until
+from tests.support.sshd import Sshd
+
+ENGINE = str(ENGINES["1.4"])
+
+
+@pytest.fixture
+def connection(running: Running, admin: Client, machine: Sshd) -> int:
+    known = {item["port"]: item["id"] for item in admin.get("/api/ssh-connections").json()["connections"]}
+    return known.get(machine.port) or machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
+
+
+def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
+    path = running.new_path("there")
+    body = {
+        "name": path.name,
+        "path": str(path),
+        "execution_target": "ssh",
+        "ssh_connection_id": connection,
+        "passphrase": PASSPHRASE,
+        "source_paths": [str(running.new_source())],
+        "custom_flags": [FLAG],
+        "index_mode": "off",
+        **more,
+    }
+    answer = running.admin.post("/api/repositories/", json=body, timeout=60)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def done(admin: Client, answer: Any) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    ended = admin.wait_for_end(answer.json()["job_id"])
+    assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
+    return ended
+
+
+def far_spools(machine: Sshd) -> list[Path]:
+    return list((machine.home / ".cache" / "holdfast-shim" / "runs").glob("*"))
+
+
+def near_sides(running: Running, job_id: int) -> list[int]:
+    """What holds the link of a backup's engine, once it does."""
+    record = running.process.data_dir / "spool" / str(job_id) / "1" / "create" / "engine.json"
+    return [json.loads(record.read_bytes())["pid"]] if record.exists() else []
+
+
+@pytest.fixture
+def nothing_left(machine: Sshd) -> Iterator[None]:
+    yield
+    assert far_spools(machine) == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_every_job_works_where_the_engine_runs_on_the_machine(
+    running: Running, admin: Client, machine: Sshd, connection: int
+) -> None:
+    before = len(running.engine_calls())
+    repository = created(running, connection, index_mode="full")
+    place = f"/api/repositories/{repository['id']}"
+    assert (repository["execution_target"], repository["ssh_connection_id"]) == ("ssh", connection)
+    assert (Path(repository["path"]) / "config").is_file()
+
+    for name in ("first", "second"):
+        job_id = admin.start_backup(repository, archive_name=name)
+        ended = admin.wait_for_end(job_id)
+        assert ended["status"] == "completed", ended["error_message"]
+        assert f"[{machine.username}@127.0.0.1] {ENGINE} " in admin.log_lines(job_id)[0]
+    archives = wait_until(
+        lambda: (
+            found
+            if len(found := admin.get(f"{place}/archives").json()["archives"]) == 2
+            and all(archive["history_state"] == "indexed" for archive in found)
+            else None
+        ),
+        60,
+        what="both archives are in the index",
+    )
+    by_name = {archive["name"]: archive["id"] for archive in archives}
+    source = repository["source_paths"][0]
+    found = admin.get(f"{place}/history", params={"path": f"{source}/file-0"}).json()
+    assert found["present_in_latest"] is True
+    download = admin.get(f"{place}/archives/{by_name['first']}/files", params={"path": f"{source}/file-2"})
+    assert download.text == (Path(source) / "file-2").read_text()
+    assert "BORG_KEY" in admin.get(f"{place}/key").json()["key"]
+    for work, body in (("check", {}), ("restore-check", {}), ("prune", {"keep_last": 1}), ("compact", {})):
+        done(admin, admin.post(f"{place}/{work}", json=body))
+    assert [one["name"] for one in admin.get(f"{place}/archives/live").json()["archives"]] == ["second"]
+    running.wait_until_idle()
+    assert admin.post(f"{place}/break-lock").status_code == 200
+    assert admin.delete(place).status_code == 204
+    assert len(running.engine_calls()) == before, "no engine was run on the service's own machine"
+
+
+def test_the_same_place_cannot_be_registered_by_two_ways(running: Running, admin: Client, connection: int) -> None:
+    repository = created(running, connection)
+    body = {
+        "name": running.new_name("again"),
+        "path": repository["path"],
+        "repository_type": "ssh",
+        "ssh_connection_id": connection,
+        "passphrase": PASSPHRASE,
+    }
+
+    assert error_of(admin.post("/api/repositories/import", json=body)) == (409, "repository.path_taken")
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"ssh_connection_id": None}, "repository.connection_missing"),
+        ({"ssh_connection_id": 7_654_321}, "repository.unknown_connection"),
+        ({"path": "srv/repository"}, "repository.path_not_absolute"),
+        ({"repository_type": "rclone"}, "repository.unsupported_target"),
+    ],
+)
+def test_a_place_that_leads_nowhere_is_refused(
+    running: Running, admin: Client, connection: int, more: dict[str, Any], key: str
+) -> None:
+    body = {"name": running.new_name("bad"), "path": "/srv/r", "execution_target": "ssh", "passphrase": PASSPHRASE}
+
+    assert error_of(admin.post("/api/repositories/", json={**body, "ssh_connection_id": connection, **more})) == (
+        422,
+        key,
+    )
+
+
+def test_missing_sources_are_looked_for_on_the_machine(running: Running, admin: Client, connection: int) -> None:
+    repository = created(running, connection)
+    ended = admin.wait_for_end(admin.start_backup(repository, source_paths=["/nowhere/at all", "/nowhere/'x'"]))
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "engine.source_missing")
+    assert admin.get(f"/api/repositories/{repository['id']}/archives/live").json()["archives"] == []
+
+
+def test_a_cut_link_does_not_end_the_backup(running: Running, admin: Client, machine: Sshd, connection: int) -> None:
+    repository = created(running, connection)
+    with running.held_backup(repository) as (job_id, gate):
+        assert machine.cut_links() > 0
+        gate.open()
+        ended = admin.wait_for_end(job_id)
+
+    assert (ended["status"], ended["attempt"]) == ("completed", 1), ended["error_message"]
+
+
+def test_a_cancel_stops_the_engine_on_the_machine(running: Running, admin: Client, connection: int) -> None:
+    repository = created(running, connection)
+    with running.held_backup(repository) as (job_id, _gate):
+        admin.post(f"/api/backup/cancel/{job_id}")
+        ended = admin.wait_for_end(job_id)
+
+    assert ended["status"] == "cancelled"
+    assert not [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if repository["path"] + "::" in " ".join(process.info["cmdline"] or ())
+    ]
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+
+
+def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, connection: int) -> None:
+    repository = created(running, connection)
+    with running.held_backup(repository) as (job_id, gate):
+        (pid,) = near_sides(running, job_id)
+        psutil.Process(pid).send_signal(signal.SIGKILL)
+        gate.open()
+        ended = admin.wait_for_end(job_id)
+        log = admin.log_lines(job_id)
+
+    assert (ended["status"], ended["attempt"]) == ("completed", 1), ended["error_message"]
+    assert len([line for line in log if line.startswith("$ ")]) == 1
+
+
+def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Services, own_machine: Sshd) -> None:
+    running, machine = services.new(), own_machine
+    admin = running.admin
+    repository = created(running, machine.connection(admin, "machine", engine_path=ENGINE))
+    with running.held_backup(repository) as (job_id, gate):
+        (pid,) = near_sides(running, job_id)
+        running.process.kill()
+        psutil.Process(pid).send_signal(signal.SIGKILL)
+        machine.cut_links()
+        running.process.restart()
+        gate.open()
+        ended = admin.wait_for_end(job_id)
+
+    assert (ended["status"], ended["attempt"]) == ("completed", 1), ended["error_message"]
+    live = admin.get(f"/api/repositories/{repository['id']}/archives/live").json()["archives"]
+    assert [archive["name"] for archive in live] == [ended["archive_name"]]
+
+
+def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Client, own_machine: Sshd) -> None:
+    number = own_machine.connection(admin, running.new_name("troubled"), engine_path=ENGINE)
+    repository = created(running, number)
+
+    def failure() -> tuple[str, str]:
+        ended = admin.wait_for_end(admin.start_backup(repository))
+        return ended["status"], ended["error_key"]
+
+    key = own_machine.authorized_keys.read_text()
+    own_machine.authorized_keys.write_text("")
+    assert failure() == ("failed", "ssh.key_refused")
+    own_machine.authorized_keys.write_text(key)
+    own_machine.stop()
+    assert failure() == ("failed", "engine.unreachable")
+    own_machine.new_host_key()
+    own_machine.start()
+    assert failure() == ("failed", "ssh.host_key_changed")

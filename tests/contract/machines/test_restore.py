@@ -1,0 +1,150 @@
+"""Restores to an ssh machine: by the engine that runs there, or poured there from here."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.fields import error_of
+from tests.support.engines import ENGINES
+from tests.support.running import Running
+from tests.support.service import Client
+from tests.support.sshd import Sshd
+
+ENGINE = str(ENGINES["1.4"])
+
+
+@pytest.fixture
+def connection(running: Running, admin: Client, machine: Sshd) -> int:
+    known = {item["port"]: item["id"] for item in admin.get("/api/ssh-connections").json()["connections"]}
+    number = known.get(machine.port) or machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
+    assert admin.post(f"/api/ssh-connections/{number}/test", json={}).json()["status"] == "ok"
+    return int(number)
+
+
+@pytest.fixture(params=["local", "ssh"])
+def backed_up(request: pytest.FixtureRequest, running: Running, admin: Client, connection: int) -> dict[str, Any]:
+    """A repository with an archive, opened here or on the machine."""
+    far = {"execution_target": "ssh", "ssh_connection_id": connection} if request.param == "ssh" else {}
+    source = running.new_source()
+    (source / "folder").mkdir()
+    (source / "folder" / "linked").symlink_to("nowhere")
+    (source / "folder" / "with a 'name'").write_text("quoted")
+    repository = running.new_repository(source_paths=[source], **far)
+    assert admin.wait_for_end(admin.start_backup(repository, archive_name="whole"))["status"] == "completed"
+    return repository
+
+
+def restored(admin: Client, repository: dict[str, Any], **more: Any) -> dict[str, Any]:
+    body = {"repository_id": repository["id"], "archive": "whole", "destination_type": "ssh", **more}
+    answer = admin.post("/api/restore/start", json=body)
+    assert answer.status_code == 200, answer.text
+    return admin.wait_for_end(answer.json()["job_id"])
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): f"-> {path.readlink()}" if path.is_symlink() else path.read_text()
+        for path in folder.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def test_an_archive_is_restored_there_and_nothing_else_is_left(
+    running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
+) -> None:
+    source, target = Path(backed_up["source_paths"][0]), running.new_path("made") / "below"
+    ended = restored(admin, backed_up, destination=str(target), destination_machine_id=connection)
+
+    assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
+    assert ended["result"]["files_restored"] == len(tree(source))
+    assert tree(target / str(source).lstrip("/")) == tree(source)
+    assert [entry.name for entry in target.iterdir()] == [source.parts[1]]
+
+
+def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(
+    running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
+) -> None:
+    source, target = Path(backed_up["source_paths"][0]), running.new_folder("occupied")
+    (target / "file-0").write_text("mine")
+    wanted = {
+        "destination": str(target),
+        "destination_machine_id": connection,
+        "paths": [str(source)],
+        "restore_layout": "contents_only",
+    }
+
+    failed = restored(admin, backed_up, overwrite="fail", **wanted)
+    assert (failed["status"], failed["error_key"]) == ("failed", "restore.conflicts")
+    assert tree(target) == {"file-0": "mine"}
+    kept = restored(admin, backed_up, overwrite="skip", **wanted)
+    assert (kept["status"], kept["result"]["files_skipped"]) == ("completed", 1)
+    assert tree(target) == {**tree(source), "file-0": "mine"}
+    restored(admin, backed_up, overwrite="replace", **wanted)
+    assert tree(target) == tree(source)
+
+
+def test_nothing_is_written_through_a_link_that_is_there(
+    running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
+) -> None:
+    source, target, elsewhere = (
+        Path(backed_up["source_paths"][0]),
+        running.new_folder("trap"),
+        running.new_folder("elsewhere"),
+    )
+    (target / source.parts[1]).symlink_to(elsewhere)
+    ended = restored(admin, backed_up, destination=str(target), destination_machine_id=connection, overwrite="replace")
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "restore.incomplete")
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_path_that_the_archive_lacks_and_a_dry_run_write_nothing(
+    running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
+) -> None:
+    target = running.new_path("untouched")
+    wanted = {"destination": str(target), "destination_machine_id": connection}
+    missing = restored(admin, backed_up, paths=["/no/such/file"], **wanted)
+    tried = restored(admin, backed_up, dry_run=True, **wanted)
+
+    assert (missing["status"], missing["error_key"]) == ("failed", "archives.path_not_found")
+    assert (tried["status"], tried["result"]["files"] > 3) == ("completed", True)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({}, "restore.machine_missing"),
+        ({"destination_machine_id": 7_654_321}, "restore.unknown_machine"),
+    ],
+)
+def test_a_machine_that_is_not_there_is_refused(
+    running: Running, admin: Client, more: dict[str, Any], key: str
+) -> None:
+    known = running.known
+    body = {
+        "repository_id": known.repository["id"],
+        "archive": "x",
+        "destination": "/x",
+        "destination_type": "ssh",
+        **more,
+    }
+    name = admin.operation(known.job_id)["archive_name"]
+
+    assert error_of(admin.post("/api/restore/start", json={**body, "archive": name})) == (422, key)
+
+
+def test_a_repository_on_the_machine_is_no_destination(running: Running, admin: Client, connection: int) -> None:
+    far = {"execution_target": "ssh", "ssh_connection_id": connection}
+    there = running.new_repository(**far)
+    name = admin.operation(running.known.job_id)["archive_name"]
+    body = {
+        "repository_id": running.known.repository["id"],
+        "archive": name,
+        "destination": there["path"] + "/data",
+        "destination_type": "ssh",
+        "destination_machine_id": connection,
+    }
+
+    assert error_of(admin.post("/api/restore/start", json=body)) == (422, "restore.destination_forbidden")

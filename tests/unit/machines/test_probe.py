@@ -1,0 +1,62 @@
+"""What a machine tells about itself."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.execution.ssh import Answer
+from holdfast.machines import probe
+
+
+def probed(engine: str, path: str) -> probe.Probe:
+    """The script as this machine's own shell answers it."""
+    done = subprocess.run(
+        ["/bin/sh", "-s"], input=probe.script(engine, path), capture_output=True, text=True, check=False
+    )
+    return probe.read(Answer(done.returncode, done.stdout, done.stderr))
+
+
+def program(folder: Path, says: str) -> str:
+    file = folder / "borg"
+    file.write_text(f"#!/bin/sh\necho '{says}'\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("says", "version"), [("borg 1.4.0", "1.4.0"), ("borg2 2.0.0b23", "2.0.0b23"), ("something else", None)]
+)
+def test_the_version_of_the_engine_is_read(tmp_path: Path, says: str, version: str | None) -> None:
+    found = probed(program(tmp_path, says), "/")
+
+    assert (found.engine_program, found.engine_version) == (str(tmp_path / "borg"), version)
+
+
+def test_a_machine_without_an_engine_still_tells_the_rest(tmp_path: Path) -> None:
+    found = probed(str(tmp_path / "borg"), "/")
+
+    assert found.took_commands
+    assert (found.engine_program, found.has_python) == (None, True)
+    assert found.free_bytes is not None
+    assert found.total_bytes is not None
+    assert 0 <= found.free_bytes <= found.total_bytes
+
+
+@pytest.mark.parametrize("path", ["/not/there/yet", ".", "not there", "/etc/hostname", "/'; echo engine=/evil; '"])
+def test_a_path_that_is_not_there_yet_has_the_space_of_its_parent(path: str) -> None:
+    found = probed("/nowhere/borg", path)
+
+    assert found.free_bytes is not None
+    assert found.engine_program is None
+
+
+@pytest.mark.parametrize(
+    ("version", "is_enough"), [("3.9.0", True), ("3.13.1", True), ("3.8.18", False), ("2.7.18", False), (None, False)]
+)
+def test_the_shim_needs_a_python_of_3_9(version: str | None, is_enough: bool) -> None:
+    assert probe.Probe(True, python_program="/usr/bin/python3", python_version=version).has_python is is_enough
+
+
+def test_an_account_that_answers_something_else_takes_no_commands() -> None:
+    assert probe.read(Answer(0, "This account is for backups only.\n", "")).took_commands is False
