@@ -9,7 +9,7 @@
 set -eu
 
 # One line per system package: for what | package | not needed when this command succeeds.
-# A later need (sshd, rclone, a browser) is one more line here, under `test`.
+# A later need (sshd, a browser) is one more line here, under `test`.
 SYSTEM_PACKAGES='
 base   | python3       | have python3
 base   | python3-venv  | python3 -c "import ensurepip, venv"
@@ -23,6 +23,7 @@ build  | libzstd-dev   | pkg-config --exists libzstd
 build  | libxxhash-dev | pkg-config --exists libxxhash
 build  | libssl-dev    | pkg-config --exists libcrypto
 demo   | curl          | have curl
+mirror | rclone        | have rclone
 '
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -74,7 +75,7 @@ everything_is_in_place() {
     [ "$(cat ".boot/stamp-$mode" 2>/dev/null)" = "$(state_of_inputs)" ] || return 1
     .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
-    [ "$mode" != test ] || engines_for_tests_are_there || return 1
+    [ "$mode" != test ] || { engines_for_tests_are_there && have rclone; } || return 1
     [ "$mode" != demo ] || have curl
 }
 
@@ -197,7 +198,7 @@ make_environment
 install_packages
 need_packages engine
 case $mode in
-    test) need_engines_for_tests ;;
+    test) need_packages mirror; need_engines_for_tests ;;
     demo) need_packages demo ;;
 esac
 

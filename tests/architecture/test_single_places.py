@@ -18,6 +18,7 @@ MAY_START_PROCESSES = {
     "backup_engine/detect.py": "asks a program for its version",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
+    "holdfast/mirror/program.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
 }
 STARTS_PROCESSES = {

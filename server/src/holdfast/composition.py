@@ -24,6 +24,7 @@ from holdfast.backup.routes import routes as backup_routes
 from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
 from holdfast.maintenance import feature as maintenance
+from holdfast.mirror import feature as mirror
 from holdfast.operations import background
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EventHub
@@ -56,6 +57,7 @@ def register_secrets() -> None:
     stored_secrets.register(
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
+    mirror.register_secrets()
 
 
 class Service:
@@ -68,6 +70,7 @@ class Service:
         self.engines = Engines(settings)
         self.opener = Opener(settings, self.engines, self.vault)
         self.archive_index = archive_index.build(settings, self.opener)
+        self.mirror = mirror.build(settings, self.vault, self.opener)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),
@@ -76,8 +79,9 @@ class Service:
                 *packages.kinds(),
                 *agents.kinds(),
                 *self.archive_index.kinds,
+                *self.mirror.kinds,
             ],
-            self.archive_index.listeners,
+            [*self.archive_index.listeners, *self.mirror.listeners],
         )
         self.runner = Runner(settings, database, self.registry, settings.role)
         self.listener = Listener(database)
@@ -122,6 +126,7 @@ class Service:
     def _reconcile_forever(self) -> None:
         while not self._stopping.wait(RECONCILE_LOOK_SECONDS):
             try:
+                self.mirror.mirrors.enqueue_due(self.database)
                 reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
             except Unavailable as error:
                 log.warning("could not reconcile", reason=str(error))
@@ -152,6 +157,7 @@ class Service:
             *restore.ROUTERS,
             *maintenance.ROUTERS,
             *packages.ROUTERS,
+            *mirror.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
@@ -165,6 +171,7 @@ class Service:
         self.access = access.install(app, self.settings, self.database, self.vault)
         maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.inline, self.opener)
+        mirror.install(app, self.mirror)
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))
         app.state.registry = self.registry

@@ -84,6 +84,20 @@ class RepositorySettings(BaseModel):
     retention: Retention = Retention()
 
 
+MirrorMode = Literal["after_backup", "interval", "manual"]
+
+
+class MirrorWanted(BaseModel):
+    """How a repository is to be mirrored."""
+
+    path: Annotated[str, PlainText(1, 1024)] = Field(description="Folder (or bucket and folder) on the remote.")
+    mode: MirrorMode = "after_backup"
+    interval_minutes: Annotated[int, Field(ge=1, le=525_600)] | None = None
+    bandwidth_limit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    shrink_threshold_percent: Annotated[int, Field(ge=1, le=100)] = 50
+    verify: bool = True
+
+
 class RepositoryPlace(RepositorySettings):
     model_config = ConfigDict(extra="forbid")
 

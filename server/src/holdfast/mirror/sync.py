@@ -1,0 +1,210 @@
+"""The operation kind `sync`: make the mirror equal to the repository.
+
+What never changes goes first, then what refers to it, and only then is anything deleted: at each instant the mirror opens,
+as it was before the sync or as it is after it. A repository that does not look sound is not mirrored.
+"""
+
+from functools import partial
+from typing import Any
+
+from backup_engine.outcome import SENTENCES
+from holdfast.mirror import sanity, store
+from holdfast.mirror.program import place
+from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.running import MirrorWork, Run
+from holdfast.mirror.schemas import SyncParams
+from holdfast.mirror.source import Survey, identity_of_config, survey
+from holdfast.mirror.trouble import NOT_THERE, OTHER
+from holdfast.operations.context import Context
+from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode, Status
+
+NOT_FOUND = 3
+"""rclone's exit code for a folder that is not there."""
+TURN_SECONDS = 0.5
+LOCKED_SECONDS = 5.0
+CHANGED_IN_PLACE = "immutable file modified"
+TAKEN = (
+    "mirror.destination_taken",
+    "Something else lies at the mirror's place, and a sync would delete it; choose another path or empty it.",
+)
+CHANGED = (
+    sanity.KEY,
+    f"Files that never change once they are written are not what the mirror has of them. {sanity.OVERRIDE}",
+)
+UNEQUAL = (
+    "mirror.verification_failed",
+    "After the sync the mirror is not equal to the repository; check the repository, then sync again.",
+)
+WRITTEN_MEANWHILE = (
+    "mirror.source_changed",
+    "Another program has written to the repository during the sync; it is tried again.",
+)
+
+
+def kind(remotes: Remotes, install_id: str) -> Kind:
+    return Kind(
+        name=store.SYNC,
+        category="mirror",
+        activity_word="rclone_sync",
+        limit_group="mirror",
+        lock=LockMode.SHARED,
+        params=SyncParams,
+        run=lambda context: _Sync(remotes, install_id, context).run(),
+        on_interrupted=again_when_interrupted,
+        present=present,
+    )
+
+
+def present(operation: Operation) -> dict[str, Any]:
+    progress, result = operation.progress or {}, operation.result or {}
+    return {
+        "speed": progress.get("speed"),
+        "estimated_time_remaining": progress.get("estimated_time_remaining"),
+        **{name: result.get(name) for name in ("destination", "transferred_bytes", "verified", "problems", "reasons")},
+    }
+
+
+class _Sync:
+    """One attempt. `run` may be called again for the same attempt after a restart."""
+
+    def __init__(self, remotes: Remotes, install_id: str, context: Context) -> None:
+        assert isinstance(context.params, SyncParams)
+        self._context = context
+        self._override = context.params.override_sanity
+        self._install_id = install_id
+        self._work = MirrorWork.open(remotes, context)
+        self._layout = self._work.layout
+
+    def run(self) -> Outcome | TryAgain:
+        self._wait_for_turn()
+        found = self._look("survey")
+        if any(not holder.startswith(f"{self._install_id}.") for holder in found.locked_by):
+            return TryAgain("engine.locked", SENTENCES["engine.locked"], delay_seconds=LOCKED_SECONDS)
+        if bad := self._suspicious(found) or self._prepare(found):
+            return bad
+        runs: list[Run] = []
+        for name, arguments, share, message in self._transfers(found):
+            runs.append(self._work.transfer(name, arguments, share, message))
+            if bad := self._bad_transfer(runs[-1]):
+                return bad
+        after = self._look("after")
+        if (after.bytes, after.newest) != (found.bytes, found.newest):
+            return TryAgain(*WRITTEN_MEANWHILE, delay_seconds=LOCKED_SECONDS)
+        verification = self._verify(found) if self._work.mirror.verify else None
+        if verification is not None and (bad := self._bad_verification(verification)):
+            return bad
+        return self._completed(found, runs, verification)
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    def _wait_for_turn(self) -> None:
+        """Syncs of one repository write to one place: one at a time, in the order of their ids."""
+        repository_id, own = self._work.repository.id, self._context.operation.id
+        while True:
+            with self._context.database.reading() as session:
+                if store.earlier_sync(session, repository_id, own) is None:
+                    return
+            self._context.pause(TURN_SECONDS)
+
+    def _look(self, name: str) -> Survey:
+        """Once in an attempt: what follows must be about the same files, also after a restart."""
+        work = self._work
+        made = self._context.once(name, lambda: survey(work.source, work.repository.engine_version).as_json())
+        return Survey.from_json(dict(made))
+
+    def _suspicious(self, found: Survey) -> Outcome | None:
+        work = self._work
+        suspicious = sanity.suspicions(
+            found,
+            engine_id=work.repository.engine_id,
+            mirrored=work.mirror.mirrored,
+            shrink_percent=work.mirror.shrink_threshold_percent,
+        )
+        if not suspicious:
+            return None
+        if self._override:
+            self._context.log(*(f"Mirrored all the same, as asked for: {sentence}" for _, sentence in suspicious))
+            return None
+        reasons = [word for word, _ in suspicious]
+        return Outcome(Status.FAILED, sanity.KEY, sanity.sentence_of(suspicious), result={"reasons": reasons})
+
+    def _prepare(self, found: Survey) -> Outcome | None:
+        """Make sure that the mirror's place holds this repository, or nothing; then put its name there first."""
+        work = self._work
+        listed = work.ask("look", ("lsf", "--max-depth", "1", work.place))
+        if not listed.succeeded and listed.result.exit.code != NOT_FOUND:
+            return listed.bad_ending()
+        names = set(listed.result.stdout.read_text("utf-8", "replace").splitlines())
+        if names <= {"config", "config/"}:
+            return self._copy_settings("claim").bad_ending()
+        told = work.ask("identity", ("cat", place(work.mirror.path, self._layout.identity_file)))
+        if not told.succeeded and told.trouble is not NOT_THERE:
+            return told.bad_ending()
+        text = told.result.stdout.read_text("utf-8", "replace")
+        there = identity_of_config(text) if work.repository.engine_version == 1 else text.strip()
+        if not there or there != (found.identity or work.repository.engine_id):
+            return Outcome(Status.FAILED, *TAKEN, result={"destination": work.shown_place})
+        return None
+
+    def _transfers(self, found: Survey) -> list[tuple[str, tuple[str, ...], tuple[float, float], str]]:
+        source, target = str(self._work.source), self._work.place
+        unchanged = () if self._override else ("--immutable",)
+        first = self._layout.first(found.uncommitted)
+        everything = self._layout.everything(found.uncommitted)
+        return [
+            ("data", ("copy", source, target, *first, *unchanged), (0.0, 88.0), "Copying data."),
+            (
+                "names",
+                ("sync", source, target, *everything, "--delete-after"),
+                (88.0, 93.0),
+                "Copying what refers to it.",
+            ),
+            ("settings", self._settings_arguments(), (93.0, 95.0), "Copying settings."),
+        ]
+
+    def _settings_arguments(self) -> tuple[str, ...]:
+        only = self._layout.only_settings()
+        return ("copy", str(self._work.source), self._work.place, *only, "--ignore-times")
+
+    def _copy_settings(self, name: str) -> Run:
+        return self._work.transfer(name, self._settings_arguments(), (0.0, 0.0), "Preparing the place of the mirror.")
+
+    def _bad_transfer(self, run: Run) -> Outcome | None:
+        bad = run.bad_ending()
+        if bad is not None and any(CHANGED_IN_PLACE in complaint for complaint in run.words.complaints):
+            return Outcome(Status.FAILED, *CHANGED, result={**(bad.result or {}), "reasons": ["changed_in_place"]})
+        return bad
+
+    def _verify(self, found: Survey) -> Run:
+        rules = self._layout.everything(found.uncommitted)
+        arguments = ("check", str(self._work.source), self._work.place, *rules)
+        return self._work.transfer("verify", arguments, (95.0, 99.0), "Comparing the mirror with the repository.")
+
+    def _bad_verification(self, run: Run) -> Outcome | None:
+        bad = run.bad_ending()
+        if bad is None or bad.status is Status.CANCELLED or run.trouble not in (OTHER, NOT_THERE):
+            return bad
+        return Outcome(Status.FAILED, *UNEQUAL, result=bad.result)
+
+    def _completed(self, found: Survey, runs: list[Run], verification: Run | None) -> Outcome:
+        mirrored = {"bytes": found.bytes, "files": found.files, "newest": found.newest}
+        result = {
+            "destination": self._work.shown_place,
+            "source_bytes": found.bytes,
+            "source_files": found.files,
+            "transferred_bytes": sum(run.words.progress.bytes for run in runs),
+            "transferred_files": sum(run.words.progress.transfers for run in runs),
+            "deleted_files": sum(run.words.progress.deletes for run in runs),
+            "verified": verification is not None,
+            "verified_hashes": verification is not None and verification.words.compared_hashes,
+            "override_sanity": self._override,
+        }
+        record = partial(
+            store.note_sync,
+            repository_id=self._work.repository.id,
+            mirrored=mirrored,
+            verified=verification is not None,
+        )
+        return Outcome(Status.COMPLETED, result=result, record=record)
