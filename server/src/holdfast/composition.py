@@ -70,7 +70,7 @@ class Service:
         self.engines = Engines(settings)
         self.opener = Opener(settings, self.engines, self.vault)
         self.archive_index = archive_index.build(settings, self.opener)
-        self.mirror = mirror.build(settings, self.vault, self.opener)
+        self.mirror = mirror.build(settings, database, self.vault, self.opener)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),
@@ -98,6 +98,7 @@ class Service:
             on_import=(self.archive_index.stages.after_import,),
             on_index_mode=(self.archive_index.stages.after_mode_change,),
             on_forget=(self.archive_index.forget,),
+            cloud=self.mirror.places,
         )
         self.agents = agents.Gateway(settings, database, self.registry, self.opener)
         self.access: access.Access | None = None

@@ -38,7 +38,9 @@ class Mirrors:
     ) -> tuple[RepositoryMirror, Operation | None]:
         """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once."""
         remote = store.remote(session, wanted.remote_id)
-        path = checked_path(repository, remote, wanted)
+        if repository.execution_target != "local" or not repository.path.startswith("/"):
+            raise errors.not_local()
+        path = checked_path(repository.path, remote, wanted)
         store.place_is_free(session, remote.id, path, repository.id)
         mirror = store.mirror_of(session, repository.id)
         is_new = mirror is None or (mirror.remote_id, mirror.path) != (remote.id, path)
@@ -123,10 +125,8 @@ class Mirrors:
         return operations.enqueue(session, self.sync, params, origin, subject=repositories.subject(repository))
 
 
-def checked_path(repository: Repository, remote: RcloneRemote, wanted: MirrorSettings) -> str:
+def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:
     """The mirror's path in its plain form. Raise Unprocessable if it cannot be one."""
-    if repository.execution_target != "local" or not repository.path.startswith("/"):
-        raise errors.not_local()
     if wanted.mode == "interval" and wanted.interval_minutes is None:
         raise errors.interval_missing()
     path = posixpath.normpath(wanted.path)
@@ -136,7 +136,7 @@ def checked_path(repository: Repository, remote: RcloneRemote, wanted: MirrorSet
         return path.lstrip("/") if remote.provider != "sftp" else path
     if not path.startswith("/"):
         raise errors.bad_path("The path of a local remote must be absolute.")
-    mirrored, own = Path(path).resolve(), Path(repository.path).resolve()
+    mirrored, own = Path(path).resolve(), Path(repository_path).resolve()
     if mirrored == own or own in mirrored.parents or mirrored in own.parents:
         raise errors.bad_path("The mirror cannot lie in the repository, nor the repository in the mirror.")
     return path

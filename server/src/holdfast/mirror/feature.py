@@ -9,6 +9,7 @@ from holdfast.access.vault import Vault
 from holdfast.execution.engines import install_id
 from holdfast.mirror import hydrate, sync
 from holdfast.mirror.arrange import Mirrors
+from holdfast.mirror.creation import MirroredPlaces
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import Rclone
 from holdfast.mirror.remotes import Remotes, secret_context
@@ -16,6 +17,7 @@ from holdfast.mirror.routes import mirror_routes, remote_routes
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
 from holdfast.settings import Settings
+from holdfast.storage.session import Database
 
 ROUTERS = (remote_routes, mirror_routes)
 
@@ -24,6 +26,7 @@ ROUTERS = (remote_routes, mirror_routes)
 class CloudMirror:
     remotes: Remotes
     mirrors: Mirrors
+    places: MirroredPlaces
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -34,10 +37,10 @@ class CloudMirror:
         return ((Effect.ARCHIVES_CHANGED, self.mirrors.after_archives_changed),)
 
 
-def build(settings: Settings, vault: Vault, opener: Opener) -> CloudMirror:
+def build(settings: Settings, database: Database, vault: Vault, opener: Opener) -> CloudMirror:
     remotes = Remotes(Rclone(settings), vault)
     mirrors = Mirrors(sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener))
-    return CloudMirror(remotes, mirrors)
+    return CloudMirror(remotes, mirrors, MirroredPlaces(database, mirrors, settings.data_dir / "cloud"))
 
 
 def install(app: FastAPI, cloud_mirror: CloudMirror) -> None:

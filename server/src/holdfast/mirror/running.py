@@ -112,7 +112,7 @@ class MirrorWork:
 
     def ask(self, name: str, arguments: Sequence[str]) -> Run:
         """A short run whose output is looked at."""
-        words = Words(Redactor(self.access.secrets.values()))
+        words = Words(Redactor(self.access.secrets.values()), is_quiet=True)
         return self._run(name, (*arguments, "--use-json-log", *PATIENT), words)
 
     def _run(self, name: str, arguments: Sequence[str], words: Words) -> Run:

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from holdfast.kit.fields import PlainText, RowId, Timestamp
-from holdfast.repositories.schemas import MirrorMode, MirrorWanted
+from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.repositories.schemas import MirrorMode, NewMirror
 
 StepName = Literal["program", "configuration", "reach", "credentials", "write", "read", "delete"]
 RemoteName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -86,12 +86,8 @@ class RemoteVerdict(BaseModel):
     steps: list[ProbeStep]
 
 
-class MirrorSettings(MirrorWanted):
+class MirrorSettings(NewMirror):
     """All settings of a mirror: what is not given gets its default."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    remote_id: RowId
 
 
 class MirrorAnswer(BaseModel):

@@ -35,9 +35,15 @@ class Words:
     reasons: list[str] = field(default_factory=list)
     """The complaints without the files that they are about."""
     compared_hashes: bool = True
+    is_quiet: bool = False
+    """Nothing of it goes to the log."""
 
     def hear(self, raw: bytes) -> list[str]:
         """Given a line, return what of it goes to the log."""
+        lines = self._take_in(raw)
+        return [] if self.is_quiet else lines
+
+    def _take_in(self, raw: bytes) -> list[str]:
         text = raw.decode("utf-8", "replace").strip()
         if not text:
             return []

@@ -27,6 +27,7 @@ from holdfast.operations import store as operations
 from holdfast.operations.status import LockMode
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
+from holdfast.repositories.cloud import CloudPlaces
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.record import new_record
@@ -52,6 +53,7 @@ class Register:
     inline: InlineCalls
     opener: Opener
     agents: AgentRegister
+    cloud: CloudPlaces
     on_import: tuple[ImportListener, ...] = ()
     on_index_mode: tuple[ModeListener, ...] = ()
     on_forget: tuple[ImportListener, ...] = ()
@@ -61,6 +63,7 @@ class Register:
 
         Where an agent opens it, it is stored at once, and is ready when the agent has run the engine.
         """
+        wanted = self.cloud.placed(wanted)
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
         path = self._checked_place(wanted)
@@ -274,6 +277,8 @@ class Register:
                 if action == "repository.imported":
                     for listener in self.on_import:
                         listener(session, repository)
+                if isinstance(wanted, NewRepository):
+                    self.cloud.created(session, caller, repository, wanted)
         except IntegrityError as error:
             raise errors.path_taken() from error
         return repository
@@ -407,7 +412,9 @@ def _give_to(session: Session, repository: Repository, agent_machine_id: int) ->
 
 
 def _refuse_unsupported(wanted: RepositoryPlace) -> None:
-    if wanted.repository_type != "local" or wanted.execution_target != "local":
+    is_mirrored = isinstance(wanted, NewRepository) and wanted.mirror is not None and wanted.engine_version == 1
+    types = ("local", "rclone") if is_mirrored else ("local",)
+    if wanted.repository_type not in types or wanted.execution_target != "local":
         raise Unprocessable(
             "repository.unsupported_target",
             "This version manages local repositories and those of agents; the target you named comes with a later one.",

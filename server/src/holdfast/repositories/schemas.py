@@ -98,6 +98,14 @@ class MirrorWanted(BaseModel):
     verify: bool = True
 
 
+class NewMirror(MirrorWanted):
+    """The mirror of a repository that is being created."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    remote_id: RowId
+
+
 class RepositoryPlace(RepositorySettings):
     model_config = ConfigDict(extra="forbid")
 
@@ -114,6 +122,7 @@ class RepositoryPlace(RepositorySettings):
 
 class NewRepository(RepositoryPlace):
     encryption: Encryption = "repokey-blake2"
+    mirror: NewMirror | None = Field(None, description="Mirror it from the start; see PUT /{id}/mirror.")
 
     @model_validator(mode="after")
     def _has_passphrase(self) -> Self:
