@@ -133,20 +133,20 @@ class _Sync:
     def _prepare(self, found: Survey) -> Outcome | None:
         """Make sure that the mirror's place holds this repository, or nothing; then put its name there first."""
         work = self._work
-        listed = work.ask("look", ("lsf", "--max-depth", "1", work.place))
-        if not listed.succeeded and listed.result.exit.code != NOT_FOUND:
-            return listed.bad_ending()
-        names = set(listed.result.stdout.read_text("utf-8", "replace").splitlines())
-        if names <= {"config", "config/"}:
-            return self._copy_settings("claim").bad_ending()
         told = work.ask("identity", ("cat", place(work.mirror.path, self._layout.identity_file)))
         if not told.succeeded and told.trouble is not NOT_THERE:
             return told.bad_ending()
         text = told.result.stdout.read_text("utf-8", "replace")
         there = identity_of_config(text) if work.repository.engine_version == 1 else text.strip()
-        if not there or there != (found.identity or work.repository.engine_id):
+        if there and there == (found.identity or work.repository.engine_id):
+            return None
+        listed = work.ask("look", ("lsf", "--max-depth", "1", work.place))
+        if not listed.succeeded and listed.result.exit.code != NOT_FOUND:
+            return listed.bad_ending()
+        names = set(listed.result.stdout.read_text("utf-8", "replace").splitlines())
+        if there or not names <= {"config", "config/"}:  # a first sync that was cut off leaves a config without words
             return Outcome(Status.FAILED, *TAKEN, result={"destination": work.shown_place})
-        return None
+        return self._copy_settings("claim").bad_ending()
 
     def _transfers(self, found: Survey) -> list[tuple[str, tuple[str, ...], tuple[float, float], str]]:
         source, target = str(self._work.source), self._work.place
