@@ -83,7 +83,8 @@ def answers(provider: str, port: int) -> bool:
         return False
 
 
-def are_equal(one: Path, other: Path) -> bool:
+def are_equal(one: Path, other: Path, *, but: str = "lock.roster") -> bool:
     """Compare two folders by the content of their files, with rclone itself; the engine's locks do not count."""
-    arguments = ("check", str(one), str(other), "--filter", "- /lock.*", "--filter", "- /lock.exclusive/**")
+    rules = [word for name in ("lock.*", "lock.exclusive/**", but) for word in ("--filter", f"- /{name}")]
+    arguments = ("check", str(one), str(other), *rules)
     return subprocess.run([RCLONE or "rclone", *arguments], env=ENVIRONMENT, capture_output=True).returncode == 0

@@ -176,7 +176,7 @@ def test_a_hydrate_makes_a_repository_that_can_be_imported(running: Running) -> 
     ended = made.hydrate(destination)
 
     assert (ended["status"], ended["type"]) == ("completed", "rclone_hydrate")
-    assert are_equal(made.folder, destination)
+    assert are_equal(made.folder, destination, but="nonce")
     body = {"name": destination.name, "path": str(destination), "encryption": "none", "index_mode": "off"}
     imported = running.admin.post("/api/repositories/import", json=body, timeout=60)
     assert imported.status_code == 201, imported.text
@@ -194,6 +194,12 @@ def test_a_hydrate_is_refused_where_something_is_or_without_a_confirmation(runni
         "full": made.admin.post(url, json={"destination": str(full), "confirm": True}),
         "relative": made.admin.post(url, json={"destination": "somewhere", "confirm": True}),
         "registered": made.admin.post(url, json={"destination": made.repository["path"], "confirm": True}),
+        "in a repository": made.admin.post(
+            url, json={"destination": f"{made.repository['path']}/new/place", "confirm": True}
+        ),
+        "in the data folder": made.admin.post(
+            url, json={"destination": str(running.process.data_dir / "new"), "confirm": True}
+        ),
     }
 
     assert {error_of(answer) for answer in refused.values()} == {(422, "mirror.bad_destination")}

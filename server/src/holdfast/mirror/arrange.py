@@ -30,6 +30,7 @@ BACKUP = "backup"
 class Mirrors:
     sync: Kind
     hydrate: Kind
+    data_dir: Path
 
     # --- settings -------------------------------------------------------------------------------------------------
 
@@ -85,11 +86,18 @@ class Mirrors:
         """Raise Unprocessable if the destination may not be filled."""
         store.require_mirror(session, repository.id)
         folder = str(check_destination(destination, repository.uuid))
-        known = repositories.by_path(session, folder)
-        if known is not None:
-            raise errors.bad_destination("A repository is registered at the destination; choose another folder.")
+        self._refuse_own_places(session, Path(folder))
         params = HydrateParams(destination=folder)
         return jobs.start(session, caller, self.hydrate, repository, params, details={"destination": folder})
+
+    def _refuse_own_places(self, session: Session, folder: Path) -> None:
+        """Nothing is put into a registered repository or the service's own data."""
+        resolved = folder.resolve()
+        if self.data_dir.resolve() in (resolved, *resolved.parents):
+            raise errors.bad_destination("The destination lies in the service's data folder; choose another folder.")
+        for known in repositories.visible(session, None):
+            if known.execution_target != "agent" and Path(known.identity) in (resolved, *resolved.parents):
+                raise errors.bad_destination("The destination lies in a registered repository; choose another folder.")
 
     def after_archives_changed(self, session: Session, changed: Operation) -> None:
         """Follow each successful backup of a repository whose mirror is to follow it."""

@@ -39,7 +39,9 @@ class CloudMirror:
 
 def build(settings: Settings, database: Database, vault: Vault, opener: Opener) -> CloudMirror:
     remotes = Remotes(Rclone(settings), vault)
-    mirrors = Mirrors(sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener))
+    mirrors = Mirrors(
+        sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener), settings.data_dir.absolute()
+    )
     return CloudMirror(remotes, mirrors, MirroredPlaces(database, mirrors, settings.data_dir / "cloud"))
 
 

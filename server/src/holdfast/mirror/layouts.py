@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holdfast.mirror.numbers import up_to
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -16,15 +18,27 @@ class Layout:
     """Locks and caches: they belong to one place and its programs."""
     identity_file: str
 
-    def first(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
-        smallest = ("--min-size", self.smallest_data) if self.smallest_data else ()
-        return (*self._without(uncommitted), *_rules("+", self.data), *_rules("-", ("*",)), *smallest)
+    def known(self, newest: int, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        """The data of which the mirror has all: what was there when it was last complete."""
+        return self._data(_rules("+", self._numbered(newest)), uncommitted)
+
+    def first(self, newest: int | None, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        """The data that came after that, of which the mirror may have parts that were cut off."""
+        known = self._numbered(newest) if newest is not None else ()
+        return self._data((*_rules("-", known), *_rules("+", self.data)), uncommitted)
 
     def everything(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
         return self._without(uncommitted)
 
     def only_settings(self) -> tuple[str, ...]:
         return (*_rules("+", self.settings), *_rules("-", ("*",)))
+
+    def _data(self, rules: Sequence[str], uncommitted: Sequence[str]) -> tuple[str, ...]:
+        smallest = ("--min-size", self.smallest_data) if self.smallest_data else ()
+        return (*self._without(uncommitted), *rules, *_rules("-", ("*",)), *smallest)
+
+    def _numbered(self, newest: int) -> tuple[str, ...]:
+        return tuple(f"{pattern.removesuffix('**')}*/{{{{(?:{up_to(newest)})}}}}" for pattern in self.data)
 
     def _without(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
         return _rules("-", (*self.left_out, *(f"/{name}" for name in uncommitted)))

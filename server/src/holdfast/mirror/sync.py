@@ -150,11 +150,11 @@ class _Sync:
 
     def _transfers(self, found: Survey) -> list[tuple[str, tuple[str, ...], tuple[float, float], str]]:
         source, target = str(self._work.source), self._work.place
-        unchanged = () if self._override else ("--immutable",)
-        first = self._layout.first(found.uncommitted)
+        newest = None if self._override else (self._work.mirror.mirrored or {}).get("newest")
+        first = self._layout.first(newest, found.uncommitted)
         everything = self._layout.everything(found.uncommitted)
-        return [
-            ("data", ("copy", source, target, *first, *unchanged), (0.0, 88.0), "Copying data."),
+        transfers = [
+            ("data", ("copy", source, target, *first), (5.0, 88.0), "Copying data."),
             (
                 "names",
                 ("sync", source, target, *everything, "--delete-after"),
@@ -163,6 +163,10 @@ class _Sync:
             ),
             ("settings", self._settings_arguments(), (93.0, 95.0), "Copying settings."),
         ]
+        if newest is None:
+            return transfers
+        known = self._layout.known(newest, found.uncommitted)
+        return [("known", ("copy", source, target, *known, "--immutable"), (0.0, 5.0), "Comparing data."), *transfers]
 
     def _settings_arguments(self) -> tuple[str, ...]:
         only = self._layout.only_settings()
