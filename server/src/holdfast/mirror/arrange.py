@@ -36,8 +36,9 @@ class Mirrors:
 
     def set(
         self, session: Session, caller: Caller, repository: Repository, wanted: MirrorSettings
-    ) -> tuple[RepositoryMirror, Operation | None]:
-        """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once."""
+    ) -> tuple[RepositoryMirror, int | None]:
+        """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once: return its id."""
+        operations.serialise_claims(session)  # places are looked at and taken by one at a time
         remote = store.remote(session, wanted.remote_id)
         if repository.execution_target != "local" or not repository.path.startswith("/"):
             raise errors.not_local()
@@ -125,12 +126,12 @@ class Mirrors:
             ]
         return len(queued)
 
-    def _enqueue(self, session: Session, repository: Repository, origin: Origin) -> Operation | None:
-        """None where a sync waits already: it will mirror all that there is when it begins."""
-        if store.waiting_sync(session, repository.id) is not None:
-            return None
-        params = SyncParams().model_dump(mode="json")
-        return operations.enqueue(session, self.sync, params, origin, subject=repositories.subject(repository))
+    def _enqueue(self, session: Session, repository: Repository, origin: Origin) -> int:
+        """The id of a new sync, or of one that waits already: it will mirror all that there is when it begins."""
+        if (waiting := store.waiting_sync(session, repository.id)) is not None:
+            return waiting
+        params, subject = SyncParams().model_dump(mode="json"), repositories.subject(repository)
+        return operations.enqueue(session, self.sync, params, origin, subject=subject).id
 
 
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:

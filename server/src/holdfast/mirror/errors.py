@@ -1,6 +1,6 @@
 """What can be wrong with a remote or a mirror."""
 
-from holdfast.errors import Conflict, NotFound, Unprocessable
+from holdfast.errors import Conflict, NotFound, Unavailable, Unprocessable
 
 
 def not_installed(configured: str) -> Unprocessable:
@@ -96,3 +96,7 @@ def still_running(operation_id: int) -> Conflict:
         "A sync or hydrate of this repository is running; wait for it or cancel it first.",
         operation_id=operation_id,
     )
+
+
+def place_changed() -> Unavailable:
+    return Unavailable("mirror.settings_changed", "The mirror was given another place while it was at work.")

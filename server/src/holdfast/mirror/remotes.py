@@ -39,8 +39,9 @@ class Remotes:
             raise errors.unknown_provider(name)
         return found
 
-    def checked(self, provider: Provider, given: Mapping[str, Value]) -> Options:
+    def checked(self, provider_name: str, given: Mapping[str, Value]) -> Options:
         """Part what a client gave into plain and secret options. Raise Unprocessable for one that is not known."""
+        provider = self.provider(provider_name)
         plain: dict[str, str | None] = {}
         secret: dict[str, str | None] = {}
         for name, value in given.items():
@@ -51,20 +52,17 @@ class Remotes:
         return Options(plain, secret)
 
     def new(self, name: str, provider_name: str, given: Mapping[str, Value]) -> RcloneRemote:
-        now, number = clock.now(), uuid.uuid4().hex
-        remote = RcloneRemote(
-            uuid=number, name=name, provider=provider_name, options={}, secrets=None, created_at=now, updated_at=now
-        )
-        self.change(remote, given)
+        wanted = self.checked(provider_name, given)
+        now = clock.now()
+        remote = RcloneRemote(uuid=uuid.uuid4().hex, name=name, provider=provider_name, options={}, created_at=now)
+        self.change(remote, wanted)
         return remote
 
-    def change(self, remote: RcloneRemote, given: Mapping[str, Value]) -> None:
-        """Set the options that are given; null takes one away, the others stay. Raise Unprocessable if one is missing then."""
-        provider = self.provider(remote.provider)
-        wanted = self.checked(provider, given)
+    def change(self, remote: RcloneRemote, wanted: Options) -> None:
+        """Set the options that are given; None takes one away, the others stay. Raise Unprocessable if one is missing then."""
         options = _merged(remote.options, wanted.plain)
         secrets = _merged(self.secrets(remote), wanted.secret)
-        for option in provider.options.values():
+        for option in self.provider(remote.provider).options.values():
             if option.is_required and not (options.get(option.name) or secrets.get(option.name)):
                 raise errors.option_missing(option.name)
         remote.options = options

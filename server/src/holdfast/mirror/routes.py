@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Request, Response
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
@@ -33,6 +32,7 @@ from holdfast.mirror.schemas import (
     RemoteVerdict,
     SyncBody,
 )
+from holdfast.operations import store as operations
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
@@ -69,15 +69,13 @@ def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> R
 def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remotes: TheRemotes) -> RemoteAnswer:
     """Nothing is reached yet: test it afterwards."""
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
-    try:
-        with database.writing() as session:
-            store.name_is_free(session, wanted.name)
-            session.add(remote)
-            session.flush()
-            _audit(session, caller, "rclone_remote.created", remote)
-            return remote_answer(session, remotes, remote)
-    except IntegrityError as error:
-        raise errors.name_taken() from error
+    with database.writing() as session:
+        operations.serialise_claims(session)
+        store.name_is_free(session, wanted.name)
+        session.add(remote)
+        session.flush()
+        _audit(session, caller, "rclone_remote.created", remote)
+        return remote_answer(session, remotes, remote)
 
 
 @remote_routes.get("/remotes/{remote_id}", summary="One remote", responses=documented(404, 409))
@@ -87,17 +85,22 @@ def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes:
 
 @remote_routes.put("/remotes/{remote_id}", summary="Change a remote", responses=documented(404, 409))
 def change_remote(
-    caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, session: Writing, remotes: TheRemotes
+    caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, database: TheDatabase, remotes: TheRemotes
 ) -> RemoteAnswer:
     """Options that are not given stay, secret ones too; null takes one away."""
-    remote = store.remote(session, remote_id)
-    if wanted.name is not None:
-        store.name_is_free(session, wanted.name, but=remote_id)
-        remote.name = wanted.name
-    remotes.change(remote, wanted.options)
-    session.flush()
-    _audit(session, caller, "rclone_remote.changed", remote, options=sorted(wanted.options))
-    return remote_answer(session, remotes, remote)
+    with database.reading() as session:
+        provider = store.remote(session, remote_id).provider
+    options = remotes.checked(provider, wanted.options)
+    with database.writing() as session:
+        operations.serialise_claims(session)  # names and places are looked at and taken by one at a time
+        remote = store.remote(session, remote_id)
+        if wanted.name is not None:
+            store.name_is_free(session, wanted.name, but=remote_id)
+            remote.name = wanted.name
+        remotes.change(remote, options)
+        session.flush()
+        _audit(session, caller, "rclone_remote.changed", remote, options=sorted(wanted.options))
+        return remote_answer(session, remotes, remote)
 
 
 @remote_routes.delete(
@@ -105,6 +108,7 @@ def change_remote(
 )
 def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Response:
     """What is stored there stays."""
+    operations.serialise_claims(session)
     remote = store.remote(session, remote_id)
     if users := store.users_of(session, remote_id):
         raise errors.remote_in_use(users)
@@ -145,8 +149,8 @@ def set_mirror(
 ) -> MirrorAnswer:
     """A mirror that is new, or at a new place, is filled at once."""
     repository = repositories.require(session, caller, repository_id, Role.ADMIN)
-    mirror, operation = mirrors.set(session, caller, repository, wanted)
-    return mirror_answer(session, mirror, operation.id if operation else None)
+    mirror, sync = mirrors.set(session, caller, repository, wanted)
+    return mirror_answer(session, mirror, sync)
 
 
 @mirror_routes.delete(

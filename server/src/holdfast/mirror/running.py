@@ -66,13 +66,19 @@ class MirrorWork:
 
     @staticmethod
     def open(remotes: Remotes, context: Context) -> "MirrorWork":
-        """Raise NotFound if the repository, its mirror or the remote is gone; SecretUnreadable if its key is."""
+        """Raise NotFound if the repository, its mirror or the remote is gone; SecretUnreadable if its key is.
+
+        Raise Unavailable, which leads to another attempt, if the mirror's place was changed in the middle of this one.
+        """
         with context.database.reading() as session:
             repository = repositories.get(session, context.operation.repository_id or 0)
             if repository is None:
                 raise repository_errors.unknown(context.operation.repository_id or 0)
             mirror = store.require_mirror(session, repository.id)
             remote = store.remote(session, mirror.remote_id)
+        place_now = {"remote": remote.uuid, "since": remote.updated_at.isoformat(), "path": mirror.path}
+        if context.once("place", lambda: place_now) != place_now:
+            raise errors.place_changed()  # steps that have ended already were about another place
         access = remotes.access(remote)
         return MirrorWork(context, remotes, repository, mirror, remote, access, LAYOUTS[repository.engine_version])
 

@@ -73,14 +73,22 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def note_sync(session: Session, repository_id: int, mirrored: dict[str, Any], *, verified: bool) -> None:
-    """Store what a complete sync has proven."""
+def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, Any], *, verified: bool) -> None:
+    """Store what a complete sync has proven, unless the mirror was given another place meanwhile."""
     now = clock.now()
-    values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now}
-    if verified:
-        values["verified_at"] = now
-    session.execute(update(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).values(**values))
-    repositories.note_evidence(session, repository_id, last_mirror=now)
+    values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now, **({"verified_at": now} if verified else {})}
+    noted = session.execute(
+        update(RepositoryMirror)
+        .where(
+            RepositoryMirror.id == mirror.id,
+            RepositoryMirror.remote_id == mirror.remote_id,
+            RepositoryMirror.path == mirror.path,
+        )
+        .values(**values)
+        .returning(RepositoryMirror.id)
+    ).all()
+    if noted:
+        repositories.note_evidence(session, mirror.repository_id, last_mirror=now)
 
 
 def forget_evidence(session: Session, repository_id: int) -> None:

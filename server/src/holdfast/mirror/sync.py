@@ -51,7 +51,7 @@ def kind(remotes: Remotes, install_id: str) -> Kind:
         limit_group="mirror",
         lock=LockMode.SHARED,
         params=SyncParams,
-        run=lambda context: _Sync(remotes, install_id, context).run(),
+        run=lambda context: run(remotes, install_id, context),
         on_interrupted=again_when_interrupted,
         present=present,
     )
@@ -66,6 +66,17 @@ def present(operation: Operation) -> dict[str, Any]:
     }
 
 
+def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAgain:
+    """Syncs of one repository write to one place: one at a time, in the order of their ids."""
+    repository_id, own = context.operation.repository_id or 0, context.operation.id
+    while True:
+        with context.database.reading() as session:
+            if store.earlier_sync(session, repository_id, own) is None:
+                break
+        context.pause(TURN_SECONDS)
+    return _Sync(remotes, install_id, context).run()
+
+
 class _Sync:
     """One attempt. `run` may be called again for the same attempt after a restart."""
 
@@ -78,7 +89,6 @@ class _Sync:
         self._layout = self._work.layout
 
     def run(self) -> Outcome | TryAgain:
-        self._wait_for_turn()
         found = self._look("survey")
         if any(not holder.startswith(f"{self._install_id}.") for holder in found.locked_by):
             return TryAgain("engine.locked", SENTENCES["engine.locked"], delay_seconds=LOCKED_SECONDS)
@@ -98,15 +108,6 @@ class _Sync:
         return self._completed(found, runs, verification)
 
     # --- parts ------------------------------------------------------------------------------------------------------
-
-    def _wait_for_turn(self) -> None:
-        """Syncs of one repository write to one place: one at a time, in the order of their ids."""
-        repository_id, own = self._work.repository.id, self._context.operation.id
-        while True:
-            with self._context.database.reading() as session:
-                if store.earlier_sync(session, repository_id, own) is None:
-                    return
-            self._context.pause(TURN_SECONDS)
 
     def _look(self, name: str) -> Survey:
         """Once in an attempt: what follows must be about the same files, also after a restart."""
@@ -206,9 +207,6 @@ class _Sync:
             "override_sanity": self._override,
         }
         record = partial(
-            store.note_sync,
-            repository_id=self._work.repository.id,
-            mirrored=mirrored,
-            verified=verification is not None,
+            store.note_sync, mirror=self._work.mirror, mirrored=mirrored, verified=verification is not None
         )
         return Outcome(Status.COMPLETED, result=result, record=record)
