@@ -1,6 +1,5 @@
 """Mirrors by interval: each is queued once when its time has come, whoever looks."""
 
-import uuid
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,14 +10,13 @@ from holdfast.access.vault import Vault
 from holdfast.kit import clock
 from holdfast.mirror import feature
 from holdfast.mirror.arrange import Mirrors
-from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
-from tests.unit.archives.records import a_repository
+from tests.unit.mirror.rows import add_mirror
 
 
 @pytest.fixture
@@ -27,30 +25,6 @@ def mirrors(database: Database, tmp_path: Path) -> Mirrors:
     vault = Vault(settings)
     opener = Opener(settings, None, vault)  # type: ignore[arg-type] # no engine is asked for anything
     return feature.build(settings, database, vault, opener).mirrors
-
-
-def add_mirror(database: Database, mode: str = "interval", minutes: int | None = 30) -> int:
-    now = clock.now()
-    with database.writing() as session:
-        repository = a_repository(session)
-        name = uuid.uuid4().hex
-        remote = RcloneRemote(uuid=name, name=name, provider="local", options={}, created_at=now, updated_at=now)
-        session.add(remote)
-        session.flush()
-        session.add(
-            RepositoryMirror(
-                repository_id=repository.id,
-                remote_id=remote.id,
-                path="/srv/mirror",
-                mode=mode,
-                interval_minutes=minutes,
-                shrink_threshold_percent=50,
-                verify=True,
-                created_at=now,
-                updated_at=now,
-            )
-        )
-        return repository.id
 
 
 def syncs(database: Database, repository_id: int) -> list[Operation]:

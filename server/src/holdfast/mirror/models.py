@@ -49,6 +49,8 @@ class RepositoryMirror(Base):
     verified_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     mirrored: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
     """What the mirror holds since its last complete sync: `bytes`, `files`, `newest` (segment)."""
+    turn_operation_id: Mapped[int | None] = mapped_column(Identifier)
+    """The sync that writes to the mirror, for as long as it runs."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 

@@ -108,15 +108,17 @@ def waiting_sync(session: Session, repository_id: int) -> int | None:
     return session.scalars(statement.limit(1)).first()
 
 
-def earlier_sync(session: Session, repository_id: int, operation_id: int) -> int | None:
-    """A sync of the same repository that runs and was there before this one."""
-    statement = select(Operation.id).where(
-        Operation.repository_id == repository_id,
-        Operation.kind == SYNC,
-        Operation.status == Status.RUNNING,
-        Operation.id < operation_id,
-    )
-    return session.scalars(statement.limit(1)).first()
+def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
+    """Let this sync be the one that writes to the mirror. False while another one, which has the turn, runs."""
+    statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).with_for_update()
+    mirror = session.scalars(statement).first()
+    if mirror is None:
+        return True
+    holder = operations.get(session, mirror.turn_operation_id or 0)
+    if holder is not None and holder.id != operation_id and holder.status == Status.RUNNING:
+        return False
+    mirror.turn_operation_id = operation_id
+    return True
 
 
 def due(session: Session, now: datetime) -> list[Repository]:

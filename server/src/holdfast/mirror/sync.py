@@ -67,11 +67,11 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAgain:
-    """Syncs of one repository write to one place: one at a time, in the order of their ids."""
+    """Syncs of one repository write to one place, so they do it one at a time, although they share the lane."""
     repository_id, own = context.operation.repository_id or 0, context.operation.id
     while True:
-        with context.database.reading() as session:
-            if store.earlier_sync(session, repository_id, own) is None:
+        with context.database.writing() as session:
+            if store.take_turn(session, repository_id, own):
                 break
         context.pause(TURN_SECONDS)
     return _Sync(remotes, install_id, context).run()

@@ -41,6 +41,7 @@ def upgrade() -> None:
         sa.Column("last_sync_at", types.UtcDateTime(), nullable=True),
         sa.Column("verified_at", types.UtcDateTime(), nullable=True),
         sa.Column("mirrored", types.JsonValue, nullable=True),
+        sa.Column("turn_operation_id", types.Identifier, nullable=True),
         sa.Column("created_at", types.UtcDateTime(), nullable=False),
         sa.Column("updated_at", types.UtcDateTime(), nullable=False),
         sa.CheckConstraint("mode IN ('after_backup', 'interval', 'manual')", name=op.f("ck_repository_mirrors_mode")),
