@@ -111,10 +111,15 @@ def test_a_survey_survives_being_kept_as_json(repository: Path) -> None:
     assert Survey.from_json(found.as_json()) == found
 
 
-def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_its_data(tmp_path: Path) -> None:
-    assert set(words(survey(tmp_path, 2))) == {"config_missing", "manifest_missing", "segments_missing"}
+def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_data_for_its_archives(tmp_path: Path) -> None:
+    assert set(words(survey(tmp_path, 2))) == {"config_missing", "manifest_missing"}
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "id").write_text(IDENTITY)
     (tmp_path / "config" / "manifest").write_bytes(b"manifest")
-    (tmp_path / "data").mkdir()
+    assert words(survey(tmp_path, 2)) == [], "a new one has no data yet"
+    (tmp_path / "archives").mkdir()
+    (tmp_path / "archives" / IDENTITY).touch()
+    assert words(survey(tmp_path, 2)) == ["segments_missing"]
+    (tmp_path / "packs" / "4e").mkdir(parents=True)
+    (tmp_path / "packs" / "4e" / IDENTITY).write_bytes(b"data")
     assert words(survey(tmp_path, 2)) == []

@@ -59,9 +59,9 @@ LAYOUTS = {
         identity_file="config",
     ),
     2: Layout(
-        data=("/data/**",),
+        data=("/packs/**", "/data/**"),  # as later and as earlier betas call it
         smallest_data=None,
-        settings=("/config/**", "/keys/**"),
+        settings=("/config/**",),
         left_out=("/locks/**", "/cache/**"),
         identity_file="config/id",
     ),

@@ -158,8 +158,16 @@ def _survey_second(path: Path, found: Survey) -> None:
         found.find("config_missing", "The file config/id is missing.")
     if not (path / "config" / "manifest").is_file():
         found.find("manifest_missing", "The file config/manifest is missing.")
-    if not (path / "data").is_dir():
-        found.find("segments_missing", "The folder data is missing.")
+    has_archives, has_data = (
+        _holds_files(path / "archives"),
+        _holds_files(path / "packs") or _holds_files(path / "data"),
+    )
+    if has_archives and not has_data:
+        found.find("segments_missing", "There are archives, but no data that they are made of.")
+
+
+def _holds_files(folder: Path) -> bool:
+    return folder.is_dir() and next(_files_below(folder), None) is not None
 
 
 def _text(file: Path) -> str | None:
