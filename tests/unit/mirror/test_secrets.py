@@ -1,7 +1,6 @@
 """The secrets of remotes: found by the rotation of the key, and of no use anywhere else."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,6 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 OPTIONS = {"url": "http://127.0.0.1/", "user": "me", "pass": "a secret word", "bearer_token": "another one"}
-
-pytestmark = pytest.mark.skipif(shutil.which("rclone") is None, reason="rclone is not installed")
 
 
 @pytest.fixture
