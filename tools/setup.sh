@@ -75,7 +75,7 @@ everything_is_in_place() {
     [ "$(cat ".boot/stamp-$mode" 2>/dev/null)" = "$(state_of_inputs)" ] || return 1
     .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
-    [ "$mode" != test ] || { engines_for_tests_are_there && have rclone; } || return 1
+    [ "$mode" != test ] || { engines_for_tests_are_there && have rclone && [ -x .boot/s3/bin/moto_server ]; } || return 1
     [ "$mode" != demo ] || have curl
 }
 
@@ -180,6 +180,15 @@ need_engines_for_tests() { # the system's 1.2 will do; of 1.4 the tests want a r
     build_engine 1.4
 }
 
+need_remotes_for_tests() { # rclone serves all but S3 itself
+    need_packages mirror
+    cmp -s tools/locks/s3.lock .boot/s3/installed.lock && return 0
+    say "installing an S3 server for the tests into .boot/s3"
+    uv venv --clear --python .venv/bin/python .boot/s3
+    uv_pip install --python .boot/s3/bin/python --require-hashes --requirement tools/locks/s3.lock
+    cp tools/locks/s3.lock .boot/s3/installed.lock
+}
+
 # --- the set-up itself -------------------------------------------------------------------------------------------
 
 if everything_is_in_place; then
@@ -198,7 +207,7 @@ make_environment
 install_packages
 need_packages engine
 case $mode in
-    test) need_packages mirror; need_engines_for_tests ;;
+    test) need_remotes_for_tests; need_engines_for_tests ;;
     demo) need_packages demo ;;
 esac
 

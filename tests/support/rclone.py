@@ -1,37 +1,47 @@
-"""rclone servers on loopback: real remotes for the tests of mirrors."""
+"""Servers on loopback: real remotes for the tests of mirrors."""
 
 import os
 import shutil
 import socket
 import subprocess
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from tests.support.service import end_with_parent, free_port, wait_until
 
 USER = "mirror-user"
 PASSWORD = "planted-Penguin-remote-password"
 RCLONE = shutil.which("rclone")
+MOTO = Path(__file__).resolve().parents[2] / ".boot" / "s3" / "bin" / "moto_server"
+BUCKET = "bucket"
 ENVIRONMENT = {"PATH": os.environ["PATH"], "RCLONE_CONFIG": "", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A served folder, and how a remote of the service reaches it."""
+    """Where something is served, and how a remote of the service reaches it."""
 
     provider: str
     options: dict[str, Any]
     folder: Path
-    """What is stored on the remote, seen from this machine."""
 
     def path(self, word: str) -> str:
         """A path on the remote."""
-        return str(self.folder / word) if self.provider == "local" else word
+        return {"local": str(self.folder / word), "s3": f"{BUCKET}/{word}"}.get(self.provider, word)
+
+    def seen(self, word: str) -> Path:
+        """What lies there, as a folder of this machine: of S3 a copy that rclone makes."""
+        if self.provider != "s3":
+            return self.folder / word
+        copy = self.folder / f"copy-{uuid.uuid4().hex}"
+        variables = {f"RCLONE_CONFIG_S_{name}".upper(): str(value) for name, value in self.options.items()}
+        environment = {**ENVIRONMENT, **variables, "RCLONE_CONFIG_S_TYPE": "s3"}
+        subprocess.run([RCLONE or "rclone", "copy", f"s:{self.path(word)}", str(copy)], env=environment, check=True)
+        return copy
 
     def new_remote(self, name: str) -> dict[str, Any]:
         return {"name": name, "provider": self.provider, "options": self.options}
@@ -39,17 +49,14 @@ class Backend:
 
 @contextmanager
 def serving(provider: str, folder: Path) -> Iterator[Backend]:
-    """Serve a folder with rclone itself; `local` needs no server."""
+    """Serve a folder with rclone itself, or buckets with moto; `local` needs no server."""
     folder.mkdir(parents=True, exist_ok=True)
     if provider == "local":
         yield Backend("local", {}, folder)
         return
     port = free_port()
     process = subprocess.Popen(
-        [
-            *(RCLONE or "rclone", "serve", provider, str(folder), "--addr", f"127.0.0.1:{port}"),
-            *("--user", USER, "--pass", PASSWORD, "--dir-cache-time", "0s"),
-        ],
+        program(provider, folder, port),
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -57,25 +64,39 @@ def serving(provider: str, folder: Path) -> Iterator[Backend]:
         preexec_fn=end_with_parent,
     )
     try:
-        wait_until(lambda: process.poll() is None and answers(provider, port), 30, what=f"rclone serves {provider}")
+        wait_until(lambda: process.poll() is None and answers(port), 60, what=f"{provider} is served")
         yield Backend(provider, options_of(provider, port), folder)
     finally:
         process.kill()
         process.wait()
 
 
+def program(provider: str, folder: Path, port: int) -> list[str]:
+    if provider == "s3":
+        return [str(MOTO), "-H", "127.0.0.1", "-p", str(port)]
+    return [
+        *(RCLONE or "rclone", "serve", provider, str(folder), "--addr", f"127.0.0.1:{port}"),
+        *("--user", USER, "--pass", PASSWORD, "--dir-cache-time", "0s"),
+    ]
+
+
 def options_of(provider: str, port: int) -> dict[str, Any]:
-    if provider == "webdav":
-        return {"url": f"http://127.0.0.1:{port}", "vendor": "other", "user": USER, "pass": PASSWORD}
-    return {"host": "127.0.0.1", "port": port, "user": USER, "pass": PASSWORD, "shell_type": "none"}
+    url = f"http://127.0.0.1:{port}"
+    return {
+        "webdav": {"url": url, "vendor": "other", "user": USER, "pass": PASSWORD},
+        "sftp": {"host": "127.0.0.1", "port": port, "user": USER, "pass": PASSWORD, "shell_type": "none"},
+        "s3": {
+            "provider": "Other",
+            "endpoint": url,
+            "region": "us-east-1",
+            "force_path_style": True,
+            "access_key_id": USER,
+            "secret_access_key": PASSWORD,
+        },
+    }[provider]
 
 
-def answers(provider: str, port: int) -> bool:
-    if provider == "webdav":
-        try:
-            return httpx2.get(f"http://127.0.0.1:{port}/", timeout=2).status_code == 401
-        except httpx2.TransportError:
-            return False
+def answers(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), 2):
             return True

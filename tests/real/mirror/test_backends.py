@@ -10,7 +10,7 @@ from tests.support.rclone import are_equal, serving
 from tests.support.running import PASSPHRASE, Running, Services
 
 
-@pytest.mark.parametrize("provider", ["webdav", "sftp", "local"])
+@pytest.mark.parametrize("provider", ["webdav", "sftp", "local", "s3"])
 def test_a_mirror_grows_with_its_repository_and_gives_all_of_it_back(
     services: Services, tmp_path: Path, provider: str
 ) -> None:

@@ -33,7 +33,7 @@ class World:
 
     @property
     def mirror(self) -> Path:
-        return self.backend.folder / self.word
+        return self.backend.seen(self.word)
 
     @property
     def url(self) -> str:
