@@ -21,7 +21,7 @@ from holdfast.settings import Settings
 REMOTE = "mirror"
 """What the one remote of each call is called."""
 ANSWER_SECONDS = 60.0
-TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-log-level", "NOTICE", "-v")
+TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
 PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
 

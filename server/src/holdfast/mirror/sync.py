@@ -22,8 +22,11 @@ from holdfast.operations.status import LockMode, Status
 
 NOT_FOUND = 3
 """rclone's exit code for a folder that is not there."""
+IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
+DELETING = "names"
+"""The step that copies what refers to the data, and then deletes what the repository has no more."""
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
     "mirror.destination_taken",
@@ -39,7 +42,7 @@ UNEQUAL = (
 )
 WRITTEN_MEANWHILE = (
     "mirror.source_changed",
-    "Another program has written to the repository during the sync; it is tried again.",
+    "The repository has changed during the sync: another program writes to it, or its disk is gone.",
 )
 
 
@@ -96,11 +99,12 @@ class _Sync:
             return bad
         runs: list[Run] = []
         for name, arguments, share, message in self._transfers(found):
+            if name == DELETING and self._has_changed(found, "before"):  # a disk that is gone by now looks empty
+                return TryAgain(*WRITTEN_MEANWHILE, delay_seconds=LOCKED_SECONDS)
             runs.append(self._work.transfer(name, arguments, share, message))
             if bad := self._bad_transfer(runs[-1]):
                 return bad
-        after = self._look("after")
-        if (after.bytes, after.newest) != (found.bytes, found.newest):
+        if self._has_changed(found, "after"):
             return TryAgain(*WRITTEN_MEANWHILE, delay_seconds=LOCKED_SECONDS)
         verification = self._verify(found) if self._work.mirror.verify else None
         if verification is not None and (bad := self._bad_verification(verification)):
@@ -114,6 +118,11 @@ class _Sync:
         work = self._work
         made = self._context.once(name, lambda: survey(work.source, work.repository.engine_version).as_json())
         return Survey.from_json(dict(made))
+
+    def _has_changed(self, found: Survey, name: str) -> bool:
+        """True when the repository is not what it was when the sync began: what was copied may not fit together."""
+        now = self._look(name)
+        return (now.bytes, now.files, now.newest) != (found.bytes, found.files, found.newest)
 
     def _suspicious(self, found: Survey) -> Outcome | None:
         work = self._work
@@ -134,7 +143,9 @@ class _Sync:
     def _prepare(self, found: Survey) -> Outcome | None:
         """Make sure that the mirror's place holds this repository, or nothing; then put its name there first."""
         work = self._work
-        told = work.ask("identity", ("cat", place(work.mirror.path, self._layout.identity_file)))
+        told = work.ask(
+            "identity", ("cat", "--count", IDENTITY_BYTES, place(work.mirror.path, self._layout.identity_file))
+        )
         if not told.succeeded and told.trouble is not NOT_THERE:
             return told.bad_ending()
         text = told.result.stdout.read_text("utf-8", "replace")
