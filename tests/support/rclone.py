@@ -82,7 +82,7 @@ def program(provider: str, folder: Path, port: int) -> list[str]:
 
 def options_of(provider: str, port: int) -> dict[str, Any]:
     url = f"http://127.0.0.1:{port}"
-    return {
+    options: dict[str, dict[str, Any]] = {
         "webdav": {"url": url, "vendor": "other", "user": USER, "pass": PASSWORD},
         "sftp": {"host": "127.0.0.1", "port": port, "user": USER, "pass": PASSWORD, "shell_type": "none"},
         "s3": {
@@ -93,7 +93,8 @@ def options_of(provider: str, port: int) -> dict[str, Any]:
             "access_key_id": USER,
             "secret_access_key": PASSWORD,
         },
-    }[provider]
+    }
+    return options[provider]
 
 
 def answers(port: int) -> bool:
