@@ -9,7 +9,7 @@
 set -eu
 
 # One line per system package: for what | package | not needed when this command succeeds.
-# A later need (sshd, rclone, a browser) is one more line here, under `test`.
+# A later need (sshd, a browser) is one more line here, under `test`.
 SYSTEM_PACKAGES='
 base   | python3       | have python3
 base   | python3-venv  | python3 -c "import ensurepip, venv"
@@ -25,6 +25,7 @@ build  | libssl-dev    | pkg-config --exists libcrypto
 ssh    | openssh-client | have ssh-keyscan
 sshd   | openssh-server | have_sshd
 demo   | curl          | have curl
+mirror | rclone        | have rclone
 '
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -79,7 +80,7 @@ everything_is_in_place() {
     .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
     [ "$mode" != test ] || engines_for_tests_are_there || return 1
-    [ "$mode" != test ] || have_sshd || return 1
+    [ "$mode" != test ] || { have_sshd && have rclone && [ -x .boot/s3/bin/moto_server ]; } || return 1
     [ "$mode" != demo ] || have curl
 }
 
@@ -202,6 +203,15 @@ need_engines_for_tests() { # the system's 1.2 will do; of the others the tests w
     for build in $builds; do wait "$build" || fail "an engine could not be built"; done
 }
 
+need_remotes_for_tests() { # rclone serves all but S3 itself
+    need_packages mirror
+    cmp -s tools/locks/s3.lock .boot/s3/installed.lock && return 0
+    say "installing an S3 server for the tests into .boot/s3"
+    uv venv --clear --python .venv/bin/python .boot/s3
+    uv_pip install --python .boot/s3/bin/python --require-hashes --requirement tools/locks/s3.lock
+    cp tools/locks/s3.lock .boot/s3/installed.lock
+}
+
 # --- the set-up itself -------------------------------------------------------------------------------------------
 
 if everything_is_in_place; then
@@ -222,6 +232,7 @@ need_packages engine ssh
 case $mode in
     test)
         need_packages sshd
+        need_remotes_for_tests
         need_engines_for_tests
         ;;
     demo) need_packages demo ;;

@@ -10,7 +10,7 @@ from tests.support.running import Running, Services
 from tests.support.service import Client
 
 HERE = Path(__file__).parent
-WITH_ENGINE = [HERE / name for name in ("archives", "maintenance", "packages", "repositories", "restore")]
+WITH_ENGINE = [HERE / name for name in ("archives", "maintenance", "mirror", "packages", "repositories", "restore")]
 STORES = ("sqlite", "postgresql")
 
 

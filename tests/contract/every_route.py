@@ -90,6 +90,10 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"keep_last": 1, "dry_run": True}
     elif path.endswith("/wipe"):
         yield {"preview_id": subject.ids.get("wipe-jobs", NOT_THERE), "preview_fingerprint": "sha256:0"}
+    elif path.endswith("/mirror"):
+        yield {"remote_id": NOT_THERE, "path": "/nowhere/mirrored", "mode": "manual"}
+    elif path.endswith("/hydrate"):
+        yield {"destination": "/nowhere/hydrated", "confirm": True}
     elif path.endswith("/rebuild"):
         yield {"from": "stats"}
     elif path.endswith("/repositories/{repository_id}") and path.startswith("/api/users"):

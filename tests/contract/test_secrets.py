@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.processes import all_pids, processes_naming
 from tests.support.running import Running, Services
-from tests.support.service import Client
+from tests.support.service import Client, free_port
 
 ADMIN_PASSWORD = "planted-Pelican-admin-password"
 USER_PASSWORD = "planted-Puffin-user-password"
@@ -22,6 +22,8 @@ PASSPHRASE = "planted-Partridge-passphrase"
 IMPORTED = "planted-Parrot-imported-passphrase"
 WRONG_PASSPHRASE = "planted-Pigeon-wrong-passphrase"
 CHANGED = "planted-Peacock-changed-passphrase"
+REMOTE_PASSWORD = "planted-Pipit-remote-password"
+REMOTE_TOKEN = "planted-Ptarmigan-remote-token"
 GIVEN_ONCE = {"access_token", "token", "ticket", "login_challenge_token"}
 """Fields of answers whose purpose is to hand a secret to the one who asked for it."""
 
@@ -114,6 +116,8 @@ def planted(services: Services) -> Planted:
         "an imported passphrase": IMPORTED,
         "a wrong passphrase": WRONG_PASSPHRASE,
         "a changed passphrase": CHANGED,
+        "a remote's password": REMOTE_PASSWORD,
+        "a remote's token": REMOTE_TOKEN,
         "the key of the vault": (running.process.data_dir / "secret.key").read_text().strip(),
     }
     planted = Planted(running, secrets)
@@ -127,6 +131,7 @@ def test_nothing_of_a_whole_life_gives_a_secret_away(planted: Planted) -> None:
     source = running.new_source()
     repository = running.new_repository(encryption="repokey-blake2", passphrase=PASSPHRASE, source_paths=[source])
     import_repositories(planted)
+    try_a_remote(planted)
 
     while_running(planted, repository)
     restore(planted, repository)
@@ -183,6 +188,17 @@ def import_repositories(planted: Planted) -> None:
     assert right.status_code == 201, right.text
     refused = admin.put(f"/api/repositories/{right.json()['id']}", json={"passphrase": WRONG_PASSPHRASE})
     assert refused.json()["detail"]["key"] == "engine.passphrase_wrong"
+
+
+def try_a_remote(planted: Planted) -> None:
+    admin = planted.running.admin
+    options = {"url": f"http://127.0.0.1:{free_port()}", "pass": REMOTE_PASSWORD, "bearer_token": REMOTE_TOKEN}
+    made = admin.post("/api/rclone/remotes", json={"name": "planted", "provider": "webdav", "options": options})
+    assert made.status_code == 201, made.text
+    place = f"/api/rclone/remotes/{made.json()['id']}"
+    assert admin.put(place, json={"options": {"user": [REMOTE_PASSWORD]}}).status_code == 422
+    assert admin.post(f"{place}/test").json()["ok"] is False
+    assert admin.get(place).json()["secret_options"] == ["bearer_token", "pass"]
 
 
 def while_running(planted: Planted, repository: dict[str, Any]) -> None:

@@ -213,6 +213,25 @@ def test_packages_are_added_installed_and_forgotten(terminal: Terminal) -> None:
     terminal.says("packages", "remove", "greeting")
 
 
+def test_a_mirror_is_tried_filled_told_of_and_brought_back(terminal: Terminal) -> None:
+    running = terminal.running
+    made, folder, hydrated = running.new_repository(), running.new_path("mirror"), running.new_path("hydrated")
+    remote = running.admin.post("/api/rclone/remotes", json={"name": "disk", "provider": "local"}).json()["id"]
+
+    assert "disk" in terminal.says("remotes", "list")
+    assert terminal.json("remotes", "test", "disk", "--path", str(folder))["ok"] is True
+    terminal.says("remotes", "test", "disk", code=FAILED)
+    terminal.says("remotes", "test", "no-such-remote", code=NOT_FOUND)
+    terminal.says("mirror", "status", made["name"], code=NOT_FOUND)
+    body = {"remote_id": remote, "path": str(folder), "mode": "manual"}
+    assert running.admin.put(f"/api/repositories/{made['id']}/mirror", json=body).status_code == 200
+    assert terminal.json("mirror", "sync", made["name"])["result"]["verified"] is True
+    assert f"disk:{folder}" in terminal.says("mirror", "status", made["name"])
+    terminal.says("mirror", "hydrate", made["name"], str(hydrated), typed="n\n", code=FAILED)
+    terminal.says("mirror", "hydrate", made["name"], str(hydrated), "--yes")
+    assert (hydrated / "config").read_bytes() == (folder / "config").read_bytes()
+
+
 def test_operations_are_listed_shown_and_their_logs_followed(terminal: Terminal, repository: dict[str, Any]) -> None:
     newest = terminal.json("ops", "list", "--kind", "backup", "--status", "completed", "--limit", "1")["items"][0]
 

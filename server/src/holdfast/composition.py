@@ -25,6 +25,7 @@ from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
 from holdfast.machines import feature as machines
 from holdfast.maintenance import feature as maintenance
+from holdfast.mirror import feature as mirror
 from holdfast.operations import background
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EventHub
@@ -58,6 +59,7 @@ def register_secrets() -> None:
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
     stored_secrets.register(machines.SECRETS)
+    mirror.register_secrets()
 
 
 class Service:
@@ -71,6 +73,7 @@ class Service:
         self.machines = machines.Machines(settings, database, self.vault, self.engines)
         self.opener = Opener(settings, self.engines, self.vault, self.machines)
         self.archive_index = archive_index.build(settings, self.opener)
+        self.mirror = mirror.build(settings, database, self.vault, self.opener)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),
@@ -79,8 +82,9 @@ class Service:
                 *packages.kinds(),
                 *agents.kinds(),
                 *self.archive_index.kinds,
+                *self.mirror.kinds,
             ],
-            self.archive_index.listeners,
+            [*self.archive_index.listeners, *self.mirror.listeners],
         )
         self.runner = Runner(settings, database, self.registry, settings.role)
         self.listener = Listener(database)
@@ -97,6 +101,7 @@ class Service:
             on_import=(self.archive_index.stages.after_import,),
             on_index_mode=(self.archive_index.stages.after_mode_change,),
             on_forget=(self.archive_index.forget,),
+            cloud=self.mirror.places,
         )
         self.agents = agents.Gateway(settings, database, self.registry, self.opener)
         self.access: access.Access | None = None
@@ -125,6 +130,7 @@ class Service:
     def _reconcile_forever(self) -> None:
         while not self._stopping.wait(RECONCILE_LOOK_SECONDS):
             try:
+                self.mirror.mirrors.enqueue_due(self.database)
                 reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
             except Unavailable as error:
                 log.warning("could not reconcile", reason=str(error))
@@ -156,6 +162,7 @@ class Service:
             *restore.ROUTERS,
             *maintenance.ROUTERS,
             *packages.ROUTERS,
+            *mirror.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
@@ -170,6 +177,7 @@ class Service:
         machines.install(app, self.machines)
         maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.inline, self.opener)
+        mirror.install(app, self.mirror)
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))
         app.state.registry = self.registry

@@ -30,6 +30,7 @@ class Settings(BaseSettings):
     secret_key_file: Path | None = Field(None, description="Key file; secret.key in the data folder when not set.")
     borg1: str = Field("borg", description="Program of engine 1.")
     borg2: str = Field("borg2", description="Program of engine 2.")
+    rclone: str = Field("rclone", description="Program that copies mirrors of repositories.")
     engine_lock_wait_seconds: int = Field(
         5, ge=0, le=3600, description="How long an engine waits for another program's lock."
     )

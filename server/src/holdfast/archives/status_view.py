@@ -35,7 +35,7 @@ CARE = (
     Care("compact", ("compact",), "last_compact", 30),
     Care("restore_check", ("restore_check",), "last_restore_check", 90),
     Care("index", ("archives", "stats", "history"), "last_index", 7),
-    Care("mirror", ("sync", "hydrate"), None, None),
+    Care("mirror", ("sync",), "last_mirror", 7),
 )
 
 
@@ -50,7 +50,8 @@ def _cell(session: Session, repository: Repository, care: Care, running: set[str
     ended = _last_ended(session, repository.id, care.kinds)
     if care.cell == "backup" and _is_outdated(ended, success):
         ended = None
-    days = None if care.cell == "index" and repository.index_mode == "off" else care.days
+    not_wanted = (care.cell == "index" and repository.index_mode == "off") or (care.cell == "mirror" and not success)
+    days = None if not_wanted else care.days
     return StatusCell(
         cell=care.cell,
         status=ended.status if ended else str(Status.COMPLETED) if success else NEVER,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.entry import admin
-from holdfast.entry.client import account, jobs, operations, packages, repositories
+from holdfast.entry.client import account, jobs, mirror, operations, packages, repositories
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings
@@ -21,6 +21,8 @@ cli = typer.Typer(
 cli.add_typer(admin.cli, name="admin", rich_help_panel="On the service's machine")
 cli.add_typer(operations.operations, name="ops", rich_help_panel="Talk to a running service")
 cli.add_typer(packages.packages, name="packages", rich_help_panel="Talk to a running service")
+cli.add_typer(mirror.mirror, name="mirror", rich_help_panel="Talk to a running service")
+cli.add_typer(mirror.remotes, name="remotes", rich_help_panel="Talk to a running service")
 for verb in (
     account.login,
     account.logout,

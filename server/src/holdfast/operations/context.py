@@ -1,7 +1,7 @@
 """What a running kind may ask of its surroundings."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,19 @@ class PlainResult:
     was_cancelled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """One run of a program whose error stream somebody has listened to."""
+
+    exit: ExitRecord
+    was_cancelled: bool
+    stdout: Path
+
+
+Hear = Callable[[bytes], Sequence[str]]
+"""Given a line of a program's error stream, return what of it goes to the log."""
+
+
 class Context(ABC):
     """The surroundings of one attempt.
 
@@ -88,6 +101,17 @@ class Context(ABC):
         Its standard output follows as it comes, its standard error after it: the log must come out the same when it is
         written again. Raise Interrupted and Cancelled as `step` does.
         """
+
+    @abstractmethod
+    def program_step(self, name: str, command: Command, hear: Hear) -> ProgramResult:
+        """Run any program under the shim, or find it again, and listen to its error stream line by line.
+
+        `hear` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
+        """
+
+    @abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Wait for something that is not of this operation. Raise Cancelled once somebody has asked for it to stop."""
 
     @abstractmethod
     def has_begun(self, name: str) -> bool:

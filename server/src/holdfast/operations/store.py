@@ -725,6 +725,17 @@ def running_of_repositories(session: Session, repositories: Iterable[int]) -> di
     return {operation.repository_id: operation for operation in session.scalars(statement) if operation.repository_id}
 
 
+def latest_of_repositories(session: Session, repositories: Iterable[int], kinds: Sequence[str]) -> dict[int, Operation]:
+    """The newest operation of these kinds of each repository that has one."""
+    newest = (
+        select(func.max(Operation.id))
+        .where(Operation.repository_id.in_(list(repositories)), Operation.kind.in_(kinds))
+        .group_by(Operation.repository_id)
+    )
+    found = session.scalars(select(Operation).where(Operation.id.in_(newest)))
+    return {operation.repository_id: operation for operation in found if operation.repository_id}
+
+
 def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
     axes: streams.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
     return _by_ids(session, streams.newest_ids(session, axes, streams.Bounds(), limit))

@@ -57,6 +57,8 @@ class Repository(Base):
     last_compact: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_index: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_restore_check: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_mirror: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The last complete sync of its mirror, if it has one."""
     last_synced: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_stats: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_history: Mapped[datetime | None] = mapped_column(UtcDateTime)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.errors import Unprocessable
 from holdfast.repositories import ssh_address, store
 from holdfast.repositories.location import SshMachines
-from holdfast.repositories.schemas import RepositoryPlace
+from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 from holdfast.repositories.ssh_address import SshAccount, SshAddress
 
 
@@ -24,10 +24,10 @@ def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
         return _on_machine(wanted, machines)
     if wanted.repository_type == "ssh" and wanted.execution_target == "local":
         return _by_ssh(wanted, machines)
-    if wanted.repository_type != "local" or wanted.execution_target != "local":
+    if wanted.repository_type not in _types_on_disk(wanted) or wanted.execution_target != "local":
         raise Unprocessable(
             "repository.unsupported_target",
-            "This version manages repositories on disks and by ssh, and those of agents.",
+            "This version manages repositories on disks, by ssh and in the cloud, and those of agents.",
         )
     if wanted.ssh_connection_id is not None:
         raise Unprocessable(
@@ -35,6 +35,12 @@ def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
         )
     path = absolute(wanted.path)
     return Place(path, store.identity_of(path))
+
+
+def _types_on_disk(wanted: RepositoryPlace) -> tuple[str, ...]:
+    """A repository in the cloud has a working copy here, and lives there as a mirror of it."""
+    is_mirrored = isinstance(wanted, NewRepository) and wanted.mirror is not None
+    return ("local", "rclone") if is_mirrored else ("local",)
 
 
 def absolute(given: str) -> str:

@@ -8,7 +8,10 @@ from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
 from holdfast.repositories.agent_target import setup_state
 from holdfast.repositories.models import Repository
-from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation
+from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation, SyncJob
+
+MIRROR_KINDS = ("sync", "hydrate")
+"""Kinds of the cloud mirror, known by name alone."""
 
 COPIED = [
     name
@@ -18,19 +21,22 @@ COPIED = [
 
 
 def present(session: Session, repositories: Sequence[Repository]) -> list[RepositoryAnswer]:
-    running = operations.running_of_repositories(session, [repository.id for repository in repositories])
+    ids = [repository.id for repository in repositories]
+    running = operations.running_of_repositories(session, ids)
+    mirrored = operations.latest_of_repositories(session, ids, MIRROR_KINDS)
     return [
-        _one(repository, running.get(repository.id), setup_state(session, repository)) for repository in repositories
+        _one(repository, running.get(repository.id), mirrored.get(repository.id), setup_state(session, repository))
+        for repository in repositories
     ]
 
 
-def _one(repository: Repository, running: Operation | None, setup: str) -> RepositoryAnswer:
+def _one(repository: Repository, running: Operation | None, mirrored: Operation | None, setup: str) -> RepositoryAnswer:
     return RepositoryAnswer(
         **{name: getattr(repository, name) for name in COPIED},
         has_passphrase=repository.passphrase is not None,
         retention=Retention(**repository.retention),
         running_operation=_running(running) if running else None,
-        latest_sync_job=None,
+        latest_sync_job=_sync_job(mirrored) if mirrored else None,
         setup_state=setup,
     )
 
@@ -38,4 +44,17 @@ def _one(repository: Repository, running: Operation | None, setup: str) -> Repos
 def _running(operation: Operation) -> RunningOperation:
     return RunningOperation(
         id=operation.id, kind=operation.kind, status=operation.status, started_at=operation.started_at
+    )
+
+
+def _sync_job(operation: Operation) -> SyncJob:
+    """`triggered_by` is what brought it about; `initial` is the first sync of a mirror."""
+    return SyncJob(
+        id=operation.id,
+        status=operation.status,
+        triggered_by=operation.trigger,
+        operation="hydrate" if operation.kind == "hydrate" else "sync",
+        started_at=operation.started_at,
+        completed_at=operation.completed_at,
+        error_message=operation.error_message,
     )

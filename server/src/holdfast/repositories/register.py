@@ -29,6 +29,7 @@ from holdfast.operations import store as operations
 from holdfast.operations.status import LockMode
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
+from holdfast.repositories.cloud import CloudPlaces
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place, place_of
@@ -55,6 +56,7 @@ class Register:
     inline: InlineCalls
     opener: Opener
     agents: AgentRegister
+    cloud: CloudPlaces
     on_import: tuple[ImportListener, ...] = ()
     on_index_mode: tuple[ModeListener, ...] = ()
     on_forget: tuple[ImportListener, ...] = ()
@@ -64,6 +66,7 @@ class Register:
 
         Where an agent opens it, it is stored at once, and is ready when the agent has run the engine.
         """
+        wanted = self.cloud.placed(wanted)
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
         place = place_of(wanted, self.opener.machines)
@@ -285,6 +288,8 @@ class Register:
                 if action == "repository.imported":
                     for listener in self.on_import:
                         listener(session, repository)
+                if isinstance(wanted, NewRepository):
+                    self.cloud.created(session, caller, repository, wanted)
         except IntegrityError as error:
             raise errors.path_taken() from error
         return repository

@@ -107,6 +107,28 @@ class RepositorySettings(BaseModel):
     retention: Retention = Retention()
 
 
+MirrorMode = Literal["after_backup", "interval", "manual"]
+
+
+class MirrorWanted(BaseModel):
+    """How a repository is to be mirrored."""
+
+    path: Annotated[str, PlainText(1, 1024)] = Field(description="Folder (or bucket and folder) on the remote.")
+    mode: MirrorMode = "after_backup"
+    interval_minutes: Annotated[int, Field(ge=1, le=525_600)] | None = None
+    bandwidth_limit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    shrink_threshold_percent: Annotated[int, Field(ge=1, le=100)] = 50
+    verify: bool = True
+
+
+class NewMirror(MirrorWanted):
+    """The mirror of a repository that is being created."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    remote_id: RowId
+
+
 class RepositoryPlace(RepositorySettings):
     model_config = ConfigDict(extra="forbid")
 
@@ -132,6 +154,7 @@ class NewRepository(RepositoryPlace):
         "repokey-blake2",
         description="Each engine has its own modes, and both have `none`. Of engine 2 `aes256-ocb`, unless another is given.",
     )
+    mirror: NewMirror | None = Field(None, description="Mirror it from the start; see PUT /{id}/mirror.")
 
     @model_validator(mode="before")
     @classmethod

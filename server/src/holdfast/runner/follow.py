@@ -16,10 +16,11 @@ from backup_engine.following import Killer, StreamReader, display, engine_outcom
 from backup_engine.outcome import Accumulator
 from backup_engine.process import Adopted, Child, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
-from holdfast.operations.context import Cancelled, Context, Interrupted, PlainResult, StepResult
+from holdfast.operations.context import Cancelled, Context, Hear, Interrupted, PlainResult, ProgramResult, StepResult
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
 from holdfast.operations.stream_lines import Stream
+from holdfast.runner.listening import LineReader
 from holdfast.runner.plain import PlainReader
 from holdfast.runner.progress import ProgressBoard
 from holdfast.storage.session import Database
@@ -139,6 +140,23 @@ class Attempt(Context):
         if exit_record is None or (exit_record.signal is not None and not self.is_cancelled()):
             raise Interrupted(name, Accumulator())
         return PlainResult(exit_record, self.is_cancelled())
+
+    def program_step(self, name: str, command: Command, hear: Hear) -> ProgramResult:
+        spool = Spool(self.folder / name)
+        self.log(f"$ {display(command)}")
+        reader = LineReader(spool.err, hear, self._writer)
+        self._run_to_end(spool, command, reader.drain, despite_cancel=False)
+        reader.drain(to_the_end=True)
+        exit_record = spool.exit_record()
+        if exit_record is None or (exit_record.signal is not None and not self.is_cancelled()):
+            raise Interrupted(name, Accumulator())
+        return ProgramResult(exit_record, self.is_cancelled(), spool.out)
+
+    def pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise Stopping
+        if self.is_cancelled():
+            raise Cancelled
 
     def _run_to_end(self, spool: Spool, command: Command, drain: Callable[[], None], *, despite_cancel: bool) -> None:
         killer = None if despite_cancel else self._killer(spool, command)

@@ -1,0 +1,162 @@
+"""Mirrors of repositories: set, removed, and their work asked for by whoever or whatever wants it."""
+
+import posixpath
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.kit import clock
+from holdfast.mirror import errors, store
+from holdfast.mirror.hydrate import check_destination
+from holdfast.mirror.models import RcloneRemote, RepositoryMirror
+from holdfast.mirror.schemas import HydrateParams, MirrorSettings, SyncParams
+from holdfast.operations import store as operations
+from holdfast.operations.kinds import Kind
+from holdfast.operations.models import Operation
+from holdfast.operations.status import SUCCEEDED, Status, Trigger
+from holdfast.operations.store import Origin
+from holdfast.repositories import jobs
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.storage.session import Database
+
+BACKUP = "backup"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    sync: Kind
+    hydrate: Kind
+    data_dir: Path
+
+    # --- settings -------------------------------------------------------------------------------------------------
+
+    def set(
+        self, session: Session, caller: Caller, repository: Repository, wanted: MirrorSettings
+    ) -> tuple[RepositoryMirror, int | None]:
+        """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once: return its id."""
+        operations.serialise_claims(session)  # places are looked at and taken by one at a time
+        remote = store.remote(session, wanted.remote_id)
+        if repository.execution_target != "local" or not repository.path.startswith("/"):
+            raise errors.not_local()
+        path = checked_path(repository.path, remote, wanted)
+        store.place_is_free(session, remote.id, path, repository.id)
+        mirror = store.mirror_of(session, repository.id)
+        is_new = mirror is None or (mirror.remote_id, mirror.path) != (remote.id, path)
+        now = clock.now()
+        if mirror is None:
+            mirror = RepositoryMirror(repository_id=repository.id, created_at=now)
+            session.add(mirror)
+        for name, value in wanted.model_dump(exclude={"path"}).items():
+            setattr(mirror, name, value)
+        mirror.path, mirror.updated_at = path, now
+        if is_new:
+            mirror.mirrored = mirror.last_sync_at = mirror.verified_at = None
+            store.forget_evidence(session, repository.id)
+        session.flush()
+        _record(session, caller, "mirror.set", repository, {"remote": remote.name, "path": path, "mode": mirror.mode})
+        origin = Origin(Trigger.INITIAL, caller.user_id, caller.username)
+        return mirror, self._enqueue(session, repository, origin) if is_new else None
+
+    def remove(self, session: Session, caller: Caller, repository: Repository) -> None:
+        """Forget the settings; what is on the remote stays. Raise Conflict while a sync runs."""
+        mirror = store.require_mirror(session, repository.id)
+        operations.serialise_claims(session)
+        for operation in operations.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
+            if operation.status == Status.RUNNING:
+                raise errors.still_running(operation.id)
+        operations.cancel_pending_of_repository(session, repository.id, categories=("mirror",))
+        session.delete(mirror)
+        store.forget_evidence(session, repository.id)
+        _record(session, caller, "mirror.removed", repository, {})
+
+    # --- work -------------------------------------------------------------------------------------------------------
+
+    def start_sync(
+        self, session: Session, caller: Caller, repository: Repository, *, override_sanity: bool
+    ) -> Operation:
+        store.require_mirror(session, repository.id)
+        params = SyncParams(override_sanity=override_sanity)
+        details = {"override_sanity": override_sanity}
+        return jobs.start(session, caller, self.sync, repository, params, details=details)
+
+    def start_hydrate(self, session: Session, caller: Caller, repository: Repository, destination: str) -> Operation:
+        """Raise Unprocessable if the destination may not be filled."""
+        store.require_mirror(session, repository.id)
+        folder = str(check_destination(destination, repository.uuid))
+        self._refuse_own_places(session, Path(folder))
+        params = HydrateParams(destination=folder)
+        return jobs.start(session, caller, self.hydrate, repository, params, details={"destination": folder})
+
+    def _refuse_own_places(self, session: Session, folder: Path) -> None:
+        """Nothing is put into a registered repository or the service's own data."""
+        resolved = folder.resolve()
+        if self.data_dir.resolve() in (resolved, *resolved.parents):
+            raise errors.bad_destination("The destination lies in the service's data folder; choose another folder.")
+        for known in repositories.visible(session, None):
+            if known.execution_target != "agent" and Path(known.identity) in (resolved, *resolved.parents):
+                raise errors.bad_destination("The destination lies in a registered repository; choose another folder.")
+
+    def after_archives_changed(self, session: Session, changed: Operation) -> None:
+        """Follow each successful backup of a repository whose mirror is to follow it."""
+        if changed.kind != BACKUP or Status(changed.status) not in SUCCEEDED:
+            return
+        repository = repositories.get(session, changed.repository_id or 0)
+        mirror = store.mirror_of(session, repository.id) if repository else None
+        if repository is None or mirror is None or mirror.mode != "after_backup":
+            return
+        origin = Origin(
+            Trigger.FOLLOWUP, changed.triggered_by_id, changed.triggered_by, changed.run_id, parent_id=changed.id
+        )
+        self._enqueue(session, repository, origin)
+
+    def enqueue_due(self, database: Database) -> int:
+        """Queue the syncs whose interval has passed; return how many. Whoever else ticks, each is queued once."""
+        with database.reading() as session:
+            if not store.due(session, clock.now()):
+                return 0
+        with database.writing() as session:
+            operations.serialise_claims(session)
+            queued = [
+                self._enqueue(session, repository, Origin(Trigger.SCHEDULE))
+                for repository in store.due(session, clock.now())
+            ]
+        return len(queued)
+
+    def _enqueue(self, session: Session, repository: Repository, origin: Origin) -> int:
+        """The id of a new sync, or of one that waits already: it will mirror all that there is when it begins."""
+        if (waiting := store.waiting_sync(session, repository.id)) is not None:
+            return waiting
+        params, subject = SyncParams().model_dump(mode="json"), repositories.subject(repository)
+        return operations.enqueue(session, self.sync, params, origin, subject=subject).id
+
+
+def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:
+    """The mirror's path in its plain form. Raise Unprocessable if it cannot be one."""
+    if wanted.mode == "interval" and wanted.interval_minutes is None:
+        raise errors.interval_missing()
+    path = posixpath.normpath(wanted.path)
+    if path in (".", "/") or ".." in path.split("/") or not path.isprintable():
+        raise errors.bad_path("The path must name a folder on the remote, without .. in it.")
+    if remote.provider != "local":
+        return path.lstrip("/") if remote.provider != "sftp" else path
+    if not path.startswith("/"):
+        raise errors.bad_path("The path of a local remote must be absolute.")
+    mirrored, own = Path(path).resolve(), Path(repository_path).resolve()
+    if mirrored == own or own in mirrored.parents or mirrored in own.parents:
+        raise errors.bad_path("The mirror cannot lie in the repository, nor the repository in the mirror.")
+    return path
+
+
+def _record(session: Session, caller: Caller, action: str, repository: Repository, details: dict[str, str]) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="repository",
+        object_id=repository.id,
+        details={"name": repository.name, **details},
+    )

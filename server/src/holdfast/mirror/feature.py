@@ -1,0 +1,57 @@
+"""What the cloud mirror brings to the service."""
+
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from holdfast.access import stored_secrets
+from holdfast.access.vault import Vault
+from holdfast.execution.engines import install_id
+from holdfast.mirror import hydrate, sync
+from holdfast.mirror.arrange import Mirrors
+from holdfast.mirror.creation import MirroredPlaces
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.program import Rclone
+from holdfast.mirror.remotes import Remotes, secret_context
+from holdfast.mirror.routes import mirror_routes, remote_routes
+from holdfast.operations.kinds import Effect, Kind, Listener
+from holdfast.repositories.location import Opener
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+ROUTERS = (remote_routes, mirror_routes)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudMirror:
+    remotes: Remotes
+    mirrors: Mirrors
+    places: MirroredPlaces
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return (self.mirrors.sync, self.mirrors.hydrate)
+
+    @property
+    def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
+        return ((Effect.ARCHIVES_CHANGED, self.mirrors.after_archives_changed),)
+
+
+def build(settings: Settings, database: Database, vault: Vault, opener: Opener) -> CloudMirror:
+    remotes = Remotes(Rclone(settings), vault)
+    mirrors = Mirrors(
+        sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener), settings.data_dir.absolute()
+    )
+    return CloudMirror(remotes, mirrors, MirroredPlaces(database, mirrors, settings.data_dir / "cloud"))
+
+
+def install(app: FastAPI, cloud_mirror: CloudMirror) -> None:
+    app.state.remotes = cloud_mirror.remotes
+    app.state.mirrors = cloud_mirror.mirrors
+
+
+def register_secrets() -> None:
+    """Tell the key rotation where the secrets of remotes are kept."""
+    stored_secrets.register(
+        stored_secrets.SecretColumn(RcloneRemote.__tablename__, "secrets", lambda row: secret_context(row["uuid"]))
+    )

@@ -1,0 +1,68 @@
+"""Which files of a repository are mirrored in which order, for each major of the engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.mirror.numbers import up_to
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    data: tuple[str, ...]
+    """What never changes once it is written. It goes first: what refers to it must never be there without it."""
+    smallest_data: str | None
+    """Smaller files of `data` refer to the others, so they do not go first."""
+    settings: tuple[str, ...]
+    """Small files that change in place. They are always copied: at some remotes a change of the same size is not seen."""
+    left_out: tuple[str, ...]
+    """Locks and caches: they belong to one place and its programs."""
+    identity_file: str
+
+    def known(self, newest: int, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        """The data of which the mirror has all: what was there when it was last complete."""
+        return self._data(_rules("+", self._numbered(newest)), uncommitted)
+
+    def first(self, newest: int | None, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        """The data that came after that, of which the mirror may have parts that were cut off."""
+        known = self._numbered(newest) if newest is not None else ()
+        return self._data((*_rules("-", known), *_rules("+", self.data)), uncommitted)
+
+    def everything(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        return self._without(uncommitted)
+
+    def only_settings(self) -> tuple[str, ...]:
+        return (*_rules("+", self.settings), *_rules("-", ("*",)))
+
+    def _data(self, rules: Sequence[str], uncommitted: Sequence[str]) -> tuple[str, ...]:
+        smallest = ("--min-size", self.smallest_data) if self.smallest_data else ()
+        return (*self._without(uncommitted), *rules, *_rules("-", ("*",)), *smallest)
+
+    def _numbered(self, newest: int) -> tuple[str, ...]:
+        return tuple(f"{pattern.removesuffix('**')}*/{{{{(?:{up_to(newest)})}}}}" for pattern in self.data)
+
+    def _without(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
+        return _rules("-", (*self.left_out, *(f"/{name}" for name in uncommitted)))
+
+
+def _rules(sign: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for pattern in patterns for word in ("--filter", f"{sign} {pattern}"))
+
+
+LAYOUTS = {
+    # Engine 1 ends each transaction with a segment of 17 bytes, the commit: without it, the segments before it are not
+    # looked at.
+    1: Layout(
+        data=("/data/**",),
+        smallest_data="18B",
+        settings=("/config", "/README", "/nonce"),
+        left_out=("/lock.exclusive/**", "/lock.exclusive.*/**", "/lock.roster*"),
+        identity_file="config",
+    ),
+    2: Layout(
+        data=("/packs/**", "/data/**"),  # as later and as earlier betas call it
+        smallest_data=None,
+        settings=("/config/**",),
+        left_out=("/locks/**", "/cache/**"),
+        identity_file="config/id",
+    ),
+}

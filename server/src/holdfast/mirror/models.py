@@ -1,0 +1,61 @@
+"""The tables of remotes and of mirrors."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, CheckConstraint, ForeignKey, Integer, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class RcloneRemote(Base):
+    """A place outside that rclone can reach, with what it needs to get in."""
+
+    __tablename__ = "rclone_remotes"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    provider: Mapped[str] = mapped_column(String(60))
+    options: Mapped[dict[str, str]] = mapped_column(JsonValue)
+    """Those that are no secrets."""
+    secrets: Mapped[str | None] = mapped_column(Text)
+    """The secret options as JSON, obscured where rclone wants it, encrypted; see access.vault."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+
+class RepositoryMirror(Base):
+    """Where a repository is mirrored to, when, and what is known of the mirror."""
+
+    __tablename__ = "repository_mirrors"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), unique=True
+    )
+    remote_id: Mapped[int] = mapped_column(Identifier, ForeignKey("rclone_remotes.id"))
+    path: Mapped[str] = mapped_column(Text)
+    mode: Mapped[str] = mapped_column(String(20))
+    interval_minutes: Mapped[int | None] = mapped_column(Integer)
+    bandwidth_limit_kib: Mapped[int | None] = mapped_column(Integer)
+    shrink_threshold_percent: Mapped[int] = mapped_column(Integer)
+    verify: Mapped[bool] = mapped_column(Boolean)
+    last_sync_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    verified_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    mirrored: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    """What the mirror holds since its last complete sync: `bytes`, `files`, `newest` (segment)."""
+    turn_operation_id: Mapped[int | None] = mapped_column(Identifier)
+    """The sync that writes to the mirror, for as long as it runs."""
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        UniqueConstraint("remote_id", "path"),
+        CheckConstraint("mode IN ('after_backup', 'interval', 'manual')", name="mode"),
+        {"sqlite_autoincrement": True},
+    )

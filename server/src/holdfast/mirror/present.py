@@ -1,0 +1,51 @@
+"""Remotes, providers and mirrors as their payloads."""
+
+from sqlalchemy.orm import Session
+
+from holdfast.mirror import store
+from holdfast.mirror.models import RcloneRemote, RepositoryMirror
+from holdfast.mirror.providers import Option, Provider
+from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.schemas import MirrorAnswer, ProviderAnswer, ProviderOption, RemoteAnswer
+
+COPIED_OF_REMOTE = ("id", "name", "provider", "options", "created_at", "updated_at")
+COPIED_OF_MIRROR = (
+    *("repository_id", "remote_id", "path", "mode", "interval_minutes", "bandwidth_limit_kib"),
+    *("shrink_threshold_percent", "verify", "last_sync_at", "verified_at"),
+)
+
+
+def provider_answer(provider: Provider) -> ProviderAnswer:
+    options = [_option(option) for option in provider.options.values()]
+    return ProviderAnswer(name=provider.name, description=provider.description, options=options)
+
+
+def _option(option: Option) -> ProviderOption:
+    return ProviderOption(
+        name=option.name,
+        help=option.help,
+        type=option.type,
+        default=option.default,
+        required=option.is_required,
+        secret=option.is_secret,
+        advanced=option.is_advanced,
+    )
+
+
+def remote_answer(session: Session, remotes: Remotes, remote: RcloneRemote) -> RemoteAnswer:
+    return RemoteAnswer(
+        **{name: getattr(remote, name) for name in COPIED_OF_REMOTE},
+        secret_options=sorted(remotes.secrets(remote)),
+        repository_ids=store.users_of(session, remote.id),
+    )
+
+
+def mirror_answer(session: Session, mirror: RepositoryMirror, sync_operation_id: int | None = None) -> MirrorAnswer:
+    mirrored = mirror.mirrored or {}
+    return MirrorAnswer(
+        **{name: getattr(mirror, name) for name in COPIED_OF_MIRROR},
+        remote=store.remote(session, mirror.remote_id).name,
+        mirrored_bytes=mirrored.get("bytes"),
+        mirrored_files=mirrored.get("files"),
+        sync_operation_id=sync_operation_id,
+    )

@@ -1,0 +1,113 @@
+"""Is a remote fit for use? One verdict per step, and the failing one says what to do."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from backup_engine.redact import Redactor
+from holdfast.access.vault import SecretUnreadable
+from holdfast.errors import HoldfastError
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.program import IMPATIENT, Access, Answer, place
+from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.schemas import ProbeStep, RemoteVerdict, StepName
+from holdfast.mirror.trouble import OTHER, trouble_of
+from holdfast.mirror.words import Words
+
+T = TypeVar("T")
+STEPS: tuple[StepName, ...] = ("program", "configuration", "reach", "credentials", "write", "read", "delete")
+NOT_FOUND = 3
+"""rclone's exit code for a folder that is not there."""
+
+
+class _Failed(Exception):
+    def __init__(self, step: StepName, key: str, message: str, said: str | None = None) -> None:
+        super().__init__(step)
+        self.verdict = ProbeStep(step=step, status="failed", key=key, message=message, said=said)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A small object is written, read back and deleted again; what was there before stays as it is."""
+
+    remotes: Remotes
+
+    def run(self, remote: RcloneRemote, path: str) -> RemoteVerdict:
+        try:
+            self._run(remote, path)
+        except _Failed as failed:
+            return _verdict(failed.verdict)
+        return _verdict(None)
+
+    def _run(self, remote: RcloneRemote, path: str) -> None:
+        self._asked("program", self.remotes.rclone.path)
+        self._asked("configuration", lambda: self.remotes.provider(remote.provider))
+        try:
+            access = self.remotes.access(remote)
+        except SecretUnreadable as error:
+            raise _Failed("configuration", error.key, error.message) from error
+        if remote.provider == "local" and not path.startswith("/"):
+            raise _Failed(
+                "configuration", "mirror.bad_path", "A local remote needs an absolute path to be tested with."
+            )
+        listed = self._ask("reach", access, "lsf", "--max-depth", "1", place(path))
+        if listed.code not in (0, NOT_FOUND):
+            raise self._refused(listed, access)
+        name, content = f"holdfast-probe-{secrets.token_hex(8)}", secrets.token_bytes(64)
+        try:
+            self._write(access, path, name, content)
+            self._read(access, path, name, content)
+        finally:
+            deleted = self._ask("delete", access, "deletefile", place(path, name))
+            if listed.code == NOT_FOUND:
+                self._ask("delete", access, "rmdir", place(path))
+        if deleted.code != 0:
+            sentence = f"The probe {name} was written but could not be deleted; allow deleting there and remove it."
+            raise _Failed("delete", "rclone.delete_failed", sentence, _said(deleted, access))
+
+    def _write(self, access: Access, path: str, name: str, content: bytes) -> None:
+        written = self._ask("write", access, "rcat", place(path, name), given=content)
+        if written.code != 0:
+            trouble = trouble_of(_words(written, access).reasons)
+            sentence = "Nothing could be written there; check the path and the rights of the remote's user."
+            message = sentence if trouble is OTHER else trouble.sentence
+            raise _Failed("write", "rclone.write_failed", message, _said(written, access))
+
+    def _read(self, access: Access, path: str, name: str, content: bytes) -> None:
+        read = self._ask("read", access, "cat", place(path, name))
+        if read.code != 0 or read.output != content:
+            sentence = "What was written could not be read back as it was; the remote cannot hold a mirror."
+            raise _Failed("read", "rclone.read_back_failed", sentence, _said(read, access))
+
+    def _refused(self, answer: Answer, access: Access) -> _Failed:
+        trouble = trouble_of(_words(answer, access).reasons)
+        step: StepName = "write" if trouble.step == "storage" else trouble.step
+        return _Failed(step, trouble.key, trouble.sentence, _said(answer, access))
+
+    def _ask(self, step: StepName, access: Access, *arguments: str, given: bytes = b"") -> Answer:
+        rclone = self.remotes.rclone
+        return self._asked(step, lambda: rclone.ask((*arguments, *IMPATIENT), access, given=given))
+
+    def _asked(self, step: StepName, question: Callable[[], T]) -> T:
+        try:
+            return question()
+        except HoldfastError as error:
+            raise _Failed(step, error.key, error.message) from error
+
+
+def _words(answer: Answer, access: Access) -> Words:
+    return Words(Redactor(access.secrets.values())).hear_all(answer.words)
+
+
+def _said(answer: Answer, access: Access) -> str | None:
+    complaints = _words(answer, access).complaints
+    return complaints[-1][:1000] if complaints else None
+
+
+def _verdict(failed: ProbeStep | None) -> RemoteVerdict:
+    """All steps in their order: those before the failing one were passed, those after it not tried."""
+    at = STEPS.index(failed.step) if failed else len(STEPS)
+    passed = [ProbeStep(step=step, status="ok") for step in STEPS[:at]]
+    skipped = [ProbeStep(step=step, status="skipped") for step in STEPS[at + 1 :]]
+    return RemoteVerdict(ok=failed is None, steps=[*passed, *([failed] if failed else []), *skipped])

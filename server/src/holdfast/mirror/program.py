@@ -1,0 +1,140 @@
+"""The program rclone: found, asked short questions, and given as a command for the long ones.
+
+Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go through
+the pipe of the shim.
+"""
+
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_engine.command import Command, Secret
+from backup_engine.environment import SEARCH_PATH
+from holdfast.mirror import errors
+from holdfast.mirror.providers import Provider, read_providers
+from holdfast.settings import Settings
+
+REMOTE = "mirror"
+"""What the one remote of each call is called."""
+ANSWER_SECONDS = 60.0
+TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
+PATIENT = ("--contimeout", "30s", "--timeout", "5m")
+IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What rclone needs to get to a remote."""
+
+    provider: str
+    options: Mapping[str, str]
+    secrets: Mapping[str, str]
+
+    def variables(self) -> dict[str, str]:
+        return {_variable("type"): self.provider, **{_variable(name): value for name, value in self.options.items()}}
+
+    def secret_variables(self) -> dict[str, str]:
+        return {_variable(name): value for name, value in self.secrets.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    output: bytes
+    words: bytes
+
+
+class Rclone:
+    def __init__(self, settings: Settings) -> None:
+        self._configured = settings.rclone
+        self._home = str(settings.engine_dir.absolute())
+        self._lock = threading.Lock()
+        self._known: tuple[tuple[str, int, int], dict[str, Provider]] | None = None
+
+    def path(self) -> str:
+        """Raise Unprocessable if it is not installed."""
+        found = shutil.which(self._configured)
+        if found is None:
+            raise errors.not_installed(self._configured)
+        return found
+
+    def providers(self) -> dict[str, Provider]:
+        """Asked once per program; one that is replaced is asked again."""
+        path = self.path()
+        stat = Path(path).stat()
+        identity = (path, stat.st_ino, stat.st_mtime_ns)
+        with self._lock:
+            if self._known is None or self._known[0] != identity:
+                self._known = (identity, self._read_providers())
+            return self._known[1]
+
+    def obscure(self, secret: str) -> str:
+        """Given a password, return it as rclone wants it in a configuration."""
+        answer = self.ask(("obscure", "-"), given=secret.encode())
+        obscured = answer.output.decode("ascii", "replace").strip()
+        if answer.code != 0 or not obscured:
+            raise errors.not_answering("it did not obscure a password.")
+        return obscured
+
+    def ask(
+        self,
+        arguments: Sequence[str],
+        access: Access | None = None,
+        *,
+        given: bytes = b"",
+        seconds: float = ANSWER_SECONDS,
+    ) -> Answer:
+        """Run it to its end, for a short question. Raise Unprocessable if it cannot be run or takes too long."""
+        secrets = access.secret_variables() if access else {}
+        try:
+            ended = subprocess.run(
+                (self.path(), *arguments),
+                input=given,
+                capture_output=True,
+                env={**self._environment(access), **secrets},
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise errors.not_answering(f"it did not answer within {seconds:.0f} seconds.") from error
+        except (OSError, ValueError) as error:
+            raise errors.not_answering(f"it could not be started ({type(error).__name__}).") from error
+        return Answer(ended.returncode, ended.stdout, ended.stderr)
+
+    def command(self, arguments: Sequence[str], access: Access) -> Command:
+        """The same as a command for the shim."""
+        secrets = {name: Secret(value, "environment") for name, value in access.secret_variables().items()}
+        return Command((self.path(), *arguments), self._environment(access), secrets, working_directory="/")
+
+    def _environment(self, access: Access | None) -> dict[str, str]:
+        """Complete, never inherited: the service's own variables may hold secrets, or settings meant for another."""
+        return {
+            "PATH": SEARCH_PATH,
+            "HOME": self._home,
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "RCLONE_CONFIG": "",
+            "RCLONE_ASK_PASSWORD": "false",
+            **(access.variables() if access else {}),
+        }
+
+    def _read_providers(self) -> dict[str, Provider]:
+        answer = self.ask(("config", "providers"))
+        try:
+            return read_providers(json.loads(answer.output))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise errors.not_answering("it did not tell its providers.") from error
+
+
+def place(path: str, *below: str) -> str:
+    """A path of the remote as rclone takes it."""
+    return f"{REMOTE}:" + "/".join(part for part in (path, *below) if part)
+
+
+def _variable(option: str) -> str:
+    return f"RCLONE_CONFIG_{REMOTE}_{option}".upper()

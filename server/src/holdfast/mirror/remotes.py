@@ -1,0 +1,91 @@
+"""Remotes: made, changed and opened. Secret options are checked against the provider, obscured and sealed."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.access.vault import Vault
+from holdfast.kit import clock
+from holdfast.mirror import errors
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.program import Access, Rclone
+from holdfast.mirror.providers import Option, Provider
+
+Value = str | int | bool | None
+
+
+def secret_context(remote_uuid: str) -> str:
+    return f"rclone_remote:{remote_uuid}:secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a client gave, parted; None stands for an option that is to go."""
+
+    plain: Mapping[str, str | None]
+    secret: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Remotes:
+    rclone: Rclone
+    vault: Vault
+
+    def provider(self, name: str) -> Provider:
+        """Raise Unprocessable if this rclone does not have it."""
+        found = self.rclone.providers().get(name)
+        if found is None:
+            raise errors.unknown_provider(name)
+        return found
+
+    def checked(self, provider_name: str, given: Mapping[str, Value]) -> Options:
+        """Part what a client gave into plain and secret options. Raise Unprocessable for one that is not known."""
+        provider = self.provider(provider_name)
+        plain: dict[str, str | None] = {}
+        secret: dict[str, str | None] = {}
+        for name, value in given.items():
+            option = provider.options.get(name)
+            if option is None:
+                raise errors.unknown_option(name)
+            (secret if option.is_secret else plain)[name] = self._as_rclone_takes_it(option, value)
+        return Options(plain, secret)
+
+    def new(self, name: str, provider_name: str, given: Mapping[str, Value]) -> RcloneRemote:
+        wanted = self.checked(provider_name, given)
+        now = clock.now()
+        remote = RcloneRemote(uuid=uuid.uuid4().hex, name=name, provider=provider_name, options={}, created_at=now)
+        self.change(remote, wanted)
+        return remote
+
+    def change(self, remote: RcloneRemote, wanted: Options) -> None:
+        """Set the options that are given; None takes one away, the others stay. Raise Unprocessable if one is missing then."""
+        options = _merged(remote.options, wanted.plain)
+        secrets = _merged(self.secrets(remote), wanted.secret)
+        for option in self.provider(remote.provider).options.values():
+            if option.is_required and not (options.get(option.name) or secrets.get(option.name)):
+                raise errors.option_missing(option.name)
+        remote.options = options
+        remote.secrets = self.vault.encrypt(json.dumps(secrets), secret_context(remote.uuid)) if secrets else None
+        remote.updated_at = clock.now()
+
+    def secrets(self, remote: RcloneRemote) -> dict[str, str]:
+        """Raise SecretUnreadable if the keys at hand do not open them."""
+        if remote.secrets is None:
+            return {}
+        opened: dict[str, str] = json.loads(self.vault.decrypt(remote.secrets, secret_context(remote.uuid)))
+        return opened
+
+    def access(self, remote: RcloneRemote) -> Access:
+        return Access(remote.provider, remote.options, self.secrets(remote))
+
+    def _as_rclone_takes_it(self, option: Option, value: Value) -> str | None:
+        if value is None or value == "":
+            return None
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return self.rclone.obscure(text) if option.is_obscured else text
+
+
+def _merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**old, **changes}
+    return {name: value for name, value in merged.items() if value is not None}

@@ -1,0 +1,217 @@
+"""HTTP for remotes and mirrors. Remotes are the administrators'."""
+
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Request, Response
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.mirror import errors, store
+from holdfast.mirror.arrange import Mirrors
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
+from holdfast.mirror.probe import Probe
+from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.schemas import (
+    HydrateBody,
+    MirrorAnswer,
+    MirrorSettings,
+    NewRemote,
+    ProviderList,
+    RemoteAnswer,
+    RemoteChange,
+    RemoteList,
+    RemoteTest,
+    RemoteVerdict,
+    SyncBody,
+)
+from holdfast.operations import store as operations
+from holdfast.operations.schemas import StartAnswer
+from holdfast.repositories import jobs
+from holdfast.repositories import store as repositories
+
+remote_routes = router("/api/rclone", "mirror")
+mirror_routes = router("/api/repositories", "mirror")
+
+
+def the_remotes(request: Request) -> Remotes:
+    remotes: Remotes = request.app.state.remotes
+    return remotes
+
+
+def the_mirrors(request: Request) -> Mirrors:
+    mirrors: Mirrors = request.app.state.mirrors
+    return mirrors
+
+
+TheRemotes = Annotated[Remotes, Depends(the_remotes)]
+TheMirrors = Annotated[Mirrors, Depends(the_mirrors)]
+
+
+@remote_routes.get("/providers", summary="What rclone can reach, and the options that each provider takes")
+def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> ProviderList:
+    return ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
+
+
+@remote_routes.get("/remotes", summary="All remotes", responses=documented(409))
+def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> RemoteList:
+    return RemoteList(remotes=[remote_answer(session, remotes, remote) for remote in store.all_remotes(session)])
+
+
+@remote_routes.post("/remotes", summary="Add a remote", status_code=201, responses=documented(409))
+def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remotes: TheRemotes) -> RemoteAnswer:
+    """Nothing is reached yet: test it afterwards."""
+    remote = remotes.new(wanted.name, wanted.provider, wanted.options)
+    with database.writing() as session:
+        operations.serialise_claims(session)
+        store.name_is_free(session, wanted.name)
+        session.add(remote)
+        session.flush()
+        _audit(session, caller, "rclone_remote.created", remote)
+        return remote_answer(session, remotes, remote)
+
+
+@remote_routes.get("/remotes/{remote_id}", summary="One remote", responses=documented(404, 409))
+def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes: TheRemotes) -> RemoteAnswer:
+    return remote_answer(session, remotes, store.remote(session, remote_id))
+
+
+@remote_routes.put("/remotes/{remote_id}", summary="Change a remote", responses=documented(404, 409))
+def change_remote(
+    caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, database: TheDatabase, remotes: TheRemotes
+) -> RemoteAnswer:
+    """Options that are not given stay, secret ones too; null takes one away."""
+    with database.reading() as session:
+        provider = store.remote(session, remote_id).provider
+    options = remotes.checked(provider, wanted.options)
+    with database.writing() as session:
+        operations.serialise_claims(session)  # names and places are looked at and taken by one at a time
+        remote = store.remote(session, remote_id)
+        if wanted.name is not None:
+            store.name_is_free(session, wanted.name, but=remote_id)
+            remote.name = wanted.name
+        remotes.change(remote, options)
+        session.flush()
+        _audit(session, caller, "rclone_remote.changed", remote, options=sorted(wanted.options))
+        return remote_answer(session, remotes, remote)
+
+
+@remote_routes.delete(
+    "/remotes/{remote_id}", summary="Forget a remote", status_code=204, responses=documented(404, 409)
+)
+def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Response:
+    """What is stored there stays."""
+    operations.serialise_claims(session)
+    remote = store.remote(session, remote_id)
+    if users := store.users_of(session, remote_id):
+        raise errors.remote_in_use(users)
+    _audit(session, caller, "rclone_remote.deleted", remote)
+    session.delete(remote)
+    return Response(status_code=204)
+
+
+@remote_routes.post("/remotes/{remote_id}/test", summary="Try a remote, step by step", responses=documented(404, 409))
+def try_remote(
+    caller: AdminOnly,
+    remote_id: RowId,
+    database: TheDatabase,
+    remotes: TheRemotes,
+    wanted: Annotated[RemoteTest | None, Body()] = None,
+) -> RemoteVerdict:
+    """Writes a small object, reads it back and deletes it."""
+    with database.reading() as session:
+        remote = store.remote(session, remote_id)
+    verdict = Probe(remotes).run(remote, (wanted or RemoteTest(path="")).path.rstrip("/"))
+    with database.writing() as session:
+        _audit(session, caller, "rclone_remote.tested", remote, ok=verdict.ok)
+    return verdict
+
+
+# --- mirrors of repositories ------------------------------------------------------------------------------------------
+
+
+@mirror_routes.get("/{repository_id}/mirror", summary="The mirror of a repository", responses=documented(404))
+def read_mirror(caller: SignedIn, repository_id: RowId, session: Reading) -> MirrorAnswer:
+    repositories.require(session, caller, repository_id, Role.VIEWER)
+    return mirror_answer(session, store.require_mirror(session, repository_id))
+
+
+@mirror_routes.put("/{repository_id}/mirror", summary="Set the mirror of a repository", responses=documented(404, 409))
+def set_mirror(
+    caller: SignedIn, repository_id: RowId, wanted: MirrorSettings, session: Writing, mirrors: TheMirrors
+) -> MirrorAnswer:
+    """A mirror that is new, or at a new place, is filled at once."""
+    repository = repositories.require(session, caller, repository_id, Role.ADMIN)
+    mirror, sync = mirrors.set(session, caller, repository, wanted)
+    return mirror_answer(session, mirror, sync)
+
+
+@mirror_routes.delete(
+    "/{repository_id}/mirror", summary="Stop mirroring a repository", status_code=204, responses=documented(404, 409)
+)
+def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirrors: TheMirrors) -> Response:
+    """What was mirrored stays where it is."""
+    mirrors.remove(session, caller, repositories.require(session, caller, repository_id, Role.ADMIN))
+    return Response(status_code=204)
+
+
+@mirror_routes.post(
+    "/{repository_id}/mirror/sync",
+    summary="Make the mirror equal to the repository",
+    responses=documented(404, 409),
+    response_model=StartAnswer,
+)
+def start_sync(
+    caller: LoginOnly,
+    repository_id: RowId,
+    session: Writing,
+    mirrors: TheMirrors,
+    once: Once,
+    wanted: Annotated[SyncBody | None, Body()] = None,
+) -> Any:
+    """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators only)."""
+
+    def start() -> StartAnswer:
+        override = (wanted or SyncBody()).override_sanity
+        repository = repositories.require(session, caller, repository_id, Role.ADMIN if override else Role.OPERATOR)
+        return jobs.started(mirrors.start_sync(session, caller, repository, override_sanity=override), "sync")
+
+    return once(session, start)
+
+
+@mirror_routes.post(
+    "/{repository_id}/mirror/hydrate",
+    summary="Make a repository from its mirror, in a new place",
+    responses=documented(404, 409),
+    response_model=StartAnswer,
+)
+def start_hydrate(
+    caller: LoginOnly, repository_id: RowId, session: Writing, mirrors: TheMirrors, once: Once, wanted: HydrateBody
+) -> Any:
+    """The copy is compared with the mirror and checked by the engine; import it afterwards to use it."""
+
+    def start() -> StartAnswer:
+        repository = repositories.require(session, caller, repository_id, Role.ADMIN)
+        if not wanted.confirm:
+            raise errors.not_confirmed()
+        return jobs.started(mirrors.start_hydrate(session, caller, repository, wanted.destination), "hydrate")
+
+    return once(session, start)
+
+
+def _audit(session: Session, caller: Caller, action: str, remote: RcloneRemote, **details: Any) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="rclone_remote",
+        object_id=remote.id,
+        details={"name": remote.name, "provider": remote.provider, **details},
+    )

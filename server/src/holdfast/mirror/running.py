@@ -1,0 +1,131 @@
+"""What a sync and a hydrate share: the mirror that they are about, and runs of rclone with their ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_engine.outcome import Accumulator
+from backup_engine.redact import Redactor
+from holdfast.mirror import errors, store
+from holdfast.mirror.layouts import LAYOUTS, Layout
+from holdfast.mirror.models import RcloneRemote, RepositoryMirror
+from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
+from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.trouble import Trouble, trouble_of
+from holdfast.mirror.words import Progress, Words
+from holdfast.operations.context import Context, Interrupted, ProgramResult
+from holdfast.operations.kinds import Outcome
+from holdfast.operations.status import Status
+from holdfast.repositories import errors as repository_errors
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+
+STOPPED_BY_SIGNAL = frozenset({128 + 2, 128 + 15})
+"""rclone ends with these codes when somebody sends it a signal that it can catch."""
+MOST_PROBLEMS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of rclone that has ended."""
+
+    result: ProgramResult
+    words: Words
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result.exit.code == 0
+
+    @property
+    def trouble(self) -> Trouble:
+        return trouble_of(self.words.reasons)
+
+    def bad_ending(self) -> Outcome | None:
+        """None when it succeeded."""
+        if self.succeeded:
+            return None
+        if self.result.was_cancelled:
+            return Outcome(Status.CANCELLED)
+        return Outcome(
+            Status.FAILED,
+            self.trouble.key,
+            self.trouble.sentence,
+            result={"problems": self.words.complaints[:MOST_PROBLEMS], "return_code": self.result.exit.code},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWork:
+    context: Context
+    remotes: Remotes
+    repository: Repository
+    mirror: RepositoryMirror
+    remote: RcloneRemote
+    access: Access
+    layout: Layout
+
+    @staticmethod
+    def open(remotes: Remotes, context: Context) -> "MirrorWork":
+        """Raise NotFound if the repository, its mirror or the remote is gone; SecretUnreadable if its key is.
+
+        Raise Unavailable, which leads to another attempt, if the mirror's place was changed in the middle of this one.
+        """
+        with context.database.reading() as session:
+            repository = repositories.get(session, context.operation.repository_id or 0)
+            if repository is None:
+                raise repository_errors.unknown(context.operation.repository_id or 0)
+            mirror = store.require_mirror(session, repository.id)
+            remote = store.remote(session, mirror.remote_id)
+        place_now = {"remote": remote.uuid, "since": remote.updated_at.isoformat(), "path": mirror.path}
+        if context.once("place", lambda: place_now) != place_now:
+            raise errors.place_changed()  # steps that have ended already were about another place
+        access = remotes.access(remote)
+        return MirrorWork(context, remotes, repository, mirror, remote, access, LAYOUTS[repository.engine_version])
+
+    @property
+    def source(self) -> Path:
+        return Path(self.repository.path)
+
+    @property
+    def place(self) -> str:
+        return place(self.mirror.path)
+
+    @property
+    def shown_place(self) -> str:
+        """The mirror's place as a person would call it."""
+        return f"{self.remote.name}:{self.mirror.path}"
+
+    def transfer(self, name: str, arguments: Sequence[str], share: tuple[float, float], message: str) -> Run:
+        """A run that moves much data. `share` is the part of the whole operation that it is, from percent to percent."""
+        limit = self.mirror.bandwidth_limit_kib
+        bandwidth = ("--bwlimit", f"{limit}k") if limit else ()
+        start, end = share
+
+        def tell(progress: Progress) -> None:
+            done = progress.bytes / progress.total_bytes if progress.total_bytes else 0.0
+            self.context.report(
+                progress_percent=round(start + (end - start) * min(1.0, done), 1),
+                current=progress.bytes,
+                total=progress.total_bytes,
+                speed=round(progress.speed),
+                estimated_time_remaining=progress.eta_seconds,
+                message=message,
+            )
+
+        self.context.report(progress_percent=start, message=message, speed=None, estimated_time_remaining=None)
+        words = Words(Redactor(self.access.secrets.values()), tell)
+        return self._run(name, (*arguments, *TOLD_IN_TIME, *PATIENT, *bandwidth), words)
+
+    def ask(self, name: str, arguments: Sequence[str]) -> Run:
+        """A short run whose output is looked at."""
+        words = Words(Redactor(self.access.secrets.values()), is_quiet=True)
+        return self._run(name, (*arguments, "--use-json-log", *PATIENT), words)
+
+    def _run(self, name: str, arguments: Sequence[str], words: Words) -> Run:
+        command = self.remotes.rclone.command(arguments, self.access)
+        result = self.context.program_step(name, command, words.hear)
+        if result.exit.exec_error is not None:
+            raise errors.not_answering("it could not be started.")
+        if result.exit.code in STOPPED_BY_SIGNAL and not result.was_cancelled:
+            raise Interrupted(name, Accumulator())
+        return Run(result, words)

@@ -1,0 +1,38 @@
+"""Does a repository look like one that may replace its mirror?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.mirror.source import Survey
+
+KEY = "mirror.source_suspicious"
+OVERRIDE = "The mirror was left as it is. Check the repository; to mirror it all the same, sync with override_sanity."
+
+
+def suspicions(
+    found: Survey, *, engine_id: str | None, mirrored: Mapping[str, Any] | None, shrink_percent: int
+) -> list[tuple[str, str]]:
+    """Given what is there, what should be, and what the mirror holds, return pairs of a word and a sentence."""
+    suspicious = list(found.problems)
+    if found.identity and engine_id and found.identity != engine_id:
+        suspicious.append(("other_repository", "Another repository lies in the folder."))
+    if mirrored and not found.problems:
+        suspicious += _compared(found, mirrored, shrink_percent)
+    return suspicious
+
+
+def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -> list[tuple[str, str]]:
+    suspicious = []
+    before = int(mirrored.get("bytes") or 0)
+    if found.bytes * 100 < before * (100 - shrink_percent):
+        sentence = f"It has {found.bytes} bytes where the mirror has {before}, more than {shrink_percent} % less."
+        suspicious.append(("shrunk", sentence))
+    newest = mirrored.get("newest")
+    if newest is not None and found.newest is not None and found.newest < newest:
+        sentence = f"Its newest segment is {found.newest}, the mirror's is {newest}: it was set back to an older state."
+        suspicious.append(("set_back", sentence))
+    return suspicious
+
+
+def sentence_of(suspicious: list[tuple[str, str]]) -> str:
+    return " ".join(["The repository does not look sound.", *(sentence for _, sentence in suspicious), OVERRIDE])

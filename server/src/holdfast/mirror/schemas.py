@@ -1,0 +1,136 @@
+"""What clients send and get about remotes and mirrors."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+
+from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.repositories.schemas import MirrorMode, NewMirror
+
+StepName = Literal["program", "configuration", "reach", "credentials", "write", "read", "delete"]
+RemoteName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+OptionName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,59}$")]
+OptionValue = Annotated[str, PlainText(0, 16384)] | StrictBool | StrictInt | None
+GivenOptions = Annotated[dict[OptionName, OptionValue], Field(max_length=64)]
+ProviderName = Annotated[str, PlainText(1, 60)]
+
+
+class ProviderOption(BaseModel):
+    name: str
+    help: str
+    type: str
+    default: str
+    required: bool
+    secret: bool = Field(description="Write-only: no answer ever tells its value.")
+    advanced: bool
+
+
+class ProviderAnswer(BaseModel):
+    name: str
+    description: str
+    options: list[ProviderOption]
+
+
+class ProviderList(BaseModel):
+    providers: list[ProviderAnswer]
+
+
+class NewRemote(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: RemoteName
+    provider: ProviderName
+    options: GivenOptions = {}
+
+
+class RemoteChange(BaseModel):
+    """What is not given stays as it is; an option that is null goes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: RemoteName | None = None
+    options: GivenOptions = {}
+
+
+class RemoteAnswer(BaseModel):
+    id: int
+    name: str
+    provider: str
+    options: dict[str, str]
+    secret_options: list[str] = Field(description="The names of the secret options that are set.")
+    repository_ids: list[int] = Field(description="The repositories that are mirrored to it.")
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class RemoteList(BaseModel):
+    remotes: list[RemoteAnswer]
+
+
+class RemoteTest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[str, PlainText(0, 1024)] = Field("", description="Where on the remote the probe is written.")
+
+
+class ProbeStep(BaseModel):
+    step: StepName
+    status: Literal["ok", "failed", "skipped"]
+    key: str | None = None
+    message: str | None = None
+    said: str | None = Field(None, description="rclone's own words.")
+
+
+class RemoteVerdict(BaseModel):
+    ok: bool
+    steps: list[ProbeStep]
+
+
+class MirrorSettings(NewMirror):
+    """All settings of a mirror: what is not given gets its default."""
+
+
+class MirrorAnswer(BaseModel):
+    repository_id: int
+    remote_id: int
+    remote: str
+    path: str
+    mode: MirrorMode
+    interval_minutes: int | None
+    bandwidth_limit_kib: int | None
+    shrink_threshold_percent: int
+    verify: bool
+    last_sync_at: Timestamp | None = Field(description="The last sync that came to its end.")
+    verified_at: Timestamp | None = Field(description="When the mirror was last compared with the repository.")
+    mirrored_bytes: int | None
+    mirrored_files: int | None
+    sync_operation_id: int | None = Field(None, description="The sync that was queued by this request, if any.")
+
+
+class SyncBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    override_sanity: StrictBool = Field(
+        False, description="Mirror the repository although it looks damaged or much smaller than before."
+    )
+
+
+class HydrateBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    destination: Annotated[str, PlainText(1, 4096)] = Field(
+        description="Folder of the service's machine; it must be empty or not exist."
+    )
+    confirm: StrictBool = False
+
+
+class SyncParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    override_sanity: bool = False
+
+
+class HydrateParams(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    destination: str

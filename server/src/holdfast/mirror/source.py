@@ -1,0 +1,177 @@
+"""A look at a repository's folder before it is mirrored: what is there, and what is missing that should be there."""
+
+import configparser
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+MOST_UNCOMMITTED = 500
+
+
+@dataclass
+class Survey:
+    """`problems` are pairs of a word and a sentence; `uncommitted` are files that no transaction refers to yet."""
+
+    bytes: int = 0
+    files: int = 0
+    newest: int | None = None
+    identity: str | None = None
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    uncommitted: list[str] = field(default_factory=list)
+    locked_by: list[str] = field(default_factory=list)
+
+    def find(self, word: str, sentence: str) -> None:
+        self.problems.append((word, sentence))
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "Survey":
+        return Survey(**{**value, "problems": [(word, sentence) for word, sentence in value["problems"]]})
+
+
+def survey(path: Path, engine_version: int) -> Survey:
+    """Look, and never fail: what cannot be read is a problem like what is missing."""
+    found = Survey()
+    if not path.is_dir():
+        found.find("missing", f"The folder {path} is not there.")
+        return found
+    try:
+        _measure(path, found)
+        (_survey_first if engine_version == 1 else _survey_second)(path, found)
+    except OSError as error:
+        found.find("unreadable", f"The repository cannot be read: {error.strerror}.")
+    return found
+
+
+def _measure(path: Path, found: Survey) -> None:
+    for entry in _files_below(path):
+        found.files += 1
+        found.bytes += entry.stat(follow_symlinks=False).st_size
+
+
+def _files_below(path: Path) -> Iterator["os.DirEntry[str]"]:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith("lock"):  # as engine 1 calls its locks, and engine 2 the folder of its locks
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(Path(entry.path))
+            elif entry.is_file(follow_symlinks=False):
+                yield entry
+
+
+# --- engine 1: numbered segments, an index and hints of the last transaction ------------------------------------------
+
+
+def _survey_first(path: Path, found: Survey) -> None:
+    found.identity = _identity_of_config(path / "config")
+    if found.identity is None:
+        found.find("config_missing", "The file config is missing or is not that of a repository.")
+    if not (path / "README").is_file():
+        found.find("readme_missing", "The file README is missing.")
+    found.locked_by = _lock_holders(path / "lock.exclusive")
+    segments = _segments(path / "data")
+    if not segments:
+        found.find("segments_missing", "The folder data has no segments.")
+        return
+    found.newest = max(segments)
+    transaction = max(_numbers(path, "index."), default=None)
+    if transaction is None:
+        return
+    if transaction > found.newest or transaction not in segments:
+        found.find("segments_missing", f"The segment {transaction} of the last transaction is missing.")
+    missing = sorted(_segments_of_hints(path / f"hints.{transaction}") - segments.keys())
+    if missing:
+        some = ", ".join(map(str, missing[:5]))
+        found.find("segments_missing", f"{len(missing)} segments that hold data are missing: {some}.")
+    found.uncommitted = [name for number, name in sorted(segments.items()) if number > transaction]
+    if len(found.uncommitted) > MOST_UNCOMMITTED:
+        found.find("transaction_open", "The last backup was cut off; run another one before the next sync.")
+        found.uncommitted = []
+
+
+def _identity_of_config(file: Path) -> str | None:
+    try:
+        return identity_of_config(file.read_text("utf-8", "replace"))
+    except OSError:
+        return None
+
+
+def identity_of_config(text: str) -> str | None:
+    """The id in the config of a repository of engine 1; None if it is no such file."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+        return parser.get("repository", "id").strip() or None
+    except configparser.Error:
+        return None
+
+
+def _lock_holders(folder: Path) -> list[str]:
+    """Who holds the engine's exclusive lock: names of the form host.process-thread."""
+    try:
+        return sorted(entry.name for entry in os.scandir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def _segments(data: Path) -> dict[int, str]:
+    """The segments by number, each with its path in the repository."""
+    if not data.is_dir():
+        return {}
+    return {
+        int(file.name): f"data/{folder.name}/{file.name}"
+        for folder in os.scandir(data)
+        if folder.name.isdecimal() and folder.is_dir()
+        for file in os.scandir(folder)
+        if file.name.isdecimal()
+    }
+
+
+def _numbers(path: Path, prefix: str) -> list[int]:
+    names = [entry.name.removeprefix(prefix) for entry in os.scandir(path) if entry.name.startswith(prefix)]
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _segments_of_hints(file: Path) -> set[int]:
+    """The segments that hold data as of the last transaction; none where the engine left no hints that can be read."""
+    try:
+        hints = msgpack.unpackb(file.read_bytes(), raw=False, strict_map_key=False)
+    except (OSError, ValueError, msgpack.exceptions.UnpackException):
+        return set()
+    segments = hints.get("segments") if isinstance(hints, dict) else None
+    return {number for number, count in segments.items() if count} if isinstance(segments, dict) else set()
+
+
+# --- engine 2: objects named by their content ---------------------------------------------------------------------------
+
+
+def _survey_second(path: Path, found: Survey) -> None:
+    found.identity = _text(path / "config" / "id")
+    if found.identity is None:
+        found.find("config_missing", "The file config/id is missing.")
+    if not (path / "config" / "manifest").is_file():
+        found.find("manifest_missing", "The file config/manifest is missing.")
+    has_archives, has_data = (
+        _holds_files(path / "archives"),
+        _holds_files(path / "packs") or _holds_files(path / "data"),
+    )
+    if has_archives and not has_data:
+        found.find("segments_missing", "There are archives, but no data that they are made of.")
+
+
+def _holds_files(folder: Path) -> bool:
+    return folder.is_dir() and next(_files_below(folder), None) is not None
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text("utf-8", "replace").strip() or None
+    except OSError:
+        return None

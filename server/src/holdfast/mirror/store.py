@@ -1,0 +1,138 @@
+"""All statements on remotes and mirrors."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.mirror import errors
+from holdfast.mirror.models import RcloneRemote, RepositoryMirror
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.operations.status import ACTIVE, Status
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+
+SYNC = "sync"
+HYDRATE = "hydrate"
+
+
+def remote(session: Session, remote_id: int) -> RcloneRemote:
+    """Raise NotFound."""
+    found = session.get(RcloneRemote, remote_id) if 0 < remote_id < 2**63 else None
+    if found is None:
+        raise errors.unknown_remote(remote_id)
+    return found
+
+
+def remote_of_name(session: Session, name: str) -> RcloneRemote | None:
+    return session.scalars(select(RcloneRemote).where(RcloneRemote.name == name)).first()
+
+
+def all_remotes(session: Session) -> list[RcloneRemote]:
+    return list(session.scalars(select(RcloneRemote).order_by(RcloneRemote.name)))
+
+
+def name_is_free(session: Session, name: str, but: int | None = None) -> None:
+    """Raise Conflict if another remote has this name."""
+    found = remote_of_name(session, name)
+    if found is not None and found.id != but:
+        raise errors.name_taken()
+
+
+def users_of(session: Session, remote_id: int) -> list[int]:
+    """The repositories that are mirrored to a remote."""
+    statement = select(RepositoryMirror.repository_id).where(RepositoryMirror.remote_id == remote_id)
+    return sorted(session.scalars(statement))
+
+
+def mirror_of(session: Session, repository_id: int) -> RepositoryMirror | None:
+    statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id)
+    return session.scalars(statement).first()
+
+
+def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
+    """Raise NotFound."""
+    found = mirror_of(session, repository_id)
+    if found is None:
+        raise errors.no_mirror(repository_id)
+    return found
+
+
+def place_is_free(session: Session, remote_id: int, path: str, but: int | None) -> None:
+    """Raise Conflict if another repository is mirrored to this place, above it or below it: a sync deletes the rest."""
+    statement = select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id)
+    for other in session.scalars(statement):
+        if other.repository_id != but and (_is_within(other.path, path) or _is_within(path, other.path)):
+            raise errors.place_taken(other.repository_id)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, Any], *, verified: bool) -> None:
+    """Store what a complete sync has proven, unless the mirror was given another place meanwhile."""
+    now = clock.now()
+    values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now, **({"verified_at": now} if verified else {})}
+    noted = session.execute(
+        update(RepositoryMirror)
+        .where(
+            RepositoryMirror.id == mirror.id,
+            RepositoryMirror.remote_id == mirror.remote_id,
+            RepositoryMirror.path == mirror.path,
+        )
+        .values(**values)
+        .returning(RepositoryMirror.id)
+    ).all()
+    if noted:
+        repositories.note_evidence(session, mirror.repository_id, last_mirror=now)
+
+
+def forget_evidence(session: Session, repository_id: int) -> None:
+    """The mirror is gone, or is to be at another place: nothing is known of it any more."""
+    session.execute(update(Repository).where(Repository.id == repository_id).values(last_mirror=None))
+    repositories.tell(session, repository_id, "evidence")
+
+
+def waiting_sync(session: Session, repository_id: int) -> int | None:
+    """A sync that has not begun yet: it will mirror all that is there when it does."""
+    statement = select(Operation.id).where(
+        Operation.repository_id == repository_id,
+        Operation.kind == SYNC,
+        Operation.status == Status.PENDING,
+        Operation.started_at.is_(None),
+    )
+    return session.scalars(statement.limit(1)).first()
+
+
+def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
+    """Let this sync be the one that writes to the mirror. False while another one, which has the turn, runs."""
+    statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).with_for_update()
+    mirror = session.scalars(statement).first()
+    if mirror is None:
+        return True
+    holder = operations.get(session, mirror.turn_operation_id or 0)
+    if holder is not None and holder.id != operation_id and holder.status == Status.RUNNING:
+        return False
+    mirror.turn_operation_id = operation_id
+    return True
+
+
+def due(session: Session, now: datetime) -> list[Repository]:
+    """The repositories whose interval has passed since their last sync was asked for, and none waits or runs."""
+    statement = select(RepositoryMirror).where(
+        RepositoryMirror.mode == "interval", RepositoryMirror.interval_minutes.is_not(None)
+    )
+    found = []
+    for mirror in session.scalars(statement):
+        latest = operations.latest_of_kind(session, mirror.repository_id, (SYNC,), 1)
+        if latest and Status(latest[0].status) in ACTIVE:
+            continue
+        asked_at = max(mirror.updated_at, latest[0].created_at) if latest else mirror.updated_at
+        repository = repositories.get(session, mirror.repository_id)
+        if repository is not None and now - asked_at >= timedelta(minutes=mirror.interval_minutes or 0):
+            found.append(repository)
+    return found

@@ -1,0 +1,79 @@
+"""What rclone's words mean: each kind of trouble with its own key and a sentence that says what to do."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Step = Literal["configuration", "reach", "credentials", "storage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    step: Step
+    """Which part of a connection it is about."""
+    key: str
+    sentence: str
+
+
+CREDENTIALS = Trouble(
+    "credentials",
+    "rclone.credentials_refused",
+    "The remote refused the credentials; correct the remote's user, password or keys.",
+)
+UNREACHABLE = Trouble(
+    "reach",
+    "rclone.unreachable",
+    "The remote cannot be reached; check its address, the network and whether the service there runs.",
+)
+FULL = Trouble(
+    "storage", "rclone.storage_full", "There is no space left at the destination; free some or choose another place."
+)
+DENIED = Trouble(
+    "storage",
+    "rclone.permission_denied",
+    "The remote let nobody write or read there; check the rights on the path.",
+)
+CONFIGURATION = Trouble(
+    "configuration",
+    "rclone.configuration_refused",
+    "rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
+)
+NOT_THERE = Trouble("storage", "rclone.not_found", "The path is not there on the remote; check the mirror's path.")
+OTHER = Trouble("storage", "rclone.failed", "rclone failed; the log has its words.")
+
+TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
+    (
+        CREDENTIALS,
+        (
+            *(r"401 unauthori[sz]ed", r"403 forbidden", r"error 40[13]\b", r"status code: 40[13]\b", "accessdenied"),
+            *("unable to authenticate", "authentication failed", "login incorrect", "invalidaccesskeyid"),
+            *("signaturedoesnotmatch", "invalid_grant", "couldn't fetch token", "empty token"),
+        ),
+    ),
+    (
+        UNREACHABLE,
+        (
+            *("connection refused", "no such host", "i/o timeout", "network is unreachable", "no route to host"),
+            *("connection reset", "connection lost", "broken pipe", "tls handshake", "x509", "deadline exceeded"),
+            *("server misbehaving", r"\beof\b", "502 bad gateway", "503 service", "504 gateway"),
+        ),
+    ),
+    (FULL, ("no space left", "insufficient storage", "quota", "disk full")),
+    (DENIED, ("permission denied", "read-only file system", "operation not permitted", "405 method not allowed")),
+    (
+        CONFIGURATION,
+        (
+            *("failed to create file system", "didn't find backend", "unsupported protocol", "is it obscured"),
+            "failed to parse",
+        ),
+    ),
+    (NOT_THERE, ("directory not found", "object not found", "404 not found")),
+)
+_PATTERNS = tuple((trouble, re.compile("|".join(signs), re.IGNORECASE)) for trouble, signs in TABLE)
+
+
+def trouble_of(words: Iterable[str]) -> Trouble:
+    """Given what rclone has complained of, return the first kind of trouble that any of it tells."""
+    said = list(words)
+    return next((trouble for trouble, pattern in _PATTERNS if any(map(pattern.search, said))), OTHER)

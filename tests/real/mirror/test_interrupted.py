@@ -1,0 +1,98 @@
+"""rclone, its shim and the service killed while a mirror is copied: run again, it is equal to its source."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.mirror.world import SECONDS, World, a_world
+from tests.support.rclone import are_equal, serving
+from tests.support.running import Services
+from tests.support.service import wait_until
+
+TARGETS = ("rclone", "shim", "service")
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with serving("webdav", tmp_path_factory.mktemp("served")) as backend:
+        yield a_world(services.new(), backend, bandwidth_limit_kib=1500)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str) -> None:
+    world.back_up(3 * MEBIBYTE)
+    job = world.start_sync()
+    world.wait_until_copying(job, 20.0)
+
+    world.strike(target, job)
+    ended = world.end(job)
+
+    assert ended["status"] == "completed", ended
+    assert ended["attempt"] == (1 if target == "service" else 2)
+    assert world.is_equal()
+    assert world.copies() == []
+
+
+def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(world: World) -> None:
+    world.back_up(3 * MEBIBYTE)
+    job = world.start_sync()
+    world.wait_until_copying(job, 20.0)
+
+    world.admin.post(f"/api/operations/{job}/cancel")
+    cancelled = world.end(job)
+
+    assert (cancelled["status"], world.copies()) == ("cancelled", [])
+    assert world.end(world.start_sync())["status"] == "completed"
+    assert world.is_equal()
+
+
+@pytest.mark.parametrize("target", ["rclone", "service"])
+def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: str) -> None:
+    hydrated = world.running.new_path("hydrated")
+    job = world.start_hydrate(hydrated)
+    world.wait_until_copying(job, 20.0)
+
+    world.strike(target, job)
+    ended = world.end(job)
+
+    assert ended["status"] == "completed", ended
+    assert are_equal(world.mirror, hydrated, but="nonce")
+    assert not (hydrated / ".holdfast-hydrate").exists()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(12))
+def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) -> None:
+    chance = random.Random(seed)
+    world.back_up(2 * MEBIBYTE)
+    job = world.start_sync()
+    for _ in range(2):
+        time.sleep(chance.uniform(0.0, 2.5))
+        world.strike(chance.choice(TARGETS), job)
+
+    ended = world.end(job)
+    if ended["status"] == "failed":  # each strike costs an attempt, and there are three
+        assert ended["error_key"] == "operations.interrupted", ended
+        ended = world.end(world.start_sync())
+
+    assert ended["status"] == "completed", ended
+    assert world.is_equal()
+
+
+def test_a_lock_of_another_program_is_waited_for_and_then_told(world: World) -> None:
+    world.running.outside.leave_lock(world.path)
+
+    job = world.start_sync()
+    waiting = wait_until(
+        lambda: found if (found := world.admin.operation(job))["attempt"] > 1 else None, SECONDS, what="tried again"
+    )
+    released = world.admin.post(f"/api/repositories/{world.repository['id']}/break-lock")
+
+    assert waiting["status"] in ("pending", "running")
+    assert released.status_code == 200, released.text
+    assert world.end(job)["status"] == "completed"
+    assert Path(world.mirror / "config").is_file()

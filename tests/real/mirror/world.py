@@ -1,0 +1,121 @@
+"""A repository mirrored to a real remote, and the processes of its operations, to be killed."""
+
+import os
+import random
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import processes_naming
+from tests.support.rclone import Backend, are_equal
+from tests.support.running import PASSPHRASE, Running
+from tests.support.service import Client, wait_until
+
+SECONDS = 120.0
+
+
+@dataclass
+class World:
+    running: Running
+    backend: Backend
+    repository: dict[str, Any]
+    word: str
+    """What the mirror's folder on the remote is called."""
+
+    @property
+    def admin(self) -> Client:
+        return self.running.admin
+
+    @property
+    def path(self) -> Path:
+        return Path(self.repository["path"])
+
+    @property
+    def mirror(self) -> Path:
+        return self.backend.seen(self.word)
+
+    @property
+    def url(self) -> str:
+        return f"/api/repositories/{self.repository['id']}/mirror"
+
+    def back_up(self, new_bytes: int) -> None:
+        """Make the repository grow, as the next backup would."""
+        source = Path(self.repository["source_paths"][0])
+        (source / f"file-{len(list(source.iterdir()))}").write_bytes(random.randbytes(new_bytes))
+        assert self.admin.wait_for_end(self.admin.start_backup(self.repository), SECONDS)["status"] == "completed"
+
+    def limit(self, kib: int | None) -> None:
+        settings = self.admin.get(self.url).json()
+        kept = ("remote_id", "path", "mode", "verify")
+        body = {**{name: settings[name] for name in kept}, "bandwidth_limit_kib": kib}
+        assert self.admin.put(self.url, json=body).status_code == 200
+
+    def start_sync(self) -> int:
+        job_id: int = self.admin.post(f"{self.url}/sync").json()["job_id"]
+        return job_id
+
+    def start_hydrate(self, destination: Path) -> int:
+        body = {"destination": str(destination), "confirm": True}
+        answer = self.admin.post(f"{self.url}/hydrate", json=body)
+        assert answer.status_code == 200, answer.text
+        job_id: int = answer.json()["job_id"]
+        return job_id
+
+    def end(self, job_id: int) -> dict[str, Any]:
+        return self.admin.wait_for_end(job_id, SECONDS)
+
+    # --- processes --------------------------------------------------------------------------------------------------
+
+    def spool(self, job_id: int) -> str:
+        return f"{self.running.process.data_dir}/spool/{job_id}/"
+
+    def shims(self, job_id: int) -> list[int]:
+        return list(processes_naming(self.spool(job_id)))
+
+    def copies(self) -> list[int]:
+        """The runs of rclone that are about this repository."""
+        found = processes_naming(f"mirror:{self.backend.path(self.word)}")
+        return [pid for pid, arguments in found.items() if "rclone" in arguments.split(" ")[0]]
+
+    def wait_until_copying(self, job_id: int, percent: float = 5.0) -> None:
+        """Until the data is on its way, which a limit of the bandwidth makes last."""
+
+        def is_copying() -> bool:
+            told = self.admin.operation(job_id)
+            assert told["status"] in ("pending", "running"), told
+            return (told["progress_percent"] or 0.0) > percent and bool(self.copies())
+
+        wait_until(is_copying, SECONDS, pause=0.02, what="data is on its way")
+
+    def strike(self, target: str, job_id: int) -> None:
+        """Kill one kind of process; whatever is gone already needs no killing."""
+        if target == "service":
+            self.running.process.kill()
+            self.running.process.restart()
+            return
+        pids = {"rclone": self.copies, "shim": lambda: self.shims(job_id)}[target]()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    def is_equal(self) -> bool:
+        return are_equal(self.path, self.mirror)
+
+
+def a_world(running: Running, backend: Backend, **mirror: Any) -> World:
+    """A repository with an archive whose initial sync has ended well."""
+    repository = running.new_repository(encryption="repokey-blake2", passphrase=PASSPHRASE)
+    admin = running.admin
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+    remote = admin.post("/api/rclone/remotes", json=backend.new_remote(running.new_name(backend.provider)))
+    assert remote.status_code == 201, remote.text
+    word = running.new_name("mirror")
+    body = {"remote_id": remote.json()["id"], "path": backend.path(word), "mode": "manual", **mirror}
+    made = admin.put(f"/api/repositories/{repository['id']}/mirror", json=body)
+    assert made.status_code == 200, made.text
+    world = World(running, backend, repository, word)
+    assert world.end(made.json()["sync_operation_id"])["status"] == "completed"
+    return world

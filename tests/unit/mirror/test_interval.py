@@ -1,0 +1,73 @@
+"""Mirrors by interval: each is queued once when its time has come, whoever looks."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import time_machine
+
+from holdfast.access.vault import Vault
+from holdfast.kit import clock
+from holdfast.mirror import feature
+from holdfast.mirror.arrange import Mirrors
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.repositories.location import Opener
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+from tests.unit.mirror.rows import add_mirror
+
+
+@pytest.fixture
+def mirrors(database: Database, tmp_path: Path) -> Mirrors:
+    settings = Settings(data_dir=tmp_path, database_url=None, role="all")
+    vault = Vault(settings)
+    opener = Opener(settings, None, vault)  # type: ignore[arg-type] # no engine is asked for anything
+    return feature.build(settings, database, vault, opener).mirrors
+
+
+def syncs(database: Database, repository_id: int) -> list[Operation]:
+    with database.reading() as session:
+        return operations.latest_of_kind(session, repository_id, ("sync",), 100)
+
+
+def after(minutes: float) -> time_machine.travel:
+    return time_machine.travel(clock.now() + timedelta(minutes=minutes))
+
+
+def test_a_mirror_is_due_when_its_interval_has_passed_and_not_again_while_its_sync_waits(
+    database: Database, mirrors: Mirrors
+) -> None:
+    repository = add_mirror(database)
+
+    with after(29):
+        assert mirrors.enqueue_due(database) == 0
+    with after(31):
+        assert mirrors.enqueue_due(database) == 1
+        assert mirrors.enqueue_due(database) == 0
+
+    assert [(sync.trigger, sync.status) for sync in syncs(database, repository)] == [("schedule", Status.PENDING)]
+
+
+def test_the_interval_counts_from_the_last_sync_whoever_asked_for_it_and_however_it_ended(
+    database: Database, mirrors: Mirrors
+) -> None:
+    repository = add_mirror(database)
+    with after(31):
+        mirrors.enqueue_due(database)
+        with database.writing() as session:
+            operations.request_cancel(session, syncs(database, repository)[0].id)
+
+    with after(50):
+        assert mirrors.enqueue_due(database) == 0
+    with after(62):
+        assert mirrors.enqueue_due(database) == 1
+
+
+@pytest.mark.parametrize("mode", ["manual", "after_backup"])
+def test_other_modes_are_never_due(database: Database, mirrors: Mirrors, mode: str) -> None:
+    add_mirror(database, mode, None)
+
+    with after(100_000):
+        assert mirrors.enqueue_due(database) == 0

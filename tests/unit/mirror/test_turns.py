@@ -1,0 +1,55 @@
+"""Of all syncs of a repository that run, one writes to the mirror; and what it proves is noted where it is true."""
+
+from holdfast.mirror import store
+from holdfast.operations import store as operations
+from holdfast.operations.status import Status
+from holdfast.storage.session import Database
+from tests.unit.mirror.rows import add_mirror, running_sync
+
+
+def has_turn(database: Database, repository: int, sync: int) -> bool:
+    with database.writing() as session:
+        return store.take_turn(session, repository, sync)
+
+
+def end(database: Database, sync: int, status: Status) -> None:
+    with database.writing() as session:
+        assert operations.move(session, sync, Status.RUNNING, status)
+
+
+def test_one_of_two_running_syncs_has_the_turn_until_it_has_ended(database: Database) -> None:
+    repository = add_mirror(database)
+    first, second = running_sync(database, repository), running_sync(database, repository)
+
+    assert has_turn(database, repository, first)
+    assert not has_turn(database, repository, second)
+    assert has_turn(database, repository, first), "asked again after a restart"
+    end(database, first, Status.FAILED)
+    assert has_turn(database, repository, second)
+
+
+def test_a_sync_that_is_queued_again_has_lost_its_turn(database: Database) -> None:
+    repository = add_mirror(database)
+    first, second = running_sync(database, repository), running_sync(database, repository)
+    assert has_turn(database, repository, first)
+
+    end(database, first, Status.PENDING)
+    assert has_turn(database, repository, second)
+    with database.writing() as session:
+        assert operations.move(session, first, Status.PENDING, Status.RUNNING)
+
+    assert not has_turn(database, repository, first), "although it is the older one"
+
+
+def test_what_a_sync_has_proven_is_not_noted_for_a_mirror_that_has_moved_meanwhile(database: Database) -> None:
+    repository = add_mirror(database)
+    with database.reading() as session:
+        before = store.require_mirror(session, repository)
+    with database.writing() as session:
+        store.require_mirror(session, repository).path = "/srv/elsewhere"
+
+    with database.writing() as session:
+        store.note_sync(session, before, {"bytes": 1}, verified=True)
+
+    with database.reading() as session:
+        assert store.require_mirror(session, repository).mirrored is None
