@@ -8,6 +8,7 @@ from backup_engine.requests import RepositoryLocation
 from holdfast.access.vault import Vault
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
+from holdfast.runner.inline import on_agent
 from holdfast.settings import Settings
 
 
@@ -20,6 +21,9 @@ class Opener:
         self._vault = vault
 
     def engine(self, repository: Repository) -> Engine:
+        """Raise Unprocessable if its agent alone opens it, or this machine does not have its engine."""
+        if repository.execution_target == "agent":
+            raise on_agent()
         return self._engines.engine(repository.engine_version)
 
     def engine_of_major(self, major: int) -> Engine:
