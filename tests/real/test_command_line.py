@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holdfast.entry.main import cli
+from tests.support.engines import ENGINE_2
 from tests.support.running import Running, Services
 from tests.support.service import ADMIN_PASSWORD, PROGRAM, wait_until
 
@@ -22,7 +23,7 @@ DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS = r
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services = Services(tmp_path_factory.mktemp("services"))
-    yield services.get()
+    yield services.new(**({"HOLDFAST_BORG2": str(ENGINE_2)} if ENGINE_2 else {}))
     services.stop()
 
 
@@ -195,6 +196,20 @@ def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_y
     terminal.says("wipe", made["name"], "--confirm", "WIPE another", code=USAGE)
     wiped = terminal.json("wipe", made["name"], "--confirm", f"WIPE {made['name']}")
     assert (wiped["result"]["deleted_count"], wiped["result"]["remaining_count"]) == (1, 0)
+
+
+@pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
+def test_an_archive_is_deleted_by_its_id_and_brought_back(terminal: Terminal) -> None:
+    made = terminal.running.new_repository(engine_version=2)
+    terminal.says("backup", made["name"])
+    (archive,) = terminal.running.admin.get(f"/api/repositories/{made['id']}/archives").json()["archives"]
+
+    terminal.says("delete", made["name"], str(archive["id"]), "--yes")
+    assert archive["engine_id"] in terminal.says("undelete", made["name"])
+    back = terminal.json("undelete", made["name"], archive["engine_id"])
+
+    assert back["result"]["archive"]["id"] == archive["engine_id"]
+    assert terminal.json("undelete", made["name"])["archives"] == []
 
 
 def test_a_rule_that_keeps_nothing_is_wrong(terminal: Terminal, repository: dict[str, Any]) -> None:

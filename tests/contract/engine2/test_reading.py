@@ -138,3 +138,12 @@ def test_a_restore_check_proves_every_file(world: World) -> None:
 
     assert ended["status"] == "completed", (ended, world.admin.log_lines(ended["id"]))
     assert ended["result"]["files_proven"] == ended["result"]["files_checked"] == 6
+
+
+def test_overviews_say_unknown_where_a_size_is_not_reported(world: World) -> None:
+    days = world.get("/archives/heatmap")["repository"]["days"]
+
+    assert sum(day["count"] for day in days) == 2
+    assert {day["deduplicated_size"] for day in days} == {None}
+    assert all(day["original_size"] > 0 for day in days)
+    assert world.get("/status")

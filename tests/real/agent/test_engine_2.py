@@ -84,6 +84,8 @@ def test_the_story_of_a_repository_of_engine_2_on_an_agent(site: Site) -> None:
     assert (restored / "notes.txt").read_text() == "one\n", "the older archive of two of one name"
     assert filecmp.cmp(restored / "letters" / "may.txt", site.source / "letters" / "may.txt", shallow=False)
 
+    asked_here = site.admin.get(f"{url}/archives/live")
+    assert (asked_here.status_code, asked_here.json()["detail"]["key"]) == (422, "repository.on_agent")
     site.done(site.admin.post(f"{url}/check", json={}))
     refused = site.end_of(site.admin.post(f"{url}/prune", json={"keep_within": "7d"}))
     assert (refused["status"], refused["error_key"]) == ("failed", "engine.unsupported")

@@ -39,6 +39,7 @@ for verb in (
     jobs.compact,
     jobs.restore_check,
     jobs.delete,
+    jobs.undelete,
     jobs.wipe,
     operations.activity,
     operations.logs,

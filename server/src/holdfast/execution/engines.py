@@ -78,7 +78,7 @@ class Engines:
         programs = []
         for major in self._configured:
             try:
-                programs.append(self.program(major))
+                programs.append(self.engine(major).program)
             except Unprocessable:
                 continue
         return programs

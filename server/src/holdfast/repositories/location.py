@@ -13,6 +13,7 @@ from holdfast.access.vault import Vault
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
 from holdfast.repositories.ssh_address import SshAccount
+from holdfast.runner.inline import on_agent
 from holdfast.settings import Settings
 
 
@@ -60,6 +61,9 @@ class Opener:
         self.machines = machines
 
     def engine(self, repository: Repository) -> Engine:
+        """Raise Unprocessable if its agent alone opens it, or this machine does not have its engine."""
+        if repository.execution_target == "agent":
+            raise on_agent()
         return self.engine_of_major(repository.engine_version, runs_on(repository))
 
     def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:

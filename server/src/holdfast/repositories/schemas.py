@@ -1,7 +1,8 @@
 """What clients send and get about repositories."""
 
 import shlex
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
@@ -30,8 +31,6 @@ Encryption = Literal[
     "authenticated-blake3",
 ]
 MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
-DEFAULTS_OF_ENGINE_2 = {"archive_name_template": "{repository}"}
-"""Archives of one name are a series there, and the engine keeps its cache of known files by that name."""
 UNPROTECTED = frozenset({"none"})
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
@@ -142,11 +141,22 @@ class RepositoryPlace(RepositorySettings):
     passphrase_location: Literal["server", "agent"] = "server"  # noqa: S105
     passphrase: Passphrase | None = None
 
+    defaults_of_engine_2: ClassVar[Mapping[str, str]] = {"archive_name_template": "{repository}"}
+    """Archives of one name are a series there, and the engine keeps its cache of known files by that name."""
+
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_engine(cls, given: Any) -> Any:
         is_of_engine_2 = isinstance(given, dict) and given.get("engine_version") == 2
-        return {**DEFAULTS_OF_ENGINE_2, **given} if is_of_engine_2 else given
+        return {**cls.defaults_of_engine_2, **given} if is_of_engine_2 else given
+
+    def _with_mode_of_engine(self, encryption: str | None) -> Self:
+        known = MODES_OF_ENGINE[self.engine_version]
+        if encryption is not None and encryption not in known:
+            raise ValueError(
+                f"engine {self.engine_version} does not know this encryption; use one of {', '.join(sorted(known))}"
+            )
+        return self
 
 
 class NewRepository(RepositoryPlace):
@@ -156,15 +166,14 @@ class NewRepository(RepositoryPlace):
     )
     mirror: NewMirror | None = Field(None, description="Mirror it from the start; see PUT /{id}/mirror.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _encryption_of_engine(cls, given: Any) -> Any:
-        is_of_engine_2 = isinstance(given, dict) and given.get("engine_version") == 2
-        return {"encryption": "aes256-ocb", **given} if is_of_engine_2 else given
+    defaults_of_engine_2: ClassVar[Mapping[str, str]] = {
+        **RepositoryPlace.defaults_of_engine_2,
+        "encryption": "aes256-ocb",
+    }
 
     @model_validator(mode="after")
     def _has_mode_of_engine(self) -> Self:
-        return _mode_fits(self, self.encryption)
+        return self._with_mode_of_engine(self.encryption)
 
     @model_validator(mode="after")
     def _has_passphrase(self) -> Self:
@@ -181,19 +190,7 @@ class ImportedRepository(RepositoryPlace):
 
     @model_validator(mode="after")
     def _has_mode_of_engine(self) -> Self:
-        return _mode_fits(self, self.encryption)
-
-
-Place = TypeVar("Place", bound=RepositoryPlace)
-
-
-def _mode_fits(wanted: Place, encryption: str | None) -> Place:
-    known = MODES_OF_ENGINE[wanted.engine_version]
-    if encryption is not None and encryption not in known:
-        raise ValueError(
-            f"engine {wanted.engine_version} does not know this encryption; use one of {', '.join(sorted(known))}"
-        )
-    return wanted
+        return self._with_mode_of_engine(self.encryption)
 
 
 class RepositoryChange(BaseModel):

@@ -47,6 +47,12 @@ INLINE = Kind(
 )
 
 
+def on_agent() -> Unprocessable:
+    return Unprocessable(
+        "repository.on_agent", "The repository is opened by its agent; this cannot be asked of it in a request."
+    )
+
+
 class InlineCalls:
     """Holds lanes for the process that answers requests."""
 
@@ -71,9 +77,7 @@ class InlineCalls:
         Raise Unprocessable for the repository of an agent: no engine of this machine can open it.
         """
         if subject is not None and subject.executor == "agent":
-            raise Unprocessable(
-                "repository.on_agent", "The repository is opened by its agent; this cannot be asked of it in a request."
-            )
+            raise on_agent()
         with self._database.writing() as session:
             origin = Origin(Trigger.API)
             operation = store.enqueue(

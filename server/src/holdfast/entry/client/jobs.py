@@ -150,9 +150,34 @@ def delete(
     service = connection.api()
     found = find_repository(service, repository)
     if not yes:
-        _confirm(f"Delete archive {archive} of {found['name']} for good?")
-    answer = service.delete(f"/api/archives/{quote(archive, safe='')}", repository=found["path"])
+        _confirm(f"Delete archive {archive} of {found['name']}?")
+    if archive.isdigit():
+        service.get(f"/api/repositories/{found['id']}/archives/{archive}")  # it must be one of this repository
+        answer = service.delete(f"/api/archives/{archive}")
+    else:
+        answer = service.delete(f"/api/archives/{quote(archive, safe='')}", repository=found["path"])
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
+
+
+def undelete(
+    repository: Repository,
+    engine_id: Annotated[str | None, typer.Argument(help="The engine's id of the archive; without it, a list.")] = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring an archive back that was deleted since the last compaction (engine 2)."""
+    service = connection.api()
+    place = f"/api/repositories/{find_repository(service, repository)['id']}/deleted-archives"
+    if engine_id is not None:
+        answer = service.post(f"{place}/{quote(engine_id, safe='')}/undelete")
+        after_start(service, answer, no_wait=no_wait, as_json=as_json)
+        return
+    deleted = service.get(place)
+    if as_json:
+        print_json(deleted)
+        return
+    rows = [(one["engine_id"], one["name"], when(one["start"])) for one in deleted["archives"]]
+    print_table(("engine id", "archive", "time"), rows)
 
 
 def wipe(
