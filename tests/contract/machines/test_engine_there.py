@@ -10,10 +10,11 @@ import psutil
 import pytest
 
 from tests.contract.fields import error_of
+from tests.contract.machines.every_job import back_up, maintain, read
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
-from tests.support.service import Client, wait_until
+from tests.support.service import Client
 from tests.support.sshd import Sshd
 
 ENGINE = str(ENGINES["1.4"])
@@ -44,13 +45,6 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     return found
 
 
-def done(admin: Client, answer: Any) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.text
-    ended = admin.wait_for_end(answer.json()["job_id"])
-    assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
-    return ended
-
-
 def far_spools(machine: Sshd) -> list[Path]:
     return list((machine.home / ".cache" / "holdfast-shim" / "runs").glob("*"))
 
@@ -73,38 +67,27 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
 ) -> None:
     before = len(running.engine_calls())
     repository = created(running, connection, index_mode="full")
-    place = f"/api/repositories/{repository['id']}"
     assert (repository["execution_target"], repository["ssh_connection_id"]) == ("ssh", connection)
     assert (Path(repository["path"]) / "config").is_file()
 
-    for name in ("first", "second"):
-        job_id = admin.start_backup(repository, archive_name=name)
-        ended = admin.wait_for_end(job_id)
-        assert ended["status"] == "completed", ended["error_message"]
-        assert f"[{machine.username}@127.0.0.1] {ENGINE} " in admin.log_lines(job_id)[0]
-    archives = wait_until(
-        lambda: (
-            found
-            if len(found := admin.get(f"{place}/archives").json()["archives"]) == 2
-            and all(archive["history_state"] == "indexed" for archive in found)
-            else None
-        ),
-        60,
-        what="both archives are in the index",
-    )
-    by_name = {archive["name"]: archive["id"] for archive in archives}
-    source = repository["source_paths"][0]
-    found = admin.get(f"{place}/history", params={"path": f"{source}/file-0"}).json()
-    assert found["present_in_latest"] is True
-    download = admin.get(f"{place}/archives/{by_name['first']}/files", params={"path": f"{source}/file-2"})
-    assert download.text == (Path(source) / "file-2").read_text()
-    assert "BORG_KEY" in admin.get(f"{place}/key").json()["key"]
-    for work, body in (("check", {}), ("restore-check", {}), ("prune", {"keep_last": 1}), ("compact", {})):
-        done(admin, admin.post(f"{place}/{work}", json=body))
-    assert [one["name"] for one in admin.get(f"{place}/archives/live").json()["archives"]] == ["second"]
-    running.wait_until_idle()
-    assert admin.post(f"{place}/break-lock").status_code == 200
-    assert admin.delete(place).status_code == 204
+    archives = back_up(running, repository)
+    listed = admin.get("/api/operations/", params={"repository_id": repository["id"], "kind": "backup"}).json()
+    first_line = admin.log_lines(listed["items"][0]["id"])[0]
+    assert first_line.startswith(f"$ [{machine.username}@127.0.0.1] {ENGINE} ")
+    read(running, repository, archives)
+    maintain(running, repository, archives)
+    assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
+    body = {
+        "name": running.new_name("again"),
+        "path": repository["path"],
+        "execution_target": "ssh",
+        "ssh_connection_id": connection,
+        "passphrase": "wrong",
+    }
+    wrong = admin.post("/api/repositories/import", json=body)
+    assert error_of(wrong) == (422, "engine.passphrase_wrong")
+    right = admin.post("/api/repositories/import", json={**body, "passphrase": PASSPHRASE, "index_mode": "off"})
+    assert right.status_code == 201, right.text
     assert len(running.engine_calls()) == before, "no engine was run on the service's own machine"
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.contract.fields import error_of
+from tests.contract.machines.every_job import back_up, done, maintain, read
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
-from tests.support.service import Client, wait_until
+from tests.support.service import Client
 from tests.support.sshd import Sshd
 
 
@@ -45,67 +46,31 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     return found
 
 
-def done(admin: Client, answer: Any) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.text
-    ended = admin.wait_for_end(answer.json()["job_id"])
-    assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
-    return ended
-
-
 def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine: Sshd) -> None:
     running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))  # the engine itself: its Python reads the chunks
     admin, machine = running.admin, own_machine
     connection = machine.connection(admin, "machine", engine_path=str(ENGINES["1.4"]))
     repository = created(running, connection, index_mode="full")
-    number, place = repository["id"], f"/api/repositories/{repository['id']}"
     account = f"{machine.username}@127.0.0.1:{machine.port}"
     assert repository["path"].startswith(f"ssh://{account}/")
     assert (repository["ssh_connection_id"], repository["execution_target"]) == (connection, "local")
     there = Path(repository["path"].removeprefix(f"ssh://{account}"))
     assert (there / "config").is_file()
 
-    for name in ("first", "second"):
-        ended = admin.wait_for_end(admin.start_backup(repository, archive_name=name))
-        assert ended["status"] == "completed", ended["error_message"]
-    archives = wait_until(
-        lambda: (
-            found
-            if len(found := admin.get(f"{place}/archives").json()["archives"]) == 2
-            and all(archive["history_state"] == "indexed" for archive in found)
-            else None
-        ),
-        60,
-        what="both archives are in the index",
-    )
-    by_name = {archive["name"]: archive["id"] for archive in archives}
-    reading = [
-        line
-        for item in admin.get("/api/operations/", params={"repository_id": number, "kind": "history"}).json()["items"]
-        for line in admin.log_lines(item["id"])
-    ]
-    assert any("chunk" in line for line in reading), reading
-    source = repository["source_paths"][0]
-    found = admin.get(f"{place}/history", params={"path": f"{source}/file-0"}).json()
-    assert found["present_in_latest"] is True
-
-    target = running.new_folder("restored")
-    body = {"repository_id": number, "archive_id": by_name["first"], "paths": [], "destination": str(target)}
+    archives = back_up(running, repository)
+    listed = admin.get("/api/operations/", params={"repository_id": repository["id"], "kind": "history"}).json()
+    reading = [line for item in listed["items"] for line in admin.log_lines(item["id"])]
+    assert any("read by chunks" in line for line in reading), reading
+    read(running, repository, archives)
+    source, target = repository["source_paths"][0], running.new_folder("restored")
+    body = {"repository_id": repository["id"], "archive": "first", "paths": [], "destination": str(target)}
     done(admin, admin.post("/api/restore/start", json=body))
     assert (target / source.lstrip("/") / "file-1").read_text() == (Path(source) / "file-1").read_text()
-    download = admin.get(f"/api/archives/{by_name['first']}/files", params={"path": f"{source}/file-2"})
-    assert download.text == (Path(source) / "file-2").read_text()
+    maintain(running, repository, archives)
 
-    assert "BORG_KEY" in admin.get(f"{place}/key").json()["key"]
-    assert len(admin.get(f"{place}/archives/live").json()["archives"]) == 2
-    for work, body in (("check", {}), ("restore-check", {}), ("prune", {"keep_last": 1}), ("compact", {})):
-        done(admin, admin.post(f"{place}/{work}", json=body))
-    assert [one["name"] for one in admin.get(f"{place}/archives/live").json()["archives"]] == ["second"]
-    running.wait_until_idle()
-    assert admin.post(f"{place}/break-lock").status_code == 200
     assert admin.delete(f"/api/ssh-connections/{connection}").status_code == 409
-    assert admin.delete(place).status_code == 204
-
-    body = wanted(running, path=f"ssh://127.0.0.1:{machine.port}{there}", index_mode="off")
+    assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
+    body = wanted(running, path=f"ssh://127.0.0.1:{machine.port}{there}")
     imported = admin.post("/api/repositories/import", json=body, timeout=60)
     assert imported.status_code == 201, imported.text
     assert (imported.json()["path"], imported.json()["ssh_connection_id"]) == (repository["path"], connection)

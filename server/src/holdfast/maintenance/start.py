@@ -144,17 +144,20 @@ def accepted_by_engine(
 ) -> None:
     """Build the command, to learn now what the engine would refuse later.
 
-    Where this process has no engine, or an agent's engine does the work, the operation itself will tell.
+    Where this process has no engine, or one of another machine does the work, the operation itself will tell. Of an engine
+    on an ssh machine the one here stands in for the request as such, but not for its version.
     """
     if repository.execution_target == "agent":
         return
     try:
-        engine = opener.engine(repository)
+        engine = opener.engine_of_major(repository.engine_version)
     except Unprocessable:
         return
     try:
         build(engine, RepositoryLocation(repository.path))
     except (InvalidRequest, EngineUnsupported) as error:
+        if isinstance(error, EngineUnsupported) and repository.execution_target == "ssh":
+            return
         raise Unprocessable(error.key, _sentence(str(error))) from error
 
 
