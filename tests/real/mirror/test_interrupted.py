@@ -13,6 +13,7 @@ from tests.support.running import Services
 from tests.support.service import wait_until
 
 TARGETS = ("rclone", "shim", "service")
+AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
 
@@ -22,7 +23,7 @@ def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield a_world(services.new(), backend, bandwidth_limit_kib=1500)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["rclone", "service", pytest.param("shim", marks=AT_LENGTH)])
 def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str) -> None:
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
@@ -50,7 +51,7 @@ def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(w
     assert world.is_equal()
 
 
-@pytest.mark.parametrize("target", ["rclone", "service"])
+@pytest.mark.parametrize("target", ["rclone", pytest.param("service", marks=AT_LENGTH)])
 def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: str) -> None:
     hydrated = world.running.new_path("hydrated")
     job = world.start_hydrate(hydrated)
@@ -64,7 +65,7 @@ def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: st
     assert not (hydrated / ".holdfast-hydrate").exists()
 
 
-@pytest.mark.campaign
+@AT_LENGTH
 @pytest.mark.parametrize("seed", range(12))
 def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) -> None:
     chance = random.Random(seed)
@@ -83,6 +84,7 @@ def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) 
     assert world.is_equal()
 
 
+@AT_LENGTH
 def test_a_lock_of_another_program_is_waited_for_and_then_told(world: World) -> None:
     world.running.outside.leave_lock(world.path)
 
