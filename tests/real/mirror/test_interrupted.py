@@ -38,7 +38,8 @@ def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str
     assert world.copies() == []
 
 
-def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(world: World) -> None:
+def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_equal(world: World) -> None:
+    before = world.archives(world.path)
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
     world.wait_until_copying(job, 20.0)
@@ -47,6 +48,8 @@ def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(w
     cancelled = world.end(job)
 
     assert (cancelled["status"], world.copies()) == ("cancelled", [])
+    assert not world.is_equal()
+    assert world.archives(world.mirror) == before, "as it was before the sync"
     assert world.end(world.start_sync())["status"] == "completed"
     assert world.is_equal()
 
@@ -63,6 +66,24 @@ def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: st
     assert ended["status"] == "completed", ended
     assert are_equal(world.mirror, hydrated, but="nonce")
     assert not (hydrated / ".holdfast-hydrate").exists()
+
+
+@AT_LENGTH
+def test_a_cancelled_hydrate_goes_on_in_the_same_folder_and_nobody_else_fills_it(world: World) -> None:
+    hydrated = world.running.new_path("hydrated")
+    job = world.start_hydrate(hydrated)
+    world.wait_until_copying(job, 20.0)
+    world.admin.post(f"/api/operations/{job}/cancel")
+    assert world.end(job)["status"] == "cancelled"
+    begun = sorted(file.name for file in hydrated.rglob("*") if file.is_file())
+    assert len(begun) > 1
+
+    again = world.end(world.start_hydrate(hydrated))
+
+    assert again["status"] == "completed", again
+    assert are_equal(world.mirror, hydrated, but="nonce")
+    body = {"destination": str(hydrated), "confirm": True}
+    assert world.admin.post(f"{world.url}/hydrate", json=body).status_code == 422, "it is whole now"
 
 
 @AT_LENGTH
