@@ -1,6 +1,12 @@
 """What an agent takes of its machine when it has nothing to do."""
 
+import os
+import ssl
+import subprocess
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -9,45 +15,88 @@ from bench.running import folder, installed_environment, serving, settings_for, 
 from bench.timing import milliseconds, processor_seconds
 from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINES
-from tests.support.service import wait_until
+from tests.support.service import ServiceProcess, wait_until
+from tests.support.tls import tls_front
 
 IDLE_MEGABYTES = 25.0
 IDLE_PERCENT = 0.1
 SECONDS, QUICK_SECONDS = 300.0, 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    megabytes: float
+    share: float
+    """Of a core."""
+    connections: int
+
+
 def run(options: Options) -> list[Measurement]:
+    """Two agents side by side: one by plain HTTP, one by HTTPS with the authorities of the machine."""
     seconds = QUICK_SECONDS if options.quick else SECONDS
-    with folder() as place, settings_for(place / "data", options.store) as settings, serving(settings) as service:
-        machine = place / "machine"
-        machine.mkdir()
-        agent = AgentProcess(machine, ENGINES[max(ENGINES)], service.url)
-        admin = signed_in(service)
-        with installed_environment():
-            agent.register(admin).start()
-        try:
-            wait_until(lambda: (agent.state / "status.json").exists(), 60, what="the first heartbeat")
-            megabytes, share, connections = watch(agent, seconds)
-        finally:
-            agent.stop()
+    with ExitStack() as stack:
+        place = stack.enter_context(folder())
+        settings = stack.enter_context(settings_for(place / "data", options.store))
+        service = stack.enter_context(serving(settings))
+        address, certificate = stack.enter_context(tls_front(service.port, place))
+        addresses = {"HTTP": (service.url, ()), "HTTPS": (address, ("--ca-file", str(certificate)))}
+        agents = {name: prepared(place / name, service, *told) for name, told in addresses.items()}
+        trust_the_machine(agents["HTTPS"], certificate, place / "authorities")
+        for agent in agents.values():
+            with installed_environment():
+                agent.start()
+            stack.callback(agent.stop)
+        for agent in agents.values():
+            wait_until((agent.state / "status.json").exists, 60, what="the first heartbeat")
+        found = watch(agents, seconds)
+    return [measurement for name, seen in found.items() for measurement in measurements(name, seen, seconds)]
+
+
+def prepared(place: Path, service: ServiceProcess, address: str, more: tuple[str, ...]) -> AgentProcess:
+    place.mkdir()
+    agent = AgentProcess(place, ENGINES[max(ENGINES)], address, options=())
+    with installed_environment():
+        return agent.register(signed_in(service), place.name, *more)
+
+
+def trust_the_machine(agent: AgentProcess, certificate: Path, authorities: Path) -> None:
+    """As most agents do: believe the authorities of the machine, here with one more among them."""
+    known = Path(ssl.get_default_verify_paths().capath or "")
+    authorities.mkdir()
+    for name in os.listdir(known):
+        (authorities / name).symlink_to((known / name).resolve())
+    hashed = subprocess.run(
+        ["openssl", "x509", "-noout", "-hash", "-in", certificate], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (authorities / f"{hashed}.0").symlink_to(certificate)
+    agent.environment["SSL_CERT_DIR"] = str(authorities)
+    config = agent.config / "config.toml"
+    config.write_text("".join(line for line in config.open() if not line.startswith("ca_file")))
+
+
+def measurements(name: str, seen: Seen, seconds: float) -> list[Measurement]:
     calls = seconds / 15 + seconds / 30
     return [
-        Measurement("resident memory of an idle agent", megabytes, "MB", IDLE_MEGABYTES),
-        Measurement("processor of an idle agent", share * 100, "%", IDLE_PERCENT, f"over {seconds:.0f} s"),
-        Measurement("processor of one heartbeat or poll", milliseconds(share * seconds / calls), "ms"),
-        Measurement("connections of an idle agent", connections, "", 1),
+        Measurement(f"resident memory of an idle agent, {name}", seen.megabytes, "MB", IDLE_MEGABYTES),
+        Measurement(
+            f"processor of an idle agent, {name}", seen.share * 100, "%", IDLE_PERCENT, f"over {seconds:.0f} s"
+        ),
+        Measurement(f"processor of one heartbeat or poll, {name}", milliseconds(seen.share * seconds / calls), "ms"),
+        Measurement(f"connections of an idle agent, {name}", seen.connections, "", 1),
     ]
 
 
-def watch(agent: AgentProcess, seconds: float) -> tuple[float, float, int]:
-    """Resident megabytes, share of a core, and open connections."""
-    assert agent.process is not None
-    seen = psutil.Process(agent.process.pid)
-    used = processor_seconds(agent.process.pid)
-    before = used()
+def watch(agents: dict[str, AgentProcess], seconds: float) -> dict[str, Seen]:
+    pids = {name: agent.process.pid for name, agent in agents.items() if agent.process is not None}
+    used = {name: processor_seconds(pid) for name, pid in pids.items()}
+    before = {name: read() for name, read in used.items()}
     time.sleep(seconds)
-    share = (used() - before) / seconds
-    return seen.memory_info().rss / 1e6, share, len(seen.net_connections("tcp"))
+    found = {}
+    for name, pid in pids.items():
+        process = psutil.Process(pid)
+        share = (used[name]() - before[name]) / seconds
+        found[name] = Seen(process.memory_info().rss / 1e6, share, len(process.net_connections("tcp")))
+    return found
 
 
 BENCH = Bench("an idle agent: ≤ 25 MB, ≤ 0.1 % of a core, one connection", run)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
+
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
 from bench.timing import milliseconds, processor_seconds
@@ -126,6 +128,13 @@ class Ends:
         return at - began
 
     def _listen(self) -> None:
+        try:
+            self._hear()
+        except httpx2.TransportError:
+            if self._connected.is_set():
+                raise  # else the service has been stopped, and its stream with it
+
+    def _hear(self) -> None:
         with self._events() as lines:
             for line in lines:
                 self._connected.set()

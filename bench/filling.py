@@ -149,9 +149,8 @@ def _statement(database: Database) -> str:
     WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < :rows + {RUNNING + WAITING}),
     shaped AS (
         SELECT i, :first + CAST(i AS bigint) * {SECONDS_BETWEEN} AS at,
-            CASE WHEN i <= {QUIET_ROWS} THEN {QUIET_REPOSITORY}
-                WHEN i > :rows + {RUNNING} THEN 1 + (i - :rows) % {RUNNING}
-                WHEN i > :rows THEN 1 + (i - :rows) % {RUNNING}
+            CASE WHEN i > :rows THEN 1 + (i - :rows) % {RUNNING}
+                WHEN i <= {QUIET_ROWS} THEN {QUIET_REPOSITORY}
                 ELSE 1 + (i * 31) % {REPOSITORIES - 1} END AS repository,
             CASE WHEN i > :rows THEN 'backup'
                 WHEN i <= {RARE_KIND_ROWS} THEN 'wipe'

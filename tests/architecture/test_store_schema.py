@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 import holdfast.composition  # noqa: F401 - brings in the tables of every part
@@ -14,7 +15,7 @@ from backup_protocol import AgentStatus
 from holdfast.access.roles import Role
 from holdfast.operations.status import TERMINAL, TRANSITIONS, Status
 from holdfast.storage.base import Base
-from holdfast.storage.migrate import migrate
+from holdfast.storage.migrate import configuration, migrate, revisions
 from holdfast.storage.session import Database
 from tests.support.postgres import postgres_server
 
@@ -41,6 +42,12 @@ def test_the_migrations_make_what_the_models_describe(migrated: Database) -> Non
         differences = compare_metadata(context, Base.metadata)
 
     assert differences == [], "make a migration: docs/develop.md"
+
+
+def test_the_revisions_are_one_chain_in_the_order_of_their_files() -> None:
+    chain = [revision.revision for revision in ScriptDirectory.from_config(configuration()).walk_revisions()]
+
+    assert revisions() == chain[::-1]
 
 
 def test_migrating_again_changes_nothing(migrated: Database) -> None:

@@ -79,10 +79,13 @@ class AgentSite:
 
     def archives_with(self, key: str) -> int:
         """How many archives carry the key, told by the engine itself."""
+        return sum(f"holdfast:{key}" in comment.split() for comment in self.archive_comments())
+
+    def archive_comments(self) -> list[str]:
         listed = self.agent.ask_engine(
             self.engine.engine, "list", "--format={comment}{NL}", str(self.repository["path"])
         )
-        return sum(f"holdfast:{key}" in line.split() for line in listed.splitlines())
+        return listed.splitlines()
 
     def wait_for_end(self, job_id: int, seconds: float = SECONDS) -> dict[str, Any]:
         try:

@@ -26,6 +26,7 @@ class AgentProcess:
     server_url: str
     environment: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = (str(PROGRAM),)
+    options: tuple[str, ...] = ("--log-level", "debug")
     process: "subprocess.Popen[bytes] | None" = None
     agent_id: int = 0
     """The number of the agent at the service."""
@@ -61,10 +62,10 @@ class AgentProcess:
             timeout=120,
         )
 
-    def register(self, admin: Client, name: str = "test machine") -> "AgentProcess":
+    def register(self, admin: Client, name: str = "test machine", *more: str) -> "AgentProcess":
         """Become an agent of the service, by a token of its administrator."""
-        token = enrollment_token(admin)
-        ended = self.run("register", "--server", self.server_url, "--token", "-", "--name", name, given=f"{token}\n")
+        told = ("--server", self.server_url, "--token", "-", "--name", name, *more)
+        ended = self.run("register", *told, given=f"{enrollment_token(admin)}\n")
         assert ended.returncode == 0, ended.stderr
         own_id = json.loads(self.run("status", "--json").stdout)["agent_id"]
         agents = admin.get("/api/managed-machines/agents").json()["agents"]
@@ -74,7 +75,7 @@ class AgentProcess:
     def start(self) -> "AgentProcess":
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.program, "run", "--log-level", "debug"],
+                [*self.program, "run", *self.options],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,14 +1,16 @@
 """Many rounds; what was found, in one line."""
 
-import math
 import shutil
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.partition.partitioned_round import PartitionedRound
+from tests.chaos.partition.plan import LONG, Size
 from tests.chaos.partition.verify import verify
 from tests.chaos.partition.world import PartitionedWorld
 
@@ -31,38 +33,51 @@ class Tally:
         return f"{self.rounds} rounds, {self.jobs} jobs ({ends}); requests: {requests}; {len(self.findings)} wrong"
 
 
-def campaign(seeds: Iterable[int], folder: Path, tell: Callable[[str], None], *, seconds: float = math.inf) -> Tally:
-    """Play the rounds of these seeds; none is begun when the time is up, but one always is."""
-    tally = Tally()
-    deadline = time.monotonic() + seconds
-    left = list(seeds)
-    while left and (not tally.rounds or time.monotonic() < deadline):
-        mine, left = left[:ROUNDS_PER_WORLD], left[ROUNDS_PER_WORLD:]
-        place = folder / f"world-{mine[0]}"
-        with PartitionedWorld(place) as world:
-            for seed in mine:
-                if tally.rounds and time.monotonic() > deadline:
-                    break
-                _play(world, seed, tally, tell)
-        if not tally.failed_seeds:
-            shutil.rmtree(place)
-    return tally
+def campaign(
+    seeds: Iterable[int], folder: Path, tell: Callable[[str], None], *, size: Size = LONG, worlds: int = 1
+) -> Tally:
+    """Play the rounds of these seeds, in some worlds side by side: a round waits more than it works."""
+    whole, every = Tally(), list(seeds)
+    guard = threading.Lock()
+    shares = [share for number in range(worlds) if (share := every[number::worlds])]
+
+    def play(share: Sequence[int]) -> None:
+        for first in range(0, len(share), ROUNDS_PER_WORLD):
+            mine = share[first : first + ROUNDS_PER_WORLD]
+            place = folder / f"world-{mine[0]}"
+            with PartitionedWorld(place) as world:
+                rounds = [_played(PartitionedRound(world, seed, size), tell) for seed in mine]
+                comments = world.site.archive_comments()
+                with guard:
+                    wrong = [one.seed for one in rounds if _count(one, comments, whole, tell)]
+            if not wrong:
+                shutil.rmtree(place)
+
+    with ThreadPoolExecutor(max_workers=worlds) as threads:
+        for _ in threads.map(play, shares):
+            pass
+    return whole
 
 
-def _play(world: PartitionedWorld, seed: int, tally: Tally, tell: Callable[[str], None]) -> None:
+def _played(one: PartitionedRound, tell: Callable[[str], None]) -> PartitionedRound:
     began = time.monotonic()
-    played = PartitionedRound(world, seed)
     try:
-        played.run()
-        found = verify(played)
+        one.run()
     except AssertionError as error:
-        found = [f"the round did not come to its end: {error}"]
+        one.broken_off = str(error)
+    tell(f"seed {one.seed}: played in {time.monotonic() - began:.1f} s")
+    return one
+
+
+def _count(one: PartitionedRound, comments: list[str], tally: Tally, tell: Callable[[str], None]) -> bool:
+    """Look at what came of a round, given the comments of all archives; tell whether something was wrong."""
+    found = [f"the round did not come to its end: {one.broken_off}"] if one.broken_off else verify(one, comments)
     tally.rounds += 1
-    tally.jobs += len(played.jobs)
-    tally.statuses.update(ended["status"] for ended in played.ended.values())
-    tally.fates.update(world.weather.fates)
+    tally.jobs += len(one.jobs)
+    tally.statuses.update(ended["status"] for ended in one.ended.values())
+    tally.fates.update(one.fates)
     tally.findings += found
-    tell(f"round {tally.rounds} (seed {seed}): {'WRONG' if found else 'ok'}, {time.monotonic() - began:.1f} s")
     if found:
-        tally.failed_seeds.append(seed)
-        tell("\n".join([f"seed {seed}, everything is kept in {world.folder}", *found, *played.told]))
+        tally.failed_seeds.append(one.seed)
+        tell("\n".join([f"seed {one.seed}: WRONG, everything is kept in {one.world.folder}", *found, *one.told]))
+    return bool(found)

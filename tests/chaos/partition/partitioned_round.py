@@ -4,10 +4,11 @@ import contextlib
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chaos.partition.plan import Event, plan
+from tests.chaos.partition.plan import LONG, Event, Size, plan
 from tests.chaos.partition.world import PartitionedWorld
 from tests.support.service import wait_until
 
@@ -18,6 +19,7 @@ SECONDS_TO_SETTLE = 180.0
 class PartitionedRound:
     world: PartitionedWorld
     seed: int
+    size: Size = LONG
     jobs: dict[int, int] = field(default_factory=dict)
     """The operation of each job of the plan."""
     struck: dict[int, int] = field(default_factory=dict)
@@ -25,9 +27,13 @@ class PartitionedRound:
     cancelled: set[int] = field(default_factory=set)
     told: list[str] = field(default_factory=list)
     ended: dict[int, dict[str, Any]] = field(default_factory=dict)
+    fates: Counter[str] = field(default_factory=Counter)
+    """What became of the requests."""
+    broken_off: str = ""
+    """Why the round did not come to its end."""
 
     def run(self) -> None:
-        drawn = plan(self.seed)
+        drawn = plan(self.seed, self.size)
         self.world.begin_round(self.seed, drawn.fault, drawn.skew)
         began = time.monotonic()
         pending = sorted([*drawn.events, *_returns(drawn.events)], key=lambda event: event.at)
@@ -91,6 +97,7 @@ class PartitionedRound:
         self.world.heal()
         for number, job in self.jobs.items():
             self.ended[number] = self.world.wait_for_end(job, SECONDS_TO_SETTLE)
+        self.fates.update(self.world.weather.fates)
         wait_until(self.world.agent_has_let_go, 60, 0.05, "the agent lets go of all jobs")
 
 

@@ -3,12 +3,26 @@
 import random
 from dataclasses import dataclass
 
-JOBS = 3
 PACES = ("quick", "exec", "around")
-SECONDS = 8.0
 FAULTS = (0.0, 0.1, 0.3, 0.6)
 SKEWS = (0.0, 3600.0, -3600.0)
 STRIKES = ("agent", "shim", "engine", "service", "network", "network", "cancel", "nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much happens in a round."""
+
+    jobs: int
+    strikes: tuple[int, int]
+    """At least, and at most."""
+    seconds: float
+    away: float
+    """For how long something that was taken down stays down, at most."""
+
+
+LONG = Size(jobs=3, strikes=(2, 4), seconds=8.0, away=3.0)
+SHORT = Size(jobs=1, strikes=(1, 3), seconds=2.5, away=1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +43,13 @@ class Plan:
     events: tuple[Event, ...]
 
 
-def plan(seed: int) -> Plan:
+def plan(seed: int, size: Size = LONG) -> Plan:
     chance = random.Random(seed)
-    events = [Event(chance.uniform(0, SECONDS / 2), "start", number, chance.choice(PACES)) for number in range(JOBS)]
-    for _ in range(chance.randint(2, 4)):
+    starts = size.seconds / 2 if size.jobs > 1 else 0.0
+    events = [Event(chance.uniform(0, starts), "start", number, chance.choice(PACES)) for number in range(size.jobs)]
+    for _ in range(chance.randint(*size.strikes)):
         action = chance.choice(STRIKES)
-        events.append(
-            Event(chance.uniform(1, SECONDS), action, chance.randrange(JOBS), seconds=chance.uniform(0.2, 3.0))
-        )
+        at, away = chance.uniform(size.seconds / 8, size.seconds), chance.uniform(0.2, size.away)
+        events.append(Event(at, action, chance.randrange(size.jobs), seconds=away))
     ordered = tuple(sorted(events, key=lambda event: event.at))
     return Plan(chance.choice(FAULTS), chance.choice(SKEWS), ordered)

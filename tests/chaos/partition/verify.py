@@ -8,21 +8,22 @@ SUCCEEDED = ("completed", "completed_with_warnings")
 MOST_STARTS = 3
 
 
-def verify(played: PartitionedRound) -> list[str]:
-    """Everything that is not as it should be, as sentences."""
-    found = [sentence for number in played.jobs for sentence in _job(played, number)]
+def verify(played: PartitionedRound, comments: list[str]) -> list[str]:
+    """Given a round and the comments of all archives, return everything that is not as it should be, as sentences."""
+    found = [sentence for number in played.jobs for sentence in _job(played, number, comments)]
     found += [f"two engines were in one repository: {overlap}" for overlap in played.world.site.engine.overlaps()]
     return found
 
 
-def _job(played: PartitionedRound, number: int) -> Iterator[str]:
+def _job(played: PartitionedRound, number: int, comments: list[str]) -> Iterator[str]:
     site = played.world.site
     job, ended = played.jobs[number], played.ended[number]
     status, told = ended["status"], f"job {number} (operation {played.jobs[number]}, {ended['status']})"
     if ended["result"] is None and status == "cancelled" and ended["started_at"] is None:
         return  # cancelled before any agent had it
     key = site.key_of(job)
-    archives, starts, struck = site.archives_with(key), site.engine.starts_of(key), played.struck.get(number, 0)
+    archives = sum(f"holdfast:{key}" in comment.split() for comment in comments)
+    starts, struck = site.engine.starts_of(key), played.struck.get(number, 0)
     if status in SUCCEEDED and archives != 1:
         yield f"{told} has {archives} archives"
     if status not in SUCCEEDED and archives:

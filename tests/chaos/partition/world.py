@@ -60,7 +60,10 @@ class PartitionedWorld:
         self.weather.fault = fault
         self.weather.is_down = False
         self.weather.fates.clear()
-        self.agent.environment = {"SKEW": str(skew), "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+        environment = {"SKEW": str(skew), "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+        if self.agent.is_running() and self.agent.environment == environment:
+            return
+        self.agent.environment = environment
         self.agent.program = (sys.executable, *SKEWED)
         if self.agent.is_running():
             self.agent.stop()

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.chunks.selftest import SelfTestFailed, self_test
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed
+from holdfast.archives.history.chunks.selftest import self_test
+from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
 from tests.real.history.engine import PASSPHRASE, RealRepository, plant
 from tests.support.engines import ENGINES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.changes import Change, ChangeKind
+from holdfast.archives.history.answers import Change, ChangeKind
 from holdfast.archives.history.entry import listed, printable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore

@@ -1,17 +1,15 @@
 """HTTP to the service: one connection, clear facts."""
 
 import ssl
+import subprocess
 import threading
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from backup_agent import client as client_module
 from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, Unknown
+from tests.support.tls import own_certificate
 from tests.unit.agent.in_test_service import Answer, Request, in_test_service
 
 
@@ -162,25 +160,34 @@ def test_a_certificate_is_verified_and_a_private_authority_can_be_named(tmp_path
             Client(service.url.replace("localhost", "127.0.0.1"), ca_file=str(certificate)).call("GET", "/")
 
 
-def own_certificate(folder: Path) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
+def test_the_machines_authorities_are_looked_up_by_their_hash_if_all_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = own_certificate(tmp_path)
+    folder = tmp_path / "authorities"
+    folder.mkdir()
+    name = subprocess.run(
+        ["openssl", "x509", "-noout", "-hash", "-in", certificate], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (folder / f"{name}.0").symlink_to(certificate)
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, tmp_path / "key.pem")
+
+    with in_test_service(
+        lambda _request: Answer(), lambda socket: context.wrap_socket(socket, server_side=True)
+    ) as service:
+        monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: verify_paths(None, folder))
+        assert client_module._hashed_authorities() == str(folder)
+        assert Client(service.url).call("GET", "/") == {}
+
+        both = tmp_path / "both.pem"
+        both.write_bytes(certificate.read_bytes() * 2)
+        monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: verify_paths(both, folder))
+        assert client_module._hashed_authorities() is None, "one of the two has no hash"
+
+
+def verify_paths(file: Path | None, folder: Path) -> ssl.DefaultVerifyPaths:
+    return ssl.DefaultVerifyPaths(
+        str(file) if file else None, str(folder), "SSL_CERT_FILE_OF_NOBODY", "", "SSL_CERT_DIR", ""
     )
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    certificate = folder / "certificate.pem"
-    certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    return certificate

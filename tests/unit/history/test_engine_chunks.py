@@ -11,8 +11,7 @@ from holdfast.archives.history.chunks import client
 from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.chunks.program import interpreter_of
 from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.chunks.selftest import SelfTestFailed
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed
+from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, SelfTestFailed
 
 PRELUDE = """
 import json, os, struct, sys, time

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.archives.history.changes import ChangeKind
+from holdfast.archives.history.answers import ChangeKind
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor, ListingFailed
 from holdfast.archives.history.excludes import Excludes

@@ -3,14 +3,18 @@
 import contextlib
 import http.client
 import json
+import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from backup_agent import AGENT_VERSION
+from backup_agent.plain_names import PlainHTTP, PlainHTTPS
 from backup_agent.problems import Problem
 from backup_agent.proxies import proxy_for
 from backup_protocol import AUTHORIZATION_HEADER
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 SECONDS_TO_ANSWER = 30.0
 LARGEST_ANSWER = 16 * 1024 * 1024
 DEFAULT_PORTS = {"http": 80, "https": 443}
+
+HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
+"""How OpenSSL names certificates that it looks for by their hash."""
 
 
 class NoAnswer(Exception):
@@ -168,8 +175,8 @@ class Client:
     def _new_connection(self, seconds: float) -> http.client.HTTPConnection:
         host, port = (self._proxy.host, self._proxy.port) if self._proxy else (self._host, self._port)
         if self._context is None:
-            return http.client.HTTPConnection(host, port, timeout=seconds)
-        connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
+            return PlainHTTP(host, port, timeout=seconds)
+        connection = PlainHTTPS(host, port, timeout=seconds, context=self._context)
         if self._proxy:
             tunnel = {"Proxy-Authorization": self._proxy.authorization} if self._proxy.authorization else {}
             connection.set_tunnel(self._host, self._port, tunnel)
@@ -214,12 +221,30 @@ class Client:
 
 
 def _tls(ca_file: str | None) -> "ssl.SSLContext":
-    import ssl  # only here: it takes some megabytes that plain HTTP does not need
+    import ssl
 
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        return ssl.create_default_context(cafile=ca_file, capath=None if ca_file else _hashed_authorities())
     except (OSError, ssl.SSLError) as error:
         raise InvalidAddress(f"The certificates in {ca_file} cannot be read: {error}.") from error
+
+
+def _hashed_authorities() -> str | None:
+    """The folder of the machine's authorities, if all of them can be found there by their hash.
+
+    Then the one that is asked for is read, and not all of them kept in memory: two megabytes of a waiting agent.
+    """
+    import ssl
+
+    places = ssl.get_default_verify_paths()
+    if places.capath is None or os.environ.get(places.openssl_cafile_env):
+        return None
+    try:
+        hashed = sum(HASHED.fullmatch(path.name) is not None for path in Path(places.capath).iterdir())
+        known = Path(places.cafile).read_bytes().count(b"BEGIN CERTIFICATE") if places.cafile else 1
+    except OSError:
+        return None
+    return places.capath if hashed >= max(known, 1) else None
 
 
 def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes) -> Any:

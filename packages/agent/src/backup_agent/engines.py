@@ -1,7 +1,6 @@
 """The engine programs of this machine, looked at again only when they change."""
 
 import os
-import shutil
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from backup_engine.detect import (
     EngineProgram,
     EngineUnsupported,
     detect,
+    program_in_path,
 )
 from backup_protocol import EngineVersion
 
@@ -56,7 +56,7 @@ class Engines:
     def _program(self, major: int) -> EngineProgram | None:
         configured = self._configured.get(major)
         for candidate in (configured,) if configured else USUAL_NAMES[major]:
-            path = shutil.which(candidate)
+            path = program_in_path(candidate)
             program = self._detected(path) if path else None
             if program is not None and program.major == major:
                 return program

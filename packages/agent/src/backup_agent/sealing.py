@@ -10,7 +10,6 @@ import binascii
 import hashlib
 import hmac
 import os
-import secrets
 from pathlib import Path
 
 from backup_agent import private_files
@@ -32,7 +31,7 @@ def key_of(file: Path) -> bytes:
         key = file.read_bytes()
     except FileNotFoundError:
         private_files.make_folder(file.parent)
-        private_files.write(file, secrets.token_bytes(KEY_BYTES))
+        private_files.write(file, os.urandom(KEY_BYTES))
         key = file.read_bytes()
     if len(key) != KEY_BYTES:
         raise CannotOpen(f"{file} is not a key of this agent; register the machine again.")

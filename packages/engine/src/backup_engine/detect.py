@@ -1,7 +1,7 @@
 """Which engine programs this machine has."""
 
+import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -55,9 +55,16 @@ def find_engines(configured: Mapping[int, str | None]) -> dict[int, EngineProgra
     return found
 
 
+def program_in_path(name: str) -> str | None:
+    """As ``shutil.which``, whose module brings in every packer there is: half a megabyte of an agent that waits."""
+    folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    candidates = (Path(folder, name) for folder in folders)
+    return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
+
+
 def _first_of_major(major: int, candidates: Iterable[str]) -> EngineProgram | None:
     for candidate in candidates:
-        resolved = candidate if "/" in candidate else shutil.which(candidate)
+        resolved = candidate if "/" in candidate else program_in_path(candidate)
         if resolved is None:
             continue
         try:

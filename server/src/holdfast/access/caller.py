@@ -164,7 +164,7 @@ BearerHeader = Annotated[Any, Security(HTTPBearer(scheme_name="Bearer", auto_err
 
 
 @guard
-def public() -> None:
+async def public() -> None:
     """Marks a route as open to everyone, on purpose."""
 
 
@@ -198,15 +198,15 @@ SignedInEvenIfPasswordMustChange = Annotated[Caller, Depends(signed_in_even_if_p
 
 
 @guard
-def signed_in(caller: SignedInEvenIfPasswordMustChange) -> Caller:
-    return _with_final_password(caller)
+async def signed_in(caller: SignedInEvenIfPasswordMustChange) -> Caller:
+    return with_final_password(caller)
 
 
 SignedIn = Annotated[Caller, Depends(signed_in)]
 
 
 @guard
-def login_only_even_if_password_must_change(caller: SignedInEvenIfPasswordMustChange) -> Caller:
+async def login_only_even_if_password_must_change(caller: SignedInEvenIfPasswordMustChange) -> Caller:
     return _of_login(caller)
 
 
@@ -214,7 +214,7 @@ LoginOnlyEvenIfPasswordMustChange = Annotated[Caller, Depends(login_only_even_if
 
 
 @guard
-def login_only(caller: SignedIn) -> Caller:
+async def login_only(caller: SignedIn) -> Caller:
     return _of_login(caller)
 
 
@@ -222,7 +222,7 @@ LoginOnly = Annotated[Caller, Depends(login_only)]
 
 
 @guard
-def admin_only(caller: SignedIn) -> Caller:
+async def admin_only(caller: SignedIn) -> Caller:
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)
     return caller
@@ -242,13 +242,13 @@ def session_to_refresh(
 ) -> Caller:
     """As ``login_only``, but an access token that has expired still names its session."""
     caller = _identified(request, database, settings, vault, may_be_expired=True)
-    return _of_login(_with_final_password(caller))
+    return _of_login(with_final_password(caller))
 
 
 SessionToRefresh = Annotated[Caller, Depends(session_to_refresh)]
 
 
-def _with_final_password(caller: Caller) -> Caller:
+def with_final_password(caller: Caller) -> Caller:
     if caller.must_change_password:
         raise Forbidden("auth.password_change_required", "The password must be changed before anything else.")
     return caller

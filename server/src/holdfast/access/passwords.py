@@ -101,7 +101,7 @@ class HashingThreads:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def the_hashing_threads(request: Request) -> HashingThreads:
+async def the_hashing_threads(request: Request) -> HashingThreads:
     threads: HashingThreads = request.app.state.hashing_threads
     return threads
 

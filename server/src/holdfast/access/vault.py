@@ -130,7 +130,7 @@ def _keys_of_setting(text: str) -> tuple[Key, ...]:
         raise BadKey(f"HOLDFAST_SECRET_KEY cannot be used: {error}") from error
 
 
-def the_vault(request: Request) -> Vault:
+async def the_vault(request: Request) -> Vault:
     vault: Vault = request.app.state.vault
     return vault
 

@@ -49,7 +49,7 @@ routes = router("/api/managed-machines", "managed machines")
 AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id, or its public `agent_id`.")]
 
 
-def the_backup_starter(request: Request) -> BackupStarter:
+async def the_backup_starter(request: Request) -> BackupStarter:
     starter: BackupStarter = request.app.state.agent_backup_starter
     return starter
 

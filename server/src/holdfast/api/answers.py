@@ -3,6 +3,7 @@
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
 
 
 class ErrorDetail(BaseModel):
@@ -45,8 +46,25 @@ MEANING = {
 
 
 def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route that may answer with the given error codes."""
-    return {code: {"model": InvalidBody if code == 422 else ErrorBody, "description": MEANING[code]} for code in codes}
+    """The ``responses`` of a route that may answer with the given error codes.
+
+    They refer to shapes that ``add_shapes`` adds to the document: naming the models here would make the framework build a
+    validator for each of some thousand answers at every start, and none of them is ever used.
+    """
+    return {code: {"description": MEANING[code], "content": _content(code)} for code in codes}
+
+
+def _content(code: int) -> dict[str, Any]:
+    shape = InvalidBody if code == 422 else ErrorBody
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{shape.__name__}"}}}
+
+
+def add_shapes(document: dict[str, Any]) -> None:
+    """Add the shapes of error bodies to an OpenAPI document."""
+    _, made = models_json_schema(
+        [(ErrorBody, "serialization"), (InvalidBody, "serialization")], ref_template="#/components/schemas/{model}"
+    )
+    document.setdefault("components", {}).setdefault("schemas", {}).update(made["$defs"])
 
 
 ALWAYS = documented(400, 401, 403, 413, 422, 503)

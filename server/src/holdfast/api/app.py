@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import structlog
 from fastapi import APIRouter, FastAPI
@@ -9,6 +10,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from holdfast.api import errors
+from holdfast.api.answers import add_shapes
 from holdfast.api.limits import BodyLimit
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -36,10 +38,17 @@ class RequestId:
             await self.app(scope, receive, marked)
 
 
+class Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            add_shapes(super().openapi())
+        return super().openapi()
+
+
 def build_app(
     settings: Settings, database: Database, routers: Iterable[APIRouter], version: str, lifespan: Lifespan[FastAPI]
 ) -> FastAPI:
-    app = FastAPI(
+    app = Application(
         title="Holdfast",
         version=version,
         summary="Backup management for the BorgBackup engine.",

@@ -1,4 +1,7 @@
-"""What a route may ask for."""
+"""What a route may ask for.
+
+What only looks something up is `async`: the framework sends everything else to a thread of its own, at every request.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -11,12 +14,12 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 
-def the_database(request: Request) -> Database:
+async def the_database(request: Request) -> Database:
     database: Database = request.app.state.database
     return database
 
 
-def the_settings(request: Request) -> Settings:
+async def the_settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 

@@ -1,18 +1,23 @@
 """A folder of an archive, as clients see it."""
 
+from __future__ import annotations
+
 import stat
+from typing import TYPE_CHECKING
 
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.browse import BrowsePage
+from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.live_browse import position_of
 from holdfast.archives.schemas import BrowseEntry
 from holdfast.kit import text
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 
 def from_index(

@@ -1,17 +1,23 @@
 """What changed between two archives."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sqlalchemy.orm import Session
 
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.changes import Change, ChangeKind
+from holdfast.archives.history.answers import Change, ChangeKind
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.schemas import ChangeRow, Changes
 from holdfast.archives.series_view import between, is_before, of_series
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 WORDS = {ChangeKind.ADDED: "added", ChangeKind.REMOVED: "removed", ChangeKind.MODIFIED: "modified"}
 

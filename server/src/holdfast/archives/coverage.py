@@ -1,11 +1,16 @@
 """Which archives the file history really has: what the store says of them, if the index agrees."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.schemas import Coverage, HistoryState
 from holdfast.repositories.archive_records import Archive
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class Covered:
     """Whether plan and index mode have file history built: without that, nobody will index what is not indexed."""
 
     @staticmethod
-    def by(index: HistoryIndex | None, *, kept: bool = True) -> "Covered":
+    def by(index: HistoryIndex | None, *, kept: bool = True) -> Covered:
         return Covered(frozenset(one.engine_id for one in index.archives()) if index else frozenset(), kept)
 
     def has(self, archive: Archive) -> bool:

@@ -1,8 +1,10 @@
 """What the archive index brings to the service."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -11,13 +13,15 @@ from holdfast.archives import history_stage, stats, sync
 from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
 from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import Indexes
 from holdfast.archives.stages import Stages
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.settings import Settings
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 T = TypeVar("T")
 

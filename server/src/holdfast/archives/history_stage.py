@@ -1,9 +1,11 @@
 """The operation kind `history`: every file of every archive that is not indexed yet."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -12,7 +14,6 @@ from holdfast.archives.giving_way import continuation, waiter_of
 from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, HistoryError, IndexStorageFull, IndexUnavailable
 from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.archives.params import StageParams
 from holdfast.archives.reading import EngineRefused, Reader, reader
@@ -25,6 +26,9 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.work import RepositoryWork
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 MOST_TRIES = 3
 TRY_AGAIN_SECONDS = 2.0

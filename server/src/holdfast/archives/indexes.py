@@ -1,12 +1,14 @@
 """The file-history indexes of all repositories: one file each, apart from the store of jobs."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -18,9 +20,10 @@ from holdfast.archives.history.errors import (
     IndexUnavailable,
     IndexVersionMismatch,
 )
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.sqlite import SqliteStore
 from holdfast.errors import Unavailable
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 log = structlog.get_logger("holdfast.archives")
 
@@ -37,6 +40,9 @@ class _Open:
     """
 
     def __init__(self, file: Path) -> None:
+        from holdfast.archives.history.index import HistoryIndex  # takes long, and a start has no need of it
+        from holdfast.archives.history.sqlite import SqliteStore
+
         self._pin = os.open(file, os.O_PATH | os.O_CLOEXEC)
         try:
             self.index = HistoryIndex(SqliteStore(file))
@@ -105,6 +111,8 @@ class Indexes:
         if file.exists():
             log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
             self.forget(repository_uuid)
+        from holdfast.archives.history.sqlite import SqliteStore
+
         SqliteStore.create(file).close()
         index = self.reading(repository_uuid)
         if index is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from backup_engine.outcome import ARCHIVE_MISSING
 from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
 from backup_engine.requests import ListArchivesRequest
-from holdfast.archives.history.browse import BrowsePage
+from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
 from holdfast.archives.reading import listing_command

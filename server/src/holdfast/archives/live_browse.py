@@ -4,7 +4,7 @@ from itertools import chain
 from pathlib import Path
 
 from holdfast.archives.history import cursor as cursors
-from holdfast.archives.history.browse import BrowsePage
+from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.entry import Entry, implicit_directory
 from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.history.listing import Listing

@@ -1,15 +1,17 @@
 """The history of one path over all archives, and the search for paths."""
 
+from __future__ import annotations
+
 import stat
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
+from holdfast.archives.history.answers import PathHistory, unchanged
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.presence import PathHistory, unchanged
 from holdfast.archives.schemas import (
     HistoryEntry,
     PathHistoryAnswer,
@@ -19,6 +21,9 @@ from holdfast.archives.schemas import (
 )
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
 
 
 def path_history(

@@ -1,26 +1,31 @@
 """Reading archives into an index: by metadata chunks where that is proven, else by the engine's listing."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from backup_engine.command import Command
 from backup_engine.interface import Engine
 from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, RepositoryLocation
-from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
 from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.history.ingest import IngestResult
 from holdfast.archives.history.listing import Listing, listing_arguments
 from holdfast.operations.context import Cancelled
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import SUCCEEDED, RepositoryWork
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.chunks.client import EngineChunks
+    from holdfast.archives.history.index import HistoryIndex
+    from holdfast.archives.history.ingest import IngestResult
 
 
 @dataclass(slots=True)
@@ -109,6 +114,8 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
     if decision.route is not Route.CHUNKS:
         yield Reader(work, index, excludes, None, decision.reason)
         return
+    from holdfast.archives.history.chunks.client import EngineChunks
+
     command = work.engine.list_archives(work.location, ListArchivesRequest())
     with contextlib.ExitStack() as stack:
         environment, descriptors = stack.enter_context(_inherited_secrets(command))

@@ -55,12 +55,12 @@ Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
 ChangeWord = Literal["added", "removed", "modified"]
 
 
-def the_index(request: Request) -> ArchiveIndex:
+async def the_index(request: Request) -> ArchiveIndex:
     index: ArchiveIndex = request.app.state.archive_index
     return index
 
 
-def the_live_answers(request: Request) -> LiveAnswers:
+async def the_live_answers(request: Request) -> LiveAnswers:
     live: LiveAnswers = request.app.state.live_answers
     return live
 

@@ -30,7 +30,7 @@ from holdfast.storage.session import Database
 routes = router("/api/backup", "backup")
 
 
-def the_kind(request: Request) -> Kind:
+async def the_kind(request: Request) -> Kind:
     kind: Kind = request.app.state.registry.kinds["backup"]
     return kind
 

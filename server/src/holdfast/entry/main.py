@@ -62,10 +62,12 @@ def serve(
             "holdfast: --role api and --role runner share a PostgreSQL store; set HOLDFAST_DATABASE_URL.", err=True
         )
         raise typer.Exit(2)
+    from holdfast.entry import quick_start
     from holdfast.entry.first_process import fork_if_first
 
     if (ended := fork_if_first()) is not None:
         raise typer.Exit(ended)
+    quick_start.begin()
     from holdfast.entry.serve import serve as run
 
     raise typer.Exit(run(settings))

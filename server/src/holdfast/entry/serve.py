@@ -15,6 +15,7 @@ import uvicorn
 from holdfast.access.first_admin import ensure_first_admin
 from holdfast.composition import Service, register_secrets
 from holdfast.entry import logging as own_logging
+from holdfast.entry import quick_start
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.storage.migrate import StoreTooNew, migrate
@@ -73,6 +74,7 @@ def serve(settings: Settings) -> int:
     except (StoreTooNew, HoldfastError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
+    quick_start.end()
     if first is not None:
         print(first.announcement(to_terminal=sys.stdout.isatty()), flush=True)
     return run(service, settings, stop)
@@ -92,6 +94,7 @@ def run(service: Service, settings: Settings, stop: StopRequest) -> int:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACEFUL_SECONDS,
             access_log=False,
+            ws="none",
             log_config=None,
             server_header=False,
             # The server's own default believes anybody on this machine about whom they speak for.

@@ -37,17 +37,17 @@ repository_routes = router("/api/repositories", "maintenance")
 archive_routes = router("/api/archives", "maintenance")
 
 
-def the_kinds(request: Request) -> dict[str, Kind]:
+async def the_kinds(request: Request) -> dict[str, Kind]:
     kinds: dict[str, Kind] = request.app.state.registry.kinds
     return kinds
 
 
-def the_opener(request: Request) -> Opener:
+async def the_opener(request: Request) -> Opener:
     opener: Opener = request.app.state.opener
     return opener
 
 
-def the_dry_runs(request: Request) -> DryRuns:
+async def the_dry_runs(request: Request) -> DryRuns:
     dry_runs: DryRuns = request.app.state.dry_runs
     return dry_runs
 

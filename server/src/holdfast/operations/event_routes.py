@@ -16,9 +16,9 @@ from holdfast.access.caller import (
     PreferredHeader,
     SignedIn,
     guard,
-    signed_in,
     signed_in_even_if_password_must_change,
     still_valid,
+    with_final_password,
 )
 from holdfast.access.roles import Role
 from holdfast.access.vault import SecretUnreadable, TheVault
@@ -41,7 +41,7 @@ class Ticket(BaseModel):
     expires_in: int
 
 
-def the_hub(request: Request) -> EventHub:
+async def the_hub(request: Request) -> EventHub:
     hub: EventHub = request.app.state.events
     return hub
 
@@ -72,7 +72,7 @@ def ticket_or_credential(
     ticket: Annotated[Annotated[str, PlainText(1, 2000)] | None, Query()] = None,
 ) -> Caller:
     if ticket is None:
-        return signed_in(signed_in_even_if_password_must_change(request, database, settings, vault))
+        return with_final_password(signed_in_even_if_password_must_change(request, database, settings, vault))
     try:
         claims = json.loads(vault.decrypt(ticket, TICKET_CONTEXT))
     except (SecretUnreadable, ValueError) as error:
@@ -93,7 +93,7 @@ def ticket_or_credential(
         caller = still_valid(session, settings, claimed)
     if caller is None:
         raise _bad_ticket()
-    return signed_in(caller)
+    return with_final_password(caller)
 
 
 @routes.get(

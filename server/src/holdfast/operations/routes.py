@@ -39,12 +39,12 @@ from holdfast.storage.session import wake_after_commit
 routes = router("/api/operations", "operations")
 
 
-def the_presenter(request: Request) -> Presenter:
+async def the_presenter(request: Request) -> Presenter:
     presenter: Presenter = request.app.state.presenter
     return presenter
 
 
-def the_derived_data(request: Request) -> DerivedDataSource:
+async def the_derived_data(request: Request) -> DerivedDataSource:
     source: DerivedDataSource = request.app.state.derived_data
     return source
 

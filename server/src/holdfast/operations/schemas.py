@@ -50,7 +50,7 @@ class OperationItem(BaseModel):
     params: dict[str, Any]
     result: dict[str, Any] | None
     warnings: list[dict[str, Any]]
-    followups: list["OperationItem"] = []
+    followups: list["OperationItem"] = Field(default_factory=list)
 
 
 class OperationDetail(OperationItem):

@@ -37,7 +37,7 @@ from holdfast.packages.schemas import (
 routes = router("/api/packages", "packages")
 
 
-def the_kind(request: Request) -> Kind:
+async def the_kind(request: Request) -> Kind:
     kind: Kind = request.app.state.registry.kinds[store.KIND]
     return kind
 

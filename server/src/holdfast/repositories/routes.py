@@ -29,7 +29,7 @@ from holdfast.storage.session import Database
 routes = router("/api/repositories", "repositories")
 
 
-def the_register(request: Request) -> Register:
+async def the_register(request: Request) -> Register:
     register: Register = request.app.state.register
     return register
 

@@ -30,12 +30,12 @@ from holdfast.storage.session import Database
 routes = router("/api/restore", "restore")
 
 
-def the_kind(request: Request) -> Kind:
+async def the_kind(request: Request) -> Kind:
     kind: Kind = request.app.state.registry.kinds[KIND]
     return kind
 
 
-def the_previews(request: Request) -> Previews:
+async def the_previews(request: Request) -> Previews:
     previews: Previews = request.app.state.restore_previews
     return previews
 

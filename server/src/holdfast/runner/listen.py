@@ -1,12 +1,15 @@
 """Wake-ups between processes that share a PostgreSQL store. Hints only: whoever waits also polls."""
 
 import threading
+from typing import TYPE_CHECKING
 
-import psycopg
 import structlog
 from sqlalchemy import make_url
 
 from holdfast.storage.session import CHANNEL, Database
+
+if TYPE_CHECKING:
+    import psycopg
 
 log = structlog.get_logger("holdfast.listen")
 
@@ -24,6 +27,8 @@ class Listener:
         self._stopping.set()
 
     def _listen_forever(self) -> None:
+        import psycopg  # a service on SQLite does without it
+
         url = make_url(self._database.url).set(drivername="postgresql").render_as_string(hide_password=False)
         while not self._stopping.is_set():
             try:

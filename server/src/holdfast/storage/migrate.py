@@ -1,14 +1,14 @@
 """Brings a store to the present schema."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Connection, inspect, text
 
 from holdfast.storage.session import Database
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_LOCK = 0x6D696772
@@ -19,22 +19,43 @@ class StoreTooNew(Exception):
 
 
 def migrate(database: Database) -> None:
-    """Apply what is missing, in one transaction. Raise StoreTooNew for a store of a newer version."""
-    config = configuration()
+    """Apply what is missing, in one transaction. Raise StoreTooNew for a store of a newer version.
+
+    Most starts find nothing to do, and then the tool for migrations is not even loaded: it takes half a second.
+    """
     with database.engine.begin() as connection:
         if not database.is_sqlite:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        present = MigrationContext.configure(connection).get_current_revision()
-        script = ScriptDirectory.from_config(config)
-        known = {revision.revision for revision in script.walk_revisions()}
+        present, known = _present_revision(connection), revisions()
         if present is not None and present not in known:
             raise StoreTooNew("The store was written by a newer version of Holdfast; upgrade the program.")
-        if present != script.get_current_head():
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        if present != known[-1]:
+            _upgrade(connection)
 
 
-def configuration() -> Config:
+def revisions() -> list[str]:
+    """The names of all revisions, oldest first: each file begins with its own, and they count up."""
+    return sorted(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
+def _present_revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return revision
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+
+    config = configuration()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def configuration() -> "Config":
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     return config

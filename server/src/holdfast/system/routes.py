@@ -48,7 +48,7 @@ def ready(database: TheDatabase, response: Response) -> Health:
     return Health(status="unavailable", store="unreachable")
 
 
-def the_engines(request: Request) -> Engines:
+async def the_engines(request: Request) -> Engines:
     engines: Engines = request.app.state.engines
     return engines
 

@@ -3,11 +3,13 @@
 Only the command that is asked for is loaded: an agent runs for months and keeps what it has loaded.
 """
 
-from argparse import ArgumentParser, Namespace
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from backup_agent.places import Places
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
 
 NAMES = ("register", "status", "run", "once", "unregister", "secret", "install-service")
 
@@ -15,8 +17,8 @@ NAMES = ("register", "status", "run", "once", "unregister", "secret", "install-s
 class Command(Protocol):
     __doc__: str | None
 
-    def add_arguments(self, parser: ArgumentParser) -> None: ...
-    def run(self, places: Places, arguments: Namespace) -> int: ...
+    def add_arguments(self, parser: "ArgumentParser") -> None: ...
+    def run(self, places: Places, arguments: "Namespace | None") -> int: ...
 
 
 def command(name: str) -> Command:

@@ -8,10 +8,10 @@ import os
 import signal
 import sys
 import threading
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from backup_agent import config
 from backup_agent.agent import Agent
@@ -19,15 +19,19 @@ from backup_agent.client import Client
 from backup_agent.commands.locking import only_agent
 from backup_agent.places import Places
 
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
 LEVELS = ("debug", "info", "warning", "error")
+DEFAULT_LEVEL = "info"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: "ArgumentParser") -> None:
     add_log_level(parser)
 
 
-def run(places: Places, arguments: Namespace) -> int:
-    start_logging(arguments.log_level)
+def run(places: Places, arguments: "Namespace | None") -> int:
+    start_logging(arguments.log_level if arguments else DEFAULT_LEVEL)
     with only_agent(places):
         agent = agent_of(places)
         with stopped_by_signals(agent):
@@ -72,8 +76,8 @@ def _ignored(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def add_log_level(parser: ArgumentParser) -> None:
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help="how much to tell (default: info)")
+def add_log_level(parser: "ArgumentParser") -> None:
+    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULT_LEVEL, help="how much to tell (default: info)")
 
 
 def start_logging(level: str) -> None:

@@ -3,13 +3,12 @@
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.archives.history import bits, cursor
+from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.bits import CHUNK_BITS
-from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.names import ROOT, directory_of
 from holdfast.archives.history.presence import path_id
 from holdfast.archives.history.schema import ROOT_ID
@@ -19,13 +18,6 @@ _KEPT_LISTINGS = 4
 _WORTH_KEEPING = 2_000
 
 Listing = list[tuple[bytes, int]]  # name and version, ordered by name
-
-
-@dataclass(frozen=True)
-class BrowsePage:
-    exists: bool  # False when the archive has no such directory
-    entries: list[Entry]  # ordered by the bytes of the name
-    next_cursor: str | None
 
 
 class Browser:

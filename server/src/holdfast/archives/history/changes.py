@@ -1,19 +1,17 @@
 """What differs between two archives: set algebra on their versions."""
 
-import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns, cursor
+from holdfast.archives.history.answers import Change, ChangeKind, ChangePage
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.columns import CachedColumn
-from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.hardlinks import changed_behind_links, unchanged_behind_links
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import directory_of
@@ -23,53 +21,6 @@ from holdfast.archives.history.store import ArchiveRow, Snapshot
 
 _KEPT_COMPARISONS = 8
 _KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
-
-
-class ChangeKind(StrEnum):
-    ADDED = "added"
-    REMOVED = "removed"
-    MODIFIED = "modified"
-
-
-@dataclass(frozen=True)
-class Change:
-    path: bytes
-    kind: ChangeKind
-    before: Entry | None
-    after: Entry | None
-
-    @property
-    def mode_changed(self) -> bool:
-        return self._differs(lambda entry: stat.S_IMODE(entry.mode))
-
-    @property
-    def owner_changed(self) -> bool:
-        return self._differs(lambda entry: (entry.uid, entry.gid, entry.user, entry.group))
-
-    @property
-    def content_changed(self) -> bool | None:
-        """None when it cannot be told: size and time are equal and one of the two was read from the CLI listing."""
-        if self.before is None or self.after is None or self.before == self.after:
-            return True
-        if self.before.size != self.after.size or self.before.link != self.after.link or self._differs(_kind):
-            return True
-        if self.before.content and self.after.content:
-            return self.before.content != self.after.content
-        return None if self.before.content or self.after.content or self.before.size else False
-
-    def _differs(self, aspect: Callable[[Entry], object]) -> bool:
-        return self.before is not None and self.after is not None and aspect(self.before) != aspect(self.after)
-
-
-def _kind(entry: Entry) -> object:
-    return stat.S_IFMT(entry.mode)
-
-
-@dataclass(frozen=True)
-class ChangePage:
-    changes: list[Change]
-    totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
-    next_cursor: str | None
 
 
 @dataclass(frozen=True)

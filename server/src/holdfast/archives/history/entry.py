@@ -5,6 +5,9 @@ import stat
 from functools import lru_cache
 from typing import NamedTuple
 
+LISTING = 1  # a record of the CLI listing
+ITEM = 2  # an item of the engine's metadata chunks
+
 IMPLICIT = 1  # a parent directory that the archive does not list itself
 CONTENT_UNKNOWN = 2  # read by the CLI listing, which does not name the content
 LINK_LOSSY = 4  # the link target has a '?' that may stand for a byte the listing could not print

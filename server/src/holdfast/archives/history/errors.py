@@ -51,3 +51,7 @@ class GarbledItems(ChunkRouteFailed):
 
 class ArchiveGone(ChunkRouteFailed):
     """The repository has no archive with that id."""
+
+
+class SelfTestFailed(Exception):
+    """The chunk route must not be used with this program; the message says why."""

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.archives.history import bits
-from holdfast.archives.history.browse import BrowsePage, Browser
-from holdfast.archives.history.changes import ChangeKind, ChangePage, Comparer
+from holdfast.archives.history.answers import BrowsePage, ChangeKind, ChangePage, PathHistory, SearchPage
+from holdfast.archives.history.browse import Browser
+from holdfast.archives.history.changes import Comparer
 from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
-from holdfast.archives.history.presence import PathHistory, histories, path_id
+from holdfast.archives.history.presence import histories, path_id
 from holdfast.archives.history.records import RecordSource
-from holdfast.archives.history.search import SearchPage, search
+from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
 from holdfast.archives.history.sweep import SweepResult, sweep
 

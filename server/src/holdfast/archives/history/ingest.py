@@ -9,10 +9,10 @@ import numpy.typing as npt
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import CHUNK_BITS, Ids
 from holdfast.archives.history.dictionary import Dictionary
-from holdfast.archives.history.entry import Entry, implicit_directory
+from holdfast.archives.history.entry import ITEM, LISTING, Entry, implicit_directory
 from holdfast.archives.history.errors import IndexDamaged
 from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.records import ITEM, LISTING, Keys, Neighbour, keys_of
+from holdfast.archives.history.records import Keys, Neighbour, keys_of
 from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, KEYS, PATH_DIRECTORY, VERSION_PATH
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store, Transaction
 

@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import IO
 
-from holdfast.archives.history.entry import Entry, listing_flags, mode_of, owner_name
+from holdfast.archives.history.entry import LISTING, Entry, listing_flags, mode_of, owner_name
 from holdfast.archives.history.errors import ListingFailed
-from holdfast.archives.history.records import LISTING
 
 FIELDS = (
     "{bpath!a}",

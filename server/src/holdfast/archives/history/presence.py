@@ -2,44 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from holdfast.archives.history import bits
+from holdfast.archives.history.answers import PathHistory, Presence
 from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
-from holdfast.archives.history.entry import INEXACT, Entry, listed
 from holdfast.archives.history.names import split_path
 from holdfast.archives.history.store import Snapshot
-
-
-@dataclass(frozen=True)
-class Presence:
-    """One archive that has the path, and how it looks there."""
-
-    archive: str
-    version: int
-    entry: Entry
-
-
-@dataclass(frozen=True)
-class PathHistory:
-    path: bytes
-    presence: list[Presence]  # in the order the archives were indexed; time is the caller's knowledge
-
-    def in_archive(self, archive: str) -> Presence | None:
-        return next((one for one in self.presence if one.archive == archive), None)
-
-
-def unchanged(before: Entry, after: Entry) -> bool:
-    """Given the same path in two archives, tell whether nothing is known to have changed.
-
-    Where one side was read from the CLI listing, what that cannot show (the content, odd bytes of a link) does not
-    count as a change.
-    """
-    if before == after:
-        return True
-    if bool(before.flags & INEXACT) == bool(after.flags & INEXACT):
-        return False
-    return listed(before) == after if after.flags & INEXACT else listed(after) == before
 
 
 def path_id(snapshot: Snapshot, path: bytes) -> int:

@@ -13,9 +13,6 @@ from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.schema import KEYS
 from holdfast.archives.history.store import ArchiveRow, Snapshot
 
-LISTING = 1  # a record of the CLI listing
-ITEM = 2  # an item of the engine's metadata chunks
-
 Keys = npt.NDArray[np.uint64]
 
 

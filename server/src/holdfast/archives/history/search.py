@@ -1,15 +1,15 @@
 """Find paths by a part of their name, or of the whole path when the text has a slash."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from holdfast.archives.history import bits, cursor
+from holdfast.archives.history.answers import PathHistory, SearchPage
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import folded, searchable_parts
-from holdfast.archives.history.presence import PathHistory, histories
+from holdfast.archives.history.presence import histories
 from holdfast.archives.history.store import Snapshot
 
 _FETCH = 500
@@ -24,13 +24,6 @@ Position = tuple[int, int, int]  # stage, then the two ids that order it
 Candidate = tuple[Position, int]  # path id, or 0 where a position holds no match
 
 _START: Position = (0, 0, 0)
-
-
-@dataclass(frozen=True)
-class SearchPage:
-    hits: list[PathHistory]
-    next_cursor: str | None
-    truncated: bool  # more was left to look at when the work of one call was used up
 
 
 def search(

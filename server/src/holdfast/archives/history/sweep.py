@@ -8,8 +8,8 @@ import numpy.typing as npt
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.chunks.state import SeriesState
+from holdfast.archives.history.entry import ITEM, LISTING
 from holdfast.archives.history.ingest import all_chunks, directories_above
-from holdfast.archives.history.records import ITEM, LISTING
 from holdfast.archives.history.schema import (
     DIRECTORY_ENTRY,
     DIRECTORY_PARENT,

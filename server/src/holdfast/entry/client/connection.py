@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import httpx2
 import typer
+
+if TYPE_CHECKING:
+    import httpx2
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 EXIT_FAILED = 1
@@ -82,6 +84,9 @@ class Api:
     def __init__(self, server: str, token: str | None) -> None:
         headers = {"X-Backup-Authorization": f"Bearer {token}"} if token else {}
         self.server = server
+        import httpx2  # here and not above: `serve` shares the command, and has no use for it
+
+        self._lost = httpx2.TransportError
         self._client = httpx2.Client(base_url=server, headers=headers, timeout=60)
         self._token = token
 
@@ -98,14 +103,14 @@ class Api:
         return self._call("DELETE", path, params=params)
 
     @contextmanager
-    def stream(self, path: str, /, **params: Any) -> Iterator[httpx2.Response]:
+    def stream(self, path: str, /, **params: Any) -> "Iterator[httpx2.Response]":
         try:
             with self._client.stream("GET", path, params=params, timeout=None) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     self._refused(answer)
                 yield answer
-        except httpx2.TransportError as error:
+        except self._lost as error:
             fail(f"cannot reach {self.server}: {error}", EXIT_UNREACHABLE)
 
     def _call(self, method: str, path: str, **more: Any) -> Any:
@@ -116,10 +121,10 @@ class Api:
             self._refused(answer)
         return answer.json() if answer.content else None
 
-    def _send(self, method: str, path: str, **more: Any) -> httpx2.Response:
+    def _send(self, method: str, path: str, **more: Any) -> "httpx2.Response":
         try:
             return self._client.request(method, path, **more)
-        except httpx2.TransportError as error:
+        except self._lost as error:
             fail(f"cannot reach {self.server}: {error}", EXIT_UNREACHABLE)
 
     def _renewed(self) -> bool:
@@ -132,7 +137,7 @@ class Api:
         save_login(Login(self.server, str(self._token)))
         return True
 
-    def _refused(self, answer: httpx2.Response) -> NoReturn:
+    def _refused(self, answer: "httpx2.Response") -> NoReturn:
         code = EXIT_OF_STATUS.get(answer.status_code, EXIT_FAILED)
         try:
             detail = answer.json()["detail"]

@@ -5,7 +5,6 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast.entry.client.connection import EXIT_FAILED, EXIT_WARNINGS, Api
 from holdfast.entry.client.output import print_json
@@ -54,6 +53,8 @@ def _until_ended(api: Api, operation_id: int, show: Any) -> dict[str, Any]:
 
 
 def _with_bar(api: Api, operation_id: int) -> dict[str, Any]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn()
     with Progress(*columns) as progress:
         task = progress.add_task("waiting", total=100, note="")

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the service's answer as JSON.")]
 
@@ -23,6 +21,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         for row in shown:
             typer.echo("\t".join(row))
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(*columns, box=None, header_style="bold")
     for row in shown:
         table.add_row(*row)

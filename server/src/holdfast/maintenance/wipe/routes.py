@@ -30,7 +30,7 @@ from holdfast.storage.session import Database
 routes = router("/api/repositories", "wipe")
 
 
-def the_previews(request: Request) -> Previews:
+async def the_previews(request: Request) -> Previews:
     previews: Previews = request.app.state.wipe_previews
     return previews
 

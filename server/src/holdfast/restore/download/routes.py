@@ -27,7 +27,7 @@ PathText = Annotated[str, PlainText(0, 4096)]
 ExactText = Annotated[str, PlainText(0, 8192)]
 
 
-def the_downloads(request: Request) -> Downloads:
+async def the_downloads(request: Request) -> Downloads:
     downloads: Downloads = request.app.state.downloads
     return downloads
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from holdfast.archives.history.chunks.program import interpreter_of
+from holdfast.archives.history.chunks.program import HELPER, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed
 
-HELPER = Path(__file__).with_name("helper.py")
 PROTOCOL = 1
 
 _FRAME = struct.Struct(">cQ")
@@ -24,6 +23,7 @@ _ANSWER_BYTES_MOST = 256 * 1024 * 1024  # the list of chunks of an archive with 
 _CHUNK_BYTES_MOST = 32 * 1024 * 1024  # the engine's own limit is 20 MiB
 _AHEAD_BYTES = 16 * 1024 * 1024
 _STOP_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 1.0
 _ERROR_BYTES_KEPT = 4096
 
 
@@ -52,6 +52,7 @@ class EngineChunks:
         self._niceness = niceness
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
+        self._listener: threading.Thread | None = None
         self._complaints = b""
         self.version = ""
         self.latest_nanoseconds = 0
@@ -115,7 +116,8 @@ class EngineChunks:
             )
         except OSError as error:
             raise ChunkRouteFailed(f"the engine's Python cannot be started: {error}") from error
-        threading.Thread(target=self._keep_complaints, daemon=True).start()
+        self._listener = threading.Thread(target=self._keep_complaints, daemon=True)
+        self._listener.start()
 
     def _greet(self) -> None:
         self._ask({"repository": self._repository, "lock_wait": self._lock_wait, "niceness": self._niceness})
@@ -197,6 +199,8 @@ class EngineChunks:
         return data
 
     def _failed(self, what: str) -> ChunkRouteFailed:
+        if self._listener is not None:
+            self._listener.join(_LAST_WORDS_SECONDS)  # a helper that has ended may have said why
         said = self._complaints.decode("utf-8", "replace").strip().splitlines()
         return ChunkRouteFailed(f"{what}: {said[-1]}" if said else what)
 

@@ -9,10 +9,10 @@ import numpy as np
 from holdfast.archives.history.chunks.consumer import StateMismatch, scan
 from holdfast.archives.history.chunks.items import ItemParser
 from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
+from holdfast.archives.history.entry import ITEM
 from holdfast.archives.history.errors import GarbledItems, IndexDamaged
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress
-from holdfast.archives.history.records import ITEM
 from holdfast.archives.history.store import Store
 
 ROUTE = "chunks"

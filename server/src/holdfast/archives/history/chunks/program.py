@@ -5,6 +5,9 @@ import shlex
 import shutil
 from pathlib import Path
 
+HELPER = Path(__file__).with_name("helper.py")
+"""What runs under the engine's own Python."""
+
 _SHEBANG_MOST = 4096
 
 

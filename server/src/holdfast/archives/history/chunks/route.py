@@ -11,9 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from holdfast.archives.history.chunks.client import HELPER
-from holdfast.archives.history.chunks.program import interpreter_of
-from holdfast.archives.history.chunks.selftest import SelfTestFailed, self_test
+from holdfast.archives.history.chunks.program import HELPER, interpreter_of
+from holdfast.archives.history.errors import SelfTestFailed
 
 _TRIED = re.compile(r"1\.(2|4)\.\d+")  # series whose private interface the helper was written against
 _FAILURE_STANDS_SECONDS = 24 * 3600.0  # a failed self-test may have had a passing cause, a full disk for one
@@ -33,7 +32,7 @@ class RouteDecision:
 class RouteChooser:
     """Given a file to remember verdicts in, decide per engine program and version, testing each once."""
 
-    def __init__(self, verdicts: Path, *, test: Callable[[Path], None] = self_test) -> None:
+    def __init__(self, verdicts: Path, *, test: Callable[[Path], None] | None = None) -> None:
         self._verdicts = verdicts
         self._test = test
 
@@ -59,7 +58,7 @@ class RouteChooser:
     def _try(self, program: Path) -> str:
         """Return why the chunk route cannot be used, or nothing."""
         try:
-            self._test(program)
+            (self._test or _self_test())(program)
         except SelfTestFailed as failure:
             return str(failure) or "no reason given"
         return ""
@@ -87,6 +86,12 @@ class RouteChooser:
         except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
+
+
+def _self_test() -> Callable[[Path], None]:
+    from holdfast.archives.history.chunks.selftest import self_test  # brings in the whole index
+
+    return self_test
 
 
 def _identity(program: Path, version: str) -> str:

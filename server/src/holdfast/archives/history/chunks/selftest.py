@@ -10,17 +10,13 @@ from pathlib import Path
 
 from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.entry import Entry, listed
-from holdfast.archives.history.errors import HistoryError
+from holdfast.archives.history.errors import HistoryError, SelfTestFailed
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
 from holdfast.archives.history.sqlite import SqliteStore
 
 _COMMAND_SECONDS = 120
 _MANY_FILES = 500  # with long names, so that their items fill several metadata chunks
-
-
-class SelfTestFailed(Exception):
-    """The chunk route must not be used with this program; the message says why."""
 
 
 def self_test(program: Path) -> None:

@@ -1,0 +1,100 @@
+"""What an index answers with. Views and routes need no more of it, so this knows nothing of how the answers are found."""
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.archives.history.entry import INEXACT, Entry, listed
+
+
+class ChangeKind(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    MODIFIED = "modified"
+
+
+@dataclass(frozen=True)
+class Change:
+    path: bytes
+    kind: ChangeKind
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def mode_changed(self) -> bool:
+        return self._differs(lambda entry: stat.S_IMODE(entry.mode))
+
+    @property
+    def owner_changed(self) -> bool:
+        return self._differs(lambda entry: (entry.uid, entry.gid, entry.user, entry.group))
+
+    @property
+    def content_changed(self) -> bool | None:
+        """None when it cannot be told: size and time are equal and one of the two was read from the CLI listing."""
+        if self.before is None or self.after is None or self.before == self.after:
+            return True
+        if self.before.size != self.after.size or self.before.link != self.after.link or self._differs(_kind):
+            return True
+        if self.before.content and self.after.content:
+            return self.before.content != self.after.content
+        return None if self.before.content or self.after.content or self.before.size else False
+
+    def _differs(self, aspect: Callable[[Entry], object]) -> bool:
+        return self.before is not None and self.after is not None and aspect(self.before) != aspect(self.after)
+
+
+def _kind(entry: Entry) -> object:
+    return stat.S_IFMT(entry.mode)
+
+
+@dataclass(frozen=True)
+class ChangePage:
+    changes: list[Change]
+    totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class BrowsePage:
+    exists: bool  # False when the archive has no such directory
+    entries: list[Entry]  # ordered by the bytes of the name
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class Presence:
+    """One archive that has the path, and how it looks there."""
+
+    archive: str
+    version: int
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class PathHistory:
+    path: bytes
+    presence: list[Presence]  # in the order the archives were indexed; time is the caller's knowledge
+
+    def in_archive(self, archive: str) -> Presence | None:
+        return next((one for one in self.presence if one.archive == archive), None)
+
+
+def unchanged(before: Entry, after: Entry) -> bool:
+    """Given the same path in two archives, tell whether nothing is known to have changed.
+
+    Where one side was read from the CLI listing, what that cannot show (the content, odd bytes of a link) does not
+    count as a change.
+    """
+    if before == after:
+        return True
+    if bool(before.flags & INEXACT) == bool(after.flags & INEXACT):
+        return False
+    return listed(before) == after if after.flags & INEXACT else listed(after) == before
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    hits: list[PathHistory]
+    next_cursor: str | None
+    truncated: bool  # more was left to look at when the work of one call was used up
