@@ -76,6 +76,8 @@ def hidden(services: Services) -> Iterator[Hidden]:
     wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 60, what="nothing runs")
     admin.put(place, json={"index_mode": "off"})
     preview = admin.post(f"{place}/wipe-preview", json={}).json()
+    remote = admin.post("/api/rclone/remotes", json={"name": "remote-heron", "provider": "local"}).json()
+    mirror = {"remote_id": remote["id"], "path": str(running.new_path("mirror-heron"))}
     with running.held_backup(repository):
         restore = {"repository_id": repository["id"], "archive_id": archives[0]["id"], "paths": []}
         started = {
@@ -89,6 +91,7 @@ def hidden(services: Services) -> Iterator[Hidden]:
             ),
         }
         jobs = {word: answer.json()["job_id"] for word, answer in started.items()}
+        jobs["sync"] = admin.put(f"{place}/mirror", json=mirror).json()["sync_operation_id"]
         ids = {
             **jobs,
             "repository_id": repository["id"],

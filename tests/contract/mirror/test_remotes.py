@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -168,14 +167,3 @@ def test_remotes_are_for_administrators_alone(running: Running) -> None:
     ]
 
     assert [answer.status_code for answer in refused] == [403, 403, 403]
-
-
-def test_a_missing_rclone_is_a_clear_refusal_and_changes_nothing(services: Services, tmp_path: Path) -> None:
-    running = services.new("sqlite", HOLDFAST_RCLONE=str(tmp_path / "no-rclone"))
-
-    listed = running.admin.get("/api/rclone/providers")
-    added = running.admin.post(REMOTES, json={"name": "nowhere", "provider": "local"})
-
-    assert error_of(listed) == error_of(added) == (422, "rclone.not_installed")
-    assert running.admin.get(REMOTES).json() == {"remotes": []}
-    assert running.process.stop(60) == 0

@@ -9,8 +9,12 @@ from tests.real.mirror.world import a_world
 from tests.support.rclone import are_equal, serving
 from tests.support.running import PASSPHRASE, Running, Services
 
+AT_LENGTH = pytest.mark.campaign
 
-@pytest.mark.parametrize("provider", ["webdav", "sftp", "local", "s3"])
+
+@pytest.mark.parametrize(
+    "provider", ["webdav", "s3", *(pytest.param(name, marks=AT_LENGTH) for name in ("sftp", "local"))]
+)
 def test_a_mirror_grows_with_its_repository_and_gives_all_of_it_back(
     services: Services, tmp_path: Path, provider: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.support.running import Services
 from tests.support.service import wait_until
 
 TARGETS = ("rclone", "shim", "service")
+AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
 
@@ -22,7 +23,7 @@ def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield a_world(services.new(), backend, bandwidth_limit_kib=1500)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["rclone", "service", pytest.param("shim", marks=AT_LENGTH)])
 def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str) -> None:
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
@@ -37,7 +38,8 @@ def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str
     assert world.copies() == []
 
 
-def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(world: World) -> None:
+def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_equal(world: World) -> None:
+    before = world.archives(world.path)
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
     world.wait_until_copying(job, 20.0)
@@ -46,11 +48,13 @@ def test_a_cancelled_sync_stops_rclone_and_the_next_one_makes_the_mirror_equal(w
     cancelled = world.end(job)
 
     assert (cancelled["status"], world.copies()) == ("cancelled", [])
+    assert not world.is_equal()
+    assert world.archives(world.mirror) == before, "as it was before the sync"
     assert world.end(world.start_sync())["status"] == "completed"
     assert world.is_equal()
 
 
-@pytest.mark.parametrize("target", ["rclone", "service"])
+@pytest.mark.parametrize("target", ["rclone", pytest.param("service", marks=AT_LENGTH)])
 def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: str) -> None:
     hydrated = world.running.new_path("hydrated")
     job = world.start_hydrate(hydrated)
@@ -64,7 +68,25 @@ def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: st
     assert not (hydrated / ".holdfast-hydrate").exists()
 
 
-@pytest.mark.campaign
+@AT_LENGTH
+def test_a_cancelled_hydrate_goes_on_in_the_same_folder_and_nobody_else_fills_it(world: World) -> None:
+    hydrated = world.running.new_path("hydrated")
+    job = world.start_hydrate(hydrated)
+    world.wait_until_copying(job, 20.0)
+    world.admin.post(f"/api/operations/{job}/cancel")
+    assert world.end(job)["status"] == "cancelled"
+    begun = sorted(file.name for file in hydrated.rglob("*") if file.is_file())
+    assert len(begun) > 1
+
+    again = world.end(world.start_hydrate(hydrated))
+
+    assert again["status"] == "completed", again
+    assert are_equal(world.mirror, hydrated, but="nonce")
+    body = {"destination": str(hydrated), "confirm": True}
+    assert world.admin.post(f"{world.url}/hydrate", json=body).status_code == 422, "it is whole now"
+
+
+@AT_LENGTH
 @pytest.mark.parametrize("seed", range(12))
 def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) -> None:
     chance = random.Random(seed)
@@ -83,6 +105,7 @@ def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) 
     assert world.is_equal()
 
 
+@AT_LENGTH
 def test_a_lock_of_another_program_is_waited_for_and_then_told(world: World) -> None:
     world.running.outside.leave_lock(world.path)
 

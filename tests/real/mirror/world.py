@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,16 @@ class World:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+    def archives(self, path: Path) -> set[str]:
+        """The archives of a repository as they are in a copy of it, of which each can be listed to its last file."""
+        copy = self.running.new_path("copy")
+        shutil.copytree(path, copy)
+        outside = self.running.outside
+        found = outside.archives(copy, PASSPHRASE)
+        for name in found:
+            assert outside.files(copy, name, PASSPHRASE)
+        return set(found)
 
     def is_equal(self) -> bool:
         return are_equal(self.path, self.mirror)

@@ -1,5 +1,6 @@
 """Is a remote fit for use? One verdict per step, and the failing one says what to do."""
 
+import contextlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,13 +59,11 @@ class Probe:
         try:
             self._write(access, path, name, content)
             self._read(access, path, name, content)
-        finally:
-            deleted = self._ask("delete", access, "deletefile", place(path, name))
-            if listed.code == NOT_FOUND:
-                self._ask("delete", access, "rmdir", place(path))
-        if deleted.code != 0:
-            sentence = f"The probe {name} was written but could not be deleted; allow deleting there and remove it."
-            raise _Failed("delete", "rclone.delete_failed", sentence, _said(deleted, access))
+        except _Failed:
+            with contextlib.suppress(_Failed):
+                self._delete(access, path, name, folder_is_new=listed.code == NOT_FOUND)
+            raise
+        self._delete(access, path, name, folder_is_new=listed.code == NOT_FOUND)
 
     def _write(self, access: Access, path: str, name: str, content: bytes) -> None:
         written = self._ask("write", access, "rcat", place(path, name), given=content)
@@ -79,6 +78,14 @@ class Probe:
         if read.code != 0 or read.output != content:
             sentence = "What was written could not be read back as it was; the remote cannot hold a mirror."
             raise _Failed("read", "rclone.read_back_failed", sentence, _said(read, access))
+
+    def _delete(self, access: Access, path: str, name: str, *, folder_is_new: bool) -> None:
+        deleted = self._ask("delete", access, "deletefile", place(path, name))
+        if folder_is_new:
+            self._ask("delete", access, "rmdir", place(path))
+        if deleted.code != 0:
+            sentence = f"The probe {name} was written but could not be deleted; allow deleting there and remove it."
+            raise _Failed("delete", "rclone.delete_failed", sentence, _said(deleted, access))
 
     def _refused(self, answer: Answer, access: Access) -> _Failed:
         trouble = trouble_of(_words(answer, access).reasons)
