@@ -198,6 +198,7 @@ def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_y
     assert (wiped["result"]["deleted_count"], wiped["result"]["remaining_count"]) == (1, 0)
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
 def test_an_archive_is_deleted_by_its_id_and_brought_back(terminal: Terminal) -> None:
     made = terminal.running.new_repository(engine_version=2)

@@ -55,6 +55,7 @@ def test_a_backup_that_goes_on_without_the_service_is_followed_and_recorded_once
     assert len(archives(running, repository)) == 1
 
 
+@pytest.mark.campaign
 def test_a_backup_whose_engine_dies_with_the_service_is_made_again_and_is_there_once(running: Running) -> None:
     repository = running.new_repository(engine_version=2)
     gate = running.gate()

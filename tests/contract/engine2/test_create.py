@@ -10,7 +10,7 @@ from tests.contract.engine2.world import backup, live
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINE_2
 from tests.support.outside import Outside
-from tests.support.running import PASSPHRASE, Running, Services
+from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
 
 
@@ -67,21 +67,24 @@ def test_what_the_engine_would_refuse_is_refused_before_it_runs(
     assert names(admin) == before
 
 
-def test_a_missing_engine_and_an_unknown_beta_are_told_and_change_nothing(services: Services, tmp_path: Path) -> None:
-    program = tmp_path / "borg"
-    service = services.new(HOLDFAST_BORG2=str(program))
-    body = wanted(service)
-
-    missing = service.admin.post("/api/repositories/", json=body)
-    program.write_text("#!/bin/sh\necho borg 2.0.0b25\n")
-    program.chmod(0o755)
-    unknown = service.admin.post("/api/repositories/", json=body)
-    imported = service.admin.post("/api/repositories/import", json=body)
+def test_a_missing_engine_and_an_unknown_beta_are_told_and_change_nothing(
+    running: Running, admin: Client, program: Path
+) -> None:
+    before, body = names(admin), wanted(running)
+    kept = program.rename(program.with_name("kept"))
+    try:
+        missing = admin.post("/api/repositories/", json=body)
+        program.write_text("#!/bin/sh\necho borg 2.0.0b25\n")
+        program.chmod(0o755)
+        unknown = admin.post("/api/repositories/", json=body)
+        imported = admin.post("/api/repositories/import", json=body)
+    finally:
+        kept.replace(program)
 
     assert error_of(missing) == (422, "engine.not_installed")
     assert error_of(unknown) == error_of(imported) == (422, "engine.unsupported")
     assert "2.0.0b23" in unknown.json()["detail"]["message"]
-    assert names(service.admin) == set()
+    assert names(admin) == before
     assert not Path(body["path"]).exists()
 
 
@@ -102,6 +105,7 @@ def test_a_repository_made_elsewhere_is_imported_with_its_archives(
     assert list(live(running, answer.json()).values()) == ["theirs"]
 
 
+@pytest.mark.campaign
 def test_a_repository_whose_key_lies_elsewhere_is_imported_with_its_key(
     running: Running, admin: Client, outside: Outside
 ) -> None:
@@ -128,6 +132,7 @@ def test_what_is_of_the_other_engine_is_not_imported(running: Running, admin: Cl
     assert names(admin) == before
 
 
+@pytest.mark.campaign
 def test_a_name_with_signs_that_the_engine_refuses_still_names_archives(running: Running, admin: Client) -> None:
     source = running.new_source()
     body = wanted(running, name='what? "this" <one> {2}', source_paths=[str(source)], index_mode="off")

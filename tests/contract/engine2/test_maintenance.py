@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.contract.archives.world import get
 from tests.contract.engine2.world import World, backup, deleted, live, new_repository, run
 from tests.contract.fields import error_of
@@ -45,6 +47,7 @@ def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_
     assert (late["status"], late["error_key"]) == ("failed", "archives.gone")
 
 
+@pytest.mark.campaign
 def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(running: Running, admin: Client) -> None:
     repository, (first, second) = series(running, 2)
     known = get(admin, f"/api/repositories/{repository['id']}/archives")["archives"]
@@ -60,6 +63,7 @@ def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(runnin
     assert deleted(running, repository) == [second]
 
 
+@pytest.mark.campaign
 def test_a_wipe_removes_every_archive_for_good(running: Running, admin: Client) -> None:
     repository, made = series(running, 2)
     url = f"/api/repositories/{repository['id']}"
@@ -102,6 +106,7 @@ def test_engine_1_has_nothing_to_bring_back(running: Running, admin: Client) -> 
     assert error_of(admin.post(f"{url}/{'0' * 64}/undelete")) == (422, "engine.unsupported")
 
 
+@pytest.mark.campaign
 def test_the_key_of_an_encrypted_repository_is_exported_and_its_lock_can_be_broken(
     running: Running, admin: Client
 ) -> None:
@@ -113,3 +118,11 @@ def test_the_key_of_an_encrypted_repository_is_exported_and_its_lock_can_be_brok
     backup(running, repository)
     assert admin.get(url).json()["encryption"] == "chacha20-poly1305-blake3"
     assert PASSPHRASE not in "\n".join(running.engine_calls())
+
+
+def test_a_name_that_several_archives_have_deletes_none(world: World) -> None:
+    by_name = world.admin.delete(
+        f"/api/archives/{world.repository['name']}", params={"repository": world.repository["path"]}
+    )
+
+    assert error_of(by_name) == (409, "archives.name_ambiguous")

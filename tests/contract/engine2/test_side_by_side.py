@@ -1,5 +1,7 @@
 """Engine 2 lets backups and readers into a repository at once; what removes something still has it alone."""
 
+import pytest
+
 from tests.contract.engine2.world import live, new_repository, run
 from tests.support.running import Running
 from tests.support.service import Client
@@ -22,18 +24,7 @@ def test_two_backups_run_at_once_beside_a_reader_and_a_check_waits_for_both(runn
     assert len(live(running, repository)) == 2
 
 
-def test_a_backup_waits_while_a_check_has_the_repository_alone(running: Running, admin: Client) -> None:
-    """The order in the queue decides: a backup does not overtake a check that waits for another backup."""
-    repository = new_repository(running)
-    with running.held_backup(repository):
-        check = admin.post(f"/api/repositories/{repository['id']}/check").json()["job_id"]
-        late = admin.start_backup(repository)
-        assert admin.operation(late)["queued_behind_id"] == check
-
-    assert admin.wait_for_end(late)["started_at"] >= admin.operation(check)["completed_at"]
-    assert run(running, repository, "check")["status"] == "completed"
-
-
+@pytest.mark.campaign
 def test_a_cancelled_backup_leaves_no_archive_and_no_lock(running: Running, admin: Client) -> None:
     repository = new_repository(running)
     with running.held_backup(repository) as (job, _):

@@ -11,7 +11,10 @@ from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.service import Client, ServiceProcess
 
-pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2"),
+]
 SECONDS = 120.0
 
 
