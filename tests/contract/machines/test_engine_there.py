@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.contract.fields import error_of
-from tests.contract.machines.every_job import back_up, maintain, read
+from tests.contract.machines.every_job import back_up, live, maintain, read
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
@@ -20,10 +20,16 @@ from tests.support.sshd import Sshd
 ENGINE = str(ENGINES["1.4"])
 
 
-@pytest.fixture
-def connection(running: Running, admin: Client, machine: Sshd) -> int:
-    known = {item["port"]: item["id"] for item in admin.get("/api/ssh-connections").json()["connections"]}
-    return known.get(machine.port) or machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
+@pytest.fixture(scope="module")
+def connection(services: Services, machine: Sshd) -> int:
+    running = services.get()
+    return machine.connection(running.admin, running.new_name("machine"), engine_path=ENGINE)
+
+
+@pytest.fixture(scope="module")
+def shared(services: Services, connection: int) -> dict[str, Any]:
+    """A repository that several tests back up to."""
+    return created(services.get(), connection)
 
 
 def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
@@ -45,6 +51,10 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     return found
 
 
+def engine_runs(running: Running) -> list[str]:
+    return [call for call in running.engine_calls() if call != "--version"]
+
+
 def far_spools(machine: Sshd) -> list[Path]:
     return list((machine.home / ".cache" / "holdfast-shim" / "runs").glob("*"))
 
@@ -61,11 +71,12 @@ def nothing_left(machine: Sshd) -> Iterator[None]:
     assert far_spools(machine) == []
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("nothing_left")
 def test_every_job_works_where_the_engine_runs_on_the_machine(
     running: Running, admin: Client, machine: Sshd, connection: int
 ) -> None:
-    before = len(running.engine_calls())
+    before = engine_runs(running)
     repository = created(running, connection, index_mode="full")
     assert (repository["execution_target"], repository["ssh_connection_id"]) == ("ssh", connection)
     assert (Path(repository["path"]) / "config").is_file()
@@ -88,14 +99,15 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
     assert error_of(wrong) == (422, "engine.passphrase_wrong")
     right = admin.post("/api/repositories/import", json={**body, "passphrase": PASSPHRASE, "index_mode": "off"})
     assert right.status_code == 201, right.text
-    assert len(running.engine_calls()) == before, "no engine was run on the service's own machine"
+    assert engine_runs(running) == before, "no engine was run on the service's own machine"
 
 
-def test_the_same_place_cannot_be_registered_by_two_ways(running: Running, admin: Client, connection: int) -> None:
-    repository = created(running, connection)
+def test_the_same_place_cannot_be_registered_by_two_ways(
+    running: Running, admin: Client, connection: int, shared: dict[str, Any]
+) -> None:
     body = {
         "name": running.new_name("again"),
-        "path": repository["path"],
+        "path": shared["path"],
         "repository_type": "ssh",
         "ssh_connection_id": connection,
         "passphrase": PASSPHRASE,
@@ -124,17 +136,18 @@ def test_a_place_that_leads_nowhere_is_refused(
     )
 
 
-def test_missing_sources_are_looked_for_on_the_machine(running: Running, admin: Client, connection: int) -> None:
-    repository = created(running, connection)
-    ended = admin.wait_for_end(admin.start_backup(repository, source_paths=["/nowhere/at all", "/nowhere/'x'"]))
+def test_missing_sources_are_looked_for_on_the_machine(admin: Client, shared: dict[str, Any]) -> None:
+    before = live(admin, f"/api/repositories/{shared['id']}")
+    ended = admin.wait_for_end(admin.start_backup(shared, source_paths=["/nowhere/at all", "/nowhere/'x'"]))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.source_missing")
-    assert admin.get(f"/api/repositories/{repository['id']}/archives/live").json()["archives"] == []
+    assert live(admin, f"/api/repositories/{shared['id']}") == before
 
 
-def test_a_cut_link_does_not_end_the_backup(running: Running, admin: Client, machine: Sshd, connection: int) -> None:
-    repository = created(running, connection)
-    with running.held_backup(repository) as (job_id, gate):
+def test_a_cut_link_does_not_end_the_backup(
+    running: Running, admin: Client, machine: Sshd, shared: dict[str, Any]
+) -> None:
+    with running.held_backup(shared) as (job_id, gate):
         assert machine.cut_links() > 0
         gate.open()
         ended = admin.wait_for_end(job_id)
@@ -142,9 +155,9 @@ def test_a_cut_link_does_not_end_the_backup(running: Running, admin: Client, mac
     assert (ended["status"], ended["attempt"]) == ("completed", 1), ended["error_message"]
 
 
-def test_a_cancel_stops_the_engine_on_the_machine(running: Running, admin: Client, connection: int) -> None:
-    repository = created(running, connection)
-    with running.held_backup(repository) as (job_id, _gate):
+@pytest.mark.campaign
+def test_a_cancel_stops_the_engine_on_the_machine(running: Running, admin: Client, shared: dict[str, Any]) -> None:
+    with running.held_backup(shared) as (job_id, _gate):
         admin.post(f"/api/backup/cancel/{job_id}")
         ended = admin.wait_for_end(job_id)
 
@@ -152,14 +165,13 @@ def test_a_cancel_stops_the_engine_on_the_machine(running: Running, admin: Clien
     assert not [
         process
         for process in psutil.process_iter(["cmdline"])
-        if repository["path"] + "::" in " ".join(process.info["cmdline"] or ())
+        if shared["path"] + "::" in " ".join(process.info["cmdline"] or ())
     ]
-    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+    assert admin.wait_for_end(admin.start_backup(shared))["status"] == "completed"
 
 
-def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, connection: int) -> None:
-    repository = created(running, connection)
-    with running.held_backup(repository) as (job_id, gate):
+def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, shared: dict[str, Any]) -> None:
+    with running.held_backup(shared) as (job_id, gate):
         (pid,) = near_sides(running, job_id)
         psutil.Process(pid).send_signal(signal.SIGKILL)
         gate.open()
@@ -170,6 +182,7 @@ def test_what_holds_the_link_may_be_killed(running: Running, admin: Client, conn
     assert len([line for line in log if line.startswith("$ ")]) == 1
 
 
+@pytest.mark.campaign
 def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Services, own_machine: Sshd) -> None:
     running, machine = services.new(), own_machine
     admin = running.admin
@@ -188,6 +201,7 @@ def test_a_killed_service_finds_the_engine_on_the_machine_again(services: Servic
     assert [archive["name"] for archive in live] == [ended["archive_name"]]
 
 
+@pytest.mark.campaign
 def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Client, own_machine: Sshd) -> None:
     number = own_machine.connection(admin, running.new_name("troubled"), engine_path=ENGINE)
     repository = created(running, number)

@@ -13,6 +13,8 @@ from tests.support.running import Running
 from tests.support.service import Client
 from tests.support.sshd import Sshd
 
+pytestmark = pytest.mark.campaign
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:

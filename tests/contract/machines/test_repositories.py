@@ -46,6 +46,7 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.campaign
 def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine: Sshd) -> None:
     running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))  # the engine itself: its Python reads the chunks
     admin, machine = running.admin, own_machine
@@ -147,6 +148,7 @@ def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Cli
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
 
 
+@pytest.mark.campaign
 def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_cut_link_fails_the_backup_and_the_next_one_finds_no_lock(
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
 
 
+@pytest.mark.campaign
 def test_a_machine_with_another_address_takes_its_repositories_along(
     running: Running, admin: Client, own_machine: Sshd
 ) -> None:

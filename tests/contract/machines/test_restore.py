@@ -7,24 +7,24 @@ import pytest
 
 from tests.contract.fields import error_of
 from tests.support.engines import ENGINES
-from tests.support.running import Running
+from tests.support.running import Running, Services
 from tests.support.service import Client
 from tests.support.sshd import Sshd
 
 ENGINE = str(ENGINES["1.4"])
 
 
-@pytest.fixture
-def connection(running: Running, admin: Client, machine: Sshd) -> int:
-    known = {item["port"]: item["id"] for item in admin.get("/api/ssh-connections").json()["connections"]}
-    number = known.get(machine.port) or machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
-    assert admin.post(f"/api/ssh-connections/{number}/test", json={}).json()["status"] == "ok"
-    return int(number)
+@pytest.fixture(scope="module")
+def connection(services: Services, machine: Sshd) -> int:
+    running = services.get()
+    return machine.connection(running.admin, running.new_name("machine"), engine_path=ENGINE)
 
 
-@pytest.fixture(params=["local", "ssh"])
-def backed_up(request: pytest.FixtureRequest, running: Running, admin: Client, connection: int) -> dict[str, Any]:
+@pytest.fixture(scope="module", params=["local", "ssh"])
+def backed_up(request: pytest.FixtureRequest, services: Services, connection: int) -> dict[str, Any]:
     """A repository with an archive, opened here or on the machine."""
+    running = services.get()
+    admin = running.admin
     far = {"execution_target": "ssh", "ssh_connection_id": connection} if request.param == "ssh" else {}
     source = running.new_source()
     (source / "folder").mkdir()
@@ -62,6 +62,7 @@ def test_an_archive_is_restored_there_and_nothing_else_is_left(
     assert [entry.name for entry in target.iterdir()] == [source.parts[1]]
 
 
+@pytest.mark.campaign
 def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
@@ -84,6 +85,7 @@ def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(
     assert tree(target) == tree(source)
 
 
+@pytest.mark.campaign
 def test_nothing_is_written_through_a_link_that_is_there(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:
@@ -99,6 +101,7 @@ def test_nothing_is_written_through_a_link_that_is_there(
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.campaign
 def test_a_path_that_the_archive_lacks_and_a_dry_run_write_nothing(
     running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
 ) -> None:

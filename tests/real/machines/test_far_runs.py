@@ -42,7 +42,7 @@ def wait_for(file: Path) -> None:
     wait_until(file.exists, 30, what=f"{file.name} is there")
 
 
-@pytest.mark.parametrize("python", [sys.executable, OLDER_PYTHON, None])
+@pytest.mark.parametrize("python", [OLDER_PYTHON, None, pytest.param(sys.executable, marks=pytest.mark.campaign)])
 def test_a_command_runs_there_and_ends_here_as_it_ended_there(
     far_host: Sshd, far: Machine, tmp_path: Path, python: str | None
 ) -> None:
@@ -99,6 +99,7 @@ def test_a_link_that_is_cut_again_and_again_loses_nothing_and_runs_once(
     assert (tmp_path / "runs").read_text() == "run\n"
 
 
+@pytest.mark.campaign
 def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell(f"echo begun; touch {tmp_path}/begun; sleep 1; echo end; exit 3", far))
@@ -142,6 +143,7 @@ def test_a_cancel_stops_the_process_group_there(
     assert processes_naming("sleep\x001234.5") == {}
 
 
+@pytest.mark.campaign
 def test_a_cut_link_ends_a_command_under_plain_ssh(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell(f"touch {tmp_path}/begun; exec sleep 4321.5", replace(far, python=None)))
@@ -159,6 +161,7 @@ def test_a_program_that_is_not_there_was_never_run(far: Machine, tmp_path: Path)
     assert ended(spool).code == 127
 
 
+@pytest.mark.campaign
 def test_a_signal_there_is_told_as_one(far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("kill -KILL $$", far))
@@ -175,6 +178,7 @@ def test_a_machine_that_cannot_be_reached_is_an_error_at_once(far_host: Sshd, fa
     assert "Connection refused" in spool.err.read_text()
 
 
+@pytest.mark.campaign
 def test_piped_output_is_not_kept_there_and_stops_with_its_reader(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     child, reading = spool.launch_piped(shell("while :; do echo line; done", far))
@@ -210,6 +214,7 @@ def test_what_the_login_shell_prints_gets_into_no_stream(far_host: Sshd, far: Ma
     assert spool.out.read_text() == "only this\n"
 
 
+@pytest.mark.campaign
 def test_a_far_side_that_cannot_work_is_given_up(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     first = Spool(tmp_path / "first")
     first.launch(shell("true", far))

@@ -32,7 +32,7 @@ def test_the_host_is_known_by_an_alias_with_one_pinned_key() -> None:
 def test_the_remote_shell_survives_being_split_by_the_engine() -> None:
     words = shlex.split(link("/data of mine").rsh)
 
-    assert words[0] == "ssh"
+    assert (words[0], words[3]) == ("sh", "ssh")
     assert words[-2:] == ["-i", "/data of mine/identity-7"]
     assert '-oUserKnownHostsFile="/data of mine/known-7"' in words
 

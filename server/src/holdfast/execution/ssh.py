@@ -28,6 +28,9 @@ BY_PASSWORD = (
 PASSWORD_VARIABLE = "HOLDFAST_SSH_PASSWORD"  # noqa: S105 -- the name of a variable
 ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${PASSWORD_VARIABLE}\"\n"
 
+WITH_LAST_WORDS = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"'
+"""The engine does not listen to ssh's errors any more once its output has ended: so the output ends a little later."""
+
 HOST_KEY_CHANGED = "ssh.host_key_changed"
 KEY_REFUSED = "ssh.key_refused"
 REASONS = (
@@ -72,7 +75,7 @@ class SshLink:
     @property
     def rsh(self) -> str:
         """The remote shell as the engine takes it, which adds port, user and host itself."""
-        return shlex.join(("ssh", *self.options, "-i", str(self.key_file)))
+        return shlex.join(("sh", "-c", WITH_LAST_WORDS, "ssh", *self.options, "-i", str(self.key_file)))
 
     @property
     def command(self) -> tuple[str, ...]:
