@@ -5,7 +5,7 @@ from alembic import op
 
 from holdfast.storage import types
 
-revision = "0002_mirror"
+revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
