@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgpack  # type: ignore[import-untyped]
-
 MOST_UNCOMMITTED = 500
 
 
@@ -141,6 +139,8 @@ def _numbers(path: Path, prefix: str) -> list[int]:
 
 def _segments_of_hints(file: Path) -> set[int]:
     """The segments that hold data as of the last transaction; none where the engine left no hints that can be read."""
+    import msgpack  # type: ignore[import-untyped] # only here: a start does not need it
+
     try:
         hints = msgpack.unpackb(file.read_bytes(), raw=False, strict_map_key=False)
     except (OSError, ValueError, msgpack.exceptions.UnpackException):
