@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +15,17 @@ from tests.support.processes import all_pids, processes_naming
 from tests.support.running import Running, Services
 from tests.support.service import Client, free_port
 
-ADMIN_PASSWORD = "planted-Pelican-admin-password"
-USER_PASSWORD = "planted-Puffin-user-password"
-NEW_PASSWORD = "planted-Plover-new-password"
-WRONG_PASSWORD = "planted-Petrel-wrong-password"
-PASSPHRASE = "planted-Partridge-passphrase"
+THIS_RUN = os.urandom(4).hex()
+"""Another run on the same machine plants secrets of its own; they are not for this one to find."""
+ADMIN_PASSWORD = f"planted-Pelican-admin-password-{THIS_RUN}"
+USER_PASSWORD = f"planted-Puffin-user-password-{THIS_RUN}"
+NEW_PASSWORD = f"planted-Plover-new-password-{THIS_RUN}"
+WRONG_PASSWORD = f"planted-Petrel-wrong-password-{THIS_RUN}"
+PASSPHRASE = f"planted-Partridge-passphrase-{THIS_RUN}"
 IMPORTED = "planted-Parrot-imported-passphrase"
-WRONG_PASSPHRASE = "planted-Pigeon-wrong-passphrase"
+WRONG_PASSPHRASE = f"planted-Pigeon-wrong-passphrase-{THIS_RUN}"
 CHANGED = "planted-Peacock-changed-passphrase"
-REMOTE_PASSWORD = "planted-Pipit-remote-password"
+REMOTE_PASSWORD = f"planted-Pipit-remote-password-{THIS_RUN}"
 REMOTE_TOKEN = "planted-Ptarmigan-remote-token"
 GIVEN_ONCE = {"access_token", "token", "ticket", "login_challenge_token"}
 """Fields of answers whose purpose is to hand a secret to the one who asked for it."""
