@@ -109,6 +109,29 @@ def test_a_self_test_that_was_ended_by_a_signal_is_no_failure() -> None:
     assert ended(2, error("self test test_chunkify FAILED:\nAssertionError: 1 != 2\n")).status == "failed"
 
 
+def told_outside_the_log(*lines: str) -> Accumulator:
+    return Accumulator().add_all([PlainLine(line) for line in lines])
+
+
+def test_an_engine_that_a_signal_ended_before_it_could_log_was_interrupted() -> None:
+    """Python's own exit code for an error that nobody caught is the engine's for a warning."""
+    said = told_outside_the_log(
+        "Traceback (most recent call last):", '  File "borg", line 10, in <module>', "borg.helpers.process.SigTerm"
+    )
+
+    assert conclude(1, None, said, False).status == "interrupted"
+    assert conclude(1, None, said, True).status == "cancelled"
+
+
+def test_an_engine_that_broke_before_it_could_log_has_failed() -> None:
+    said = told_outside_the_log("Traceback (most recent call last):", "ImportError: no module named borg.archiver")
+    ended = conclude(1, None, said, False)
+
+    assert (ended.status, ended.error_key) == ("failed", "engine.failed")
+    assert "ImportError: no module named borg.archiver" in (ended.message or "")
+    assert conclude(1, None, told_outside_the_log("some words of a shell"), False).status == "completed_with_warnings"
+
+
 def test_the_message_id_decides_before_the_text_and_the_exit_code() -> None:
     outcome = ended(52, error("[Errno 28] No space left on device", "LockTimeout"))
 

@@ -229,6 +229,8 @@ CANCELLED_SENTENCE = "Stopped on request."
 
 STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.)?Sig(?:Term|Hup)$", re.MULTILINE)
 """The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
+TRACEBACK = "Traceback (most recent call last):"
+"""Outside the engine's log: it broke before it could log. Python then ends with 1, the engine's code for a warning."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
 """Failures that the stop itself brings about: the engine's children get the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
@@ -283,6 +285,7 @@ class Accumulator:
     last_progress: ArchiveProgress | None = None
     last_percent: ProgressPercent | None = None
     stopped_by_signal: bool = False
+    broke: bool = False
     _key_of_message_id: str | None = None
     _key_of_general_message_id: str | None = None
     _keys_of_text: set[str] = field(default_factory=set)
@@ -352,6 +355,8 @@ class Accumulator:
             self.warnings.append(Warning(path, _first_line(event), event.msgid))
 
     def _add_remote_line(self, text: str) -> None:
+        self.broke = self.broke or text.strip() == TRACEBACK
+        self.stopped_by_signal = self.stopped_by_signal or STOPPED_BY_SIGNAL.search(text) is not None
         self._note_text(text, "remote")
         self._remote_lines.append(_shortened(text))
 
@@ -396,12 +401,14 @@ def _ended_by_signal(exit_code: int | None, signal: int | None, accumulator: Acc
     if signal is not None or exit_code is None or exit_code < 0:
         return True
     return SIGNAL_BASE < exit_code <= SIGNAL_BASE + HIGHEST_SIGNAL or (
-        accumulator.stopped_by_signal and not _is_success(exit_code)
+        accumulator.stopped_by_signal and not _is_success(exit_code, accumulator)
     )
 
 
-def _is_success(exit_code: int | None) -> bool:
-    return exit_code is not None and (exit_code in {0, 1} or exit_code in WARNING_CODES)
+def _is_success(exit_code: int | None, accumulator: Accumulator) -> bool:
+    if exit_code == 1:
+        return not accumulator.broke
+    return exit_code is not None and (exit_code == 0 or exit_code in WARNING_CODES)
 
 
 def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
@@ -409,7 +416,7 @@ def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
     key = accumulator.key
     if exit_code in COMMAND_NOT_RUN and not accumulator.warning_count:
         return "engine.not_installed"
-    if _is_success(exit_code):
+    if _is_success(exit_code, accumulator):
         return key if key in REPORTED_AS_A_WARNING else None
     return key or KEY_BY_EXIT_CODE.get(exit_code or 0, FAILED)
 
