@@ -23,7 +23,7 @@ DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS = r
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services = Services(tmp_path_factory.mktemp("services"))
-    yield services.new(**({"HOLDFAST_BORG2": str(ENGINE_2)} if ENGINE_2 else {}))
+    yield services.get()
     services.stop()
 
 

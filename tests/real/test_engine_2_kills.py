@@ -13,6 +13,7 @@ from tests.support.processes import processes_naming
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 
+SECONDS = 120.0
 pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
 
 
@@ -20,7 +21,9 @@ pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` 
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services = Services(tmp_path_factory.mktemp("kills-2"))
     try:
-        yield services.new(HOLDFAST_BORG2=str(ENGINE_2))
+        running = services.new()
+        running.admin.timeout = SECONDS
+        yield running
     finally:
         services.stop()
 

@@ -17,7 +17,7 @@ from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
 from holdfast.operations.status import Status, Trigger
 from holdfast.operations.store import Origin, Subject, enqueue
 from holdfast.storage.session import Database
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG, Gate
 from tests.support.outside import Outside
 from tests.support.postgres import PostgresServer, postgres_server
@@ -257,7 +257,10 @@ class Services:
         """Start a service that nobody else uses. It ends with the others."""
         folder = self._folder / f"service-{len(self._all) + 1}"
         folder.mkdir()
-        settings = {**IMPATIENT, "HOLDFAST_BORG1": str(recording_engine(folder, ENGINES[engine])), **environment}
+        programs = {"HOLDFAST_BORG1": str(recording_engine(folder, ENGINES[engine]))}
+        if ENGINE_2 is not None:
+            programs["HOLDFAST_BORG2"] = str(recording_engine(folder, ENGINE_2, "borg2"))
+        settings = {**IMPATIENT, **programs, **environment}
         process = ServiceProcess(folder / "data", settings, database_url=self._database(store))
         running = Running(folder, process, engine)
         self._all.append(running)
@@ -281,11 +284,11 @@ class Services:
         return url
 
 
-def recording_engine(folder: Path, program: Path) -> Path:
+def recording_engine(folder: Path, program: Path, name: str = "borg") -> Path:
     """Write a program that notes each call of the engine and then becomes the engine."""
     calls = _calls_file(folder)
     calls.touch()
-    script = folder / "borg"
+    script = folder / name
     script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> '{calls}'\nexec '{program}' \"$@\"\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return script

@@ -2,27 +2,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.engine2.world import World, build
+from tests.contract.engine2.world import SECONDS, World, build
 from tests.support.engines import ENGINE_2
-from tests.support.running import Running, Services, recording_engine
+from tests.support.running import Running, Services
 
 HERE = Path(__file__).parent
 collect_ignore_glob = [] if ENGINE_2 else ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Engine 2 as the service finds it; without its self-test, which costs as much as many a command."""
-    assert ENGINE_2 is not None
-    script = recording_engine(tmp_path_factory.mktemp("engine-2"), ENGINE_2)
-    script.write_text(script.read_text().replace("exec ", "export BORG_SELFTEST=disabled\nexec "))
-    return script
+def running(services: Services) -> Running:
+    """The service that others use too; its requests that ask engine 2 may take long on a busy machine."""
+    running = services.get("sqlite")
+    running.admin.timeout = SECONDS
+    return running
 
 
-@pytest.fixture(scope="session")
-def running(services: Services, program: Path) -> Running:
-    """A service that has both majors of the engine."""
-    return services.new(HOLDFAST_BORG2=str(program))
+@pytest.fixture
+def program(running: Running) -> Path:
+    """Engine 2 as the service finds it."""
+    return running.folder / "borg2"
 
 
 @pytest.fixture(scope="session")

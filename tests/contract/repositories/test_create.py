@@ -108,7 +108,6 @@ def test_a_name_is_given_once(running: Running, admin: Client) -> None:
         ({"exclude_patterns": ["xx:what"]}, 422, "engine.invalid_request"),
         ({"compression": "zstd,99"}, 422, "engine.invalid_request"),
         ({"path": "/srv/a::b"}, 422, "engine.invalid_request"),
-        ({"engine_version": 2, "encryption": "aes256-ocb"}, 422, "engine.not_installed"),
     ],
 )
 def test_what_the_engine_would_refuse_is_refused_before_it_runs(

@@ -4,19 +4,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.support.running import Running
+from tests.support.running import Finished, Running
 from tests.support.service import Client, wait_until
 
 SECONDS = 240.0
 
 
 class Known:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, finished: Finished | None = None) -> None:
+        finished = finished or running.known
         self.running = running
         self.admin = running.admin
-        self.repository = running.known.repository
+        self.repository = finished.repository
         self.source = Path(self.repository["source_paths"][0])
-        self.archive: str = self.admin.operation(running.known.job_id)["archive_name"]
+        self.archive: str = self.admin.operation(finished.job_id)["archive_name"]
 
     @cached_property
     def archive_id(self) -> int:
