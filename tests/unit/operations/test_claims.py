@@ -311,3 +311,18 @@ def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(dat
 
     assert claim(database) == [first]
     assert reasons(database) == {second: QueuedReason.REPOSITORY_BUSY}
+
+
+def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_with_readers_else(
+    database: Database,
+) -> None:
+    adding, copying = replace(BACKUP, only_adds=True), replace(RESTORE, beside_no_writer=True)
+    shared = replace(kernel.subject(1), shared_writers=True)
+    with database.writing() as session:
+        writer, copy = (
+            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in (adding, copying)
+        )
+    reader, other_copy = enqueue(database, RESTORE, 2), enqueue(database, copying, 2)
+
+    assert claim(database) == [writer, reader, other_copy]
+    assert reasons(database) == {copy: QueuedReason.REPOSITORY_BUSY}

@@ -53,6 +53,7 @@ def kind(remotes: Remotes, install_id: str) -> Kind:
         activity_word="rclone_sync",
         limit_group="mirror",
         lock=LockMode.SHARED,
+        beside_no_writer=True,
         params=SyncParams,
         run=lambda context: run(remotes, install_id, context),
         on_interrupted=again_when_interrupted,

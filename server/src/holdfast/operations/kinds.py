@@ -100,6 +100,8 @@ class Kind:
     lock: LockMode | None = LockMode.EXCLUSIVE
     only_adds: bool = False
     """It takes nothing away, so that it holds the lane with others where the repository's engine allows that."""
+    beside_no_writer: bool = False
+    """It reads the repository's files itself, so that it has the lane alone where writers may share it."""
     activity_word: str | None = None
     limit_group: str | None = None
     lock_key: str | None = None

@@ -94,6 +94,15 @@ def lane_of(repository_id: int) -> str:
     return f"repository:{repository_id}"
 
 
+def _mode(kind: Kind, subject: Subject | None) -> LockMode | None:
+    if subject is not None and subject.shared_writers:
+        if kind.only_adds:
+            return LockMode.SHARED
+        if kind.beside_no_writer:
+            return LockMode.EXCLUSIVE
+    return kind.lock
+
+
 def enqueue(
     session: Session,
     kind: Kind,
@@ -115,7 +124,7 @@ def enqueue(
     executor = executor or (subject.executor if subject else "runner")
     now = clock.now()
     priority = PRIORITY[origin.trigger]
-    mode = lock_mode or (LockMode.SHARED if kind.only_adds and subject and subject.shared_writers else kind.lock)
+    mode = lock_mode or _mode(kind, subject)
     key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
     operation = Operation(
         uuid=uuid.uuid4().hex,
