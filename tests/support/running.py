@@ -27,7 +27,11 @@ PASSPHRASE = "a passphrase of the tests"
 PASSWORD = "a password of the tests"
 SECONDS_TO_START = 120.0
 # Some tests wait for the service to give up waiting.
-IMPATIENT = {"HOLDFAST_INLINE_WAIT_SECONDS": "1", "HOLDFAST_ENGINE_LOCK_WAIT_SECONDS": "1"}
+IMPATIENT = {
+    "HOLDFAST_INLINE_WAIT_SECONDS": "1",
+    "HOLDFAST_ENGINE_LOCK_WAIT_SECONDS": "1",
+    "HOLDFAST_SSH_PATIENCE_HOURS": "0.05",  # a machine that ended with its test is not looked for all day
+}
 # The kind under which the service's own one runs what is queued; here it is only a name in the queue.
 BACKUP = Kind(
     name="backup",
