@@ -109,4 +109,5 @@ class Borg2Engine:
             environment={**self.environment.variables(location, quick=quick), **(variables or {})},
             secrets=passphrase_secrets(location),
             working_directory=working_directory,
+            machine=location.machine,
         )
