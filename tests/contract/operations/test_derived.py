@@ -1,12 +1,14 @@
 """POST /api/operations/reconcile and GET /api/operations/repositories"""
 
+import pytest
+
 from tests.contract.fields import DERIVED_DATA, HISTORY_COUNTS, error_of, is_timestamp
-from tests.contract.stores import both_stores
-from tests.support.running import Running
+from tests.support.running import Running, Services
 
 
-@both_stores
-def test_a_reconcile_tick_queues_once_what_is_not_fresh(running: Running) -> None:
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_a_reconcile_tick_queues_once_what_is_not_fresh(services: Services, store: str) -> None:
+    running = services.new(store)  # of its own: a tick looks at every repository that there is
     admin = running.admin
     repository = running.new_repository(index_mode="off")
     known = len(admin.get("/api/repositories/").json()["repositories"])
