@@ -13,7 +13,7 @@ AT_LENGTH = pytest.mark.campaign
 
 
 @pytest.mark.parametrize(
-    "provider", ["webdav", "s3", *(pytest.param(name, marks=AT_LENGTH) for name in ("sftp", "local"))]
+    "provider", ["webdav", *(pytest.param(name, marks=AT_LENGTH) for name in ("s3", "sftp", "local"))]
 )
 def test_a_mirror_grows_with_its_repository_and_gives_all_of_it_back(
     services: Services, tmp_path: Path, provider: str

@@ -54,7 +54,8 @@ def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_e
     assert world.is_equal()
 
 
-@pytest.mark.parametrize("target", ["rclone", pytest.param("service", marks=AT_LENGTH)])
+@AT_LENGTH
+@pytest.mark.parametrize("target", ["rclone", "service"])
 def test_a_hydrate_that_is_cut_off_goes_on_where_it_was(world: World, target: str) -> None:
     hydrated = world.running.new_path("hydrated")
     job = world.start_hydrate(hydrated)

@@ -165,6 +165,7 @@ def resident(workshop: Workshop) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", ["tar", "zip"])
 def test_a_large_folder_takes_little_memory(newest: Workshop, large: tuple[Path, Archive], form: str) -> None:
     folder, archive = large
