@@ -247,12 +247,16 @@ def test_as_the_first_process_of_a_container_it_leaves_no_zombie_and_stops_when_
         (first,) = children_of(service.process.pid)
         for shim in installation.processes_of(operation_id):
             os.kill(shim, signal.SIGKILL)
-        orphans = [pid for pid in children_of(first) if str(installation.engine.program) in command_line(pid)]
-        assert orphans
+
+        def orphans() -> list[int]:
+            return [pid for pid in children_of(first) if str(installation.engine.program) in command_line(pid)]
+
+        wait_until(orphans, SECONDS, what="the engine outlives its shim")
+        left = set(orphans())
         with installation.engine.let_go(), installation.client(service) as client:
             ended = client.wait_for_end(operation_id, SECONDS)
         assert ended["status"] == "completed", ended
-        wait_until(lambda: not set(orphans) & set(children_of(first)), SECONDS, what="the orphan was taken leave of")
+        wait_until(lambda: not left & set(children_of(first)), SECONDS, what="the orphan was taken leave of")
 
         os.kill(first, signal.SIGTERM)
         assert service.process.wait(SECONDS) == 0

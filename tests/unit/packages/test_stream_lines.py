@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.stream_lines import Stream, log_text, read_back
-from holdfast.runner import plain
+from holdfast.runner import spooled_lines
 from holdfast.runner.plain import PlainReader
 
 LARGE = 1 << 30
@@ -38,7 +38,7 @@ def test_every_byte_of_both_streams_comes_back_however_they_were_read(
     tmp_path_factory: pytest.TempPathFactory, output: bytes, errors: bytes, cuts: list[int], piece: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "PIECE", piece)
+        patch.setattr(spooled_lines, "PIECE", piece)
         log = logged(tmp_path_factory.mktemp("log"), output, errors, [cut for cut in cuts if cut <= len(output)])
         at_once = logged(tmp_path_factory.mktemp("log"), output, errors, [])
 

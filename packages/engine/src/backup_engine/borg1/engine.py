@@ -1,9 +1,7 @@
 """The engine of major 1: arguments from the command's own file, environment and secrets from the location."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from backup_engine import requests
+from backup_engine.base import REPAIR_IS_MEANT, EngineBase
 from backup_engine.borg1 import (
     break_lock,
     check,
@@ -22,23 +20,12 @@ from backup_engine.borg1 import (
     rename,
 )
 from backup_engine.command import Command
-from backup_engine.detect import EngineProgram, EngineUnsupported
-from backup_engine.environment import EngineEnvironment, passphrase_secrets
-from backup_engine.features import Features, features
+from backup_engine.detect import EngineUnsupported
 from backup_engine.requests import RepositoryLocation
 
-REPAIR_IS_MEANT: Mapping[str, str] = {"BORG_CHECK_I_KNOW_WHAT_I_AM_DOING": "YES"}
 
-
-@dataclass(frozen=True, slots=True)
-class Borg1Engine:
-    program: EngineProgram
-    environment: EngineEnvironment
-    lock_wait: int
-
-    @property
-    def features(self) -> Features:
-        return features(self.program)
+class Borg1Engine(EngineBase):
+    __slots__ = ()
 
     def address(self, name: str, engine_id: str | None) -> str:  # noqa: ARG002 -- a name is enough
         return name
@@ -93,20 +80,3 @@ class Borg1Engine:
 
     def rename(self, location: RepositoryLocation, request: requests.RenameRequest) -> Command:
         return self._command(location, rename.command(location, request, self.lock_wait))
-
-    def _command(
-        self,
-        location: RepositoryLocation,
-        arguments: tuple[str, ...],
-        *,
-        quick: bool = False,
-        variables: Mapping[str, str] | None = None,
-        working_directory: str | None = None,
-    ) -> Command:
-        return Command(
-            argv=(self.program.path, *arguments),
-            environment={**self.environment.variables(location, quick=quick), **(variables or {})},
-            secrets=passphrase_secrets(location),
-            working_directory=working_directory,
-            machine=location.machine,
-        )

@@ -1,0 +1,46 @@
+"""A spooled stream, read line by line while it grows."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+BLOCK = 1 << 20
+PIECE = 8192
+
+
+class SpooledLines(ABC):
+    """Follows one spooled stream. The lines it gives depend on the stream alone, not on when it was read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+
+    def drain(self, *, to_the_end: bool = False) -> None:
+        """Read all that the stream holds now; at the end, also a last line without its line end."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._offset)
+            while block := file.read(BLOCK):
+                self._offset += len(block)
+                *lines, rest = (self._rest + block).split(b"\n")
+                self._rest = self._take(lines, rest)
+        if to_the_end and self._rest:
+            last, self._rest = self._rest, b""
+            self._take_last(last)
+
+    @abstractmethod
+    def _take(self, lines: list[bytes], rest: bytes) -> bytes:
+        """Given whole lines and the beginning of the next, return what of that beginning is still to be taken."""
+
+    @abstractmethod
+    def _take_last(self, rest: bytes) -> None:
+        """Given a last line without its end."""
+
+
+def in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
+    """Cut a line at fixed places; return the whole pieces and the rest, which is shorter than one."""
+    whole = len(line) // PIECE * PIECE
+    return [line[start : start + PIECE] for start in range(0, whole, PIECE)], line[whole:]
