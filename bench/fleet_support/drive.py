@@ -13,6 +13,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+import uvloop
+
 HEARTBEAT_SECONDS = 30.0
 POLL_SECONDS = 15.0
 RECONNECT_SECONDS = 5.0
@@ -122,7 +124,7 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     agents: list[list[str]] = json.load(sys.stdin)
-    told = asyncio.run(drive(agents, int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))
+    told = uvloop.run(drive(agents, int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))
     json.dump(
         {
             "heartbeats": told.heartbeats,

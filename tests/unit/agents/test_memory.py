@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 import time_machine
 from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.agents import credentials as credentials_module
 from holdfast.agents import store
 from holdfast.agents.board import Board
-from holdfast.agents.credentials import Credentials, KnownAgent, known
-from holdfast.agents.fleet import Fleet
+from holdfast.agents.credentials import Credentials, KnownAgent, known_agent
+from holdfast.agents.fleet import Fleet, Heartbeat
+from holdfast.agents.intake import Intake
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.errors import Forbidden, Unauthenticated
@@ -44,13 +46,17 @@ def add_agent(database: Database, credential: str = CREDENTIAL) -> KnownAgent:
             engine_versions=[],
             capabilities=["backup.create"],
         )
-    return known(agent)
+    return known_agent(agent)
 
 
 def heartbeat(agent: KnownAgent, **more: object) -> HeartbeatBody:
     return HeartbeatBody.model_validate(
         {"agent_id": agent.agent_id, "hostname": "far", "agent_version": "1", "capabilities": ["backup.create"], **more}
     )
+
+
+def hear(fleet: Fleet, *agents: KnownAgent) -> None:
+    assert fleet.take([Heartbeat(agent, heartbeat(agent), NOON) for agent in agents]) == [None] * len(agents)
 
 
 def read(database: Database, agent: KnownAgent) -> AgentMachine:
@@ -89,7 +95,7 @@ def test_heartbeats_with_nothing_new_are_stored_once_a_minute(sqlite: Database, 
     agent = add_agent(sqlite)
     with time_machine.travel(NOON, tick=False):
         assert not fleet.note(agent, heartbeat(agent), NOON)
-        fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+        hear(fleet, agent)
     with statements(sqlite) as seen:
         for seconds in (5, 20, 35, 50):
             with time_machine.travel(NOON + timedelta(seconds=seconds), tick=False):
@@ -106,7 +112,7 @@ def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> 
     fleet = Fleet(Settings(data_dir=tmp_path), database)
     agents = [add_agent(database, f"credential {number}") for number in range(5)]
     for number, agent in enumerate(agents):
-        fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+        hear(fleet, agent)
         fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=number + 1))
     with database.writing() as session:
         store.set_status(session, store.active(session, agents[0].id), AgentStatus.OFFLINE)
@@ -122,7 +128,7 @@ def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> 
 
 def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
-    fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+    hear(fleet, agent)
 
     assert not fleet.note(agent, heartbeat(agent, agent_version="2"), NOON)
     assert not fleet.note(agent, heartbeat(agent, capabilities=[]), NOON)
@@ -132,21 +138,69 @@ def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, flee
 def test_a_fleet_that_comes_back_to_a_restarted_service_writes_nothing(sqlite: Database, tmp_path: Path) -> None:
     agent = add_agent(sqlite)
     settings = Settings(data_dir=tmp_path)
-    Fleet(settings, sqlite).take(agent, heartbeat(agent), NOON)
+    hear(Fleet(settings, sqlite), agent)
     restarted = Fleet(settings, sqlite)
     with statements(sqlite) as seen:
         assert not restarted.note(agent, heartbeat(agent), NOON)
-        restarted.take(agent, heartbeat(agent), NOON)
+        hear(restarted, agent)
     assert [statement for statement in seen if not statement.startswith(("SELECT", "BEGIN"))] == []
     assert "BEGIN IMMEDIATE" not in seen
     assert restarted.note(agent, heartbeat(agent), NOON)
+
+
+def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own_answer(
+    database: Database, tmp_path: Path
+) -> None:
+    fleet = Fleet(Settings(data_dir=tmp_path), database)
+    agents = [add_agent(database, f"credential {number}") for number in range(6)]
+    with database.writing() as session:
+        store.set_status(session, store.active(session, agents[2].id), AgentStatus.REVOKED)
+        store.forget(session, store.active(session, agents[4].id))
+
+    async def all_at_once() -> list[BaseException | None]:
+        intake = Intake(fleet)
+        calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in agents]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    with statements(database) as seen:
+        answers = asyncio.run(all_at_once())
+
+    assert [type(answer) for answer in answers if answer] == [Forbidden, Unauthenticated]
+    assert [bool(answer) for answer in answers] == [False, False, True, False, True, False]
+    assert len([statement for statement in seen if statement.startswith("SELECT")]) <= 4
+    assert {read(database, agents[place]).status for place in (0, 1, 3, 5)} == {AgentStatus.ONLINE}
+
+
+def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
+    sqlite: Database, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = add_agent(sqlite), add_agent(sqlite, "another")
+    write = Fleet._write
+
+    def broken(session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
+        if any(machine.id == bad.id for machine in heard):
+            raise ZeroDivisionError
+        write(session, heard)
+
+    monkeypatch.setattr(Fleet, "_write", staticmethod(broken))
+
+    async def both() -> list[BaseException | None]:
+        intake = Intake(fleet)
+        calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in (bad, good)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    refused, taken = asyncio.run(both())
+
+    assert isinstance(refused, ZeroDivisionError)
+    assert taken is None
+    assert read(sqlite, good).status == AgentStatus.ONLINE
 
 
 def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: Fleet) -> None:
     talking, silent = add_agent(sqlite), add_agent(sqlite, "another")
     with time_machine.travel(NOON, tick=False):
         for agent in (talking, silent):
-            fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+            hear(fleet, agent)
     later = NOON + timedelta(seconds=121)
     fleet.note(talking, heartbeat(talking), later - timedelta(seconds=30))
     with time_machine.travel(later, tick=False):
@@ -160,7 +214,7 @@ def test_silence_is_judged_by_the_newest_that_is_known(sqlite: Database, fleet: 
 def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Database, tmp_path: Path) -> None:
     agent = add_agent(sqlite)
     with time_machine.travel(NOON, tick=False):
-        Fleet(Settings(data_dir=tmp_path), sqlite).store_heartbeat(agent, heartbeat(agent), NOON)
+        hear(Fleet(Settings(data_dir=tmp_path), sqlite), agent)
     much_later = NOON + timedelta(hours=5)
     with time_machine.travel(much_later, tick=False):
         restarted = Fleet(Settings(data_dir=tmp_path), sqlite)
@@ -173,14 +227,14 @@ def test_a_service_that_has_just_started_takes_nobody_for_silent(sqlite: Databas
 
 def test_an_agent_that_is_shut_out_cannot_come_back_by_a_heartbeat(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
-    fleet.store_heartbeat(agent, heartbeat(agent), NOON)
+    hear(fleet, agent)
     fleet.note(agent, heartbeat(agent), NOON + timedelta(seconds=5))
     with sqlite.writing() as session:
         store.set_status(session, store.active(session, agent.id), AgentStatus.REVOKED)
 
     fleet.store_seen(at_once=True)
-    with pytest.raises(Forbidden):
-        fleet.store_heartbeat(agent, heartbeat(agent, agent_version="2"), NOON)
+    (refused,) = fleet.take([Heartbeat(agent, heartbeat(agent, agent_version="2"), NOON)])
+    assert isinstance(refused, Forbidden)
 
     assert read(sqlite, agent).status == AgentStatus.REVOKED
 
@@ -223,6 +277,25 @@ def test_memory_that_nobody_has_checked_is_not_believed(sqlite: Database, monkey
     assert credentials.cached(CREDENTIAL) is not None
 
 
+def test_a_fleet_that_comes_back_is_looked_up_by_one_question(sqlite: Database) -> None:
+    for number in range(20):
+        add_agent(sqlite, f"credential {number}")
+    credentials = Credentials(sqlite)
+    with statements(sqlite) as seen:
+        found = {credentials.find(f"credential {number}").id for number in range(20)}
+    assert len(found) == 20
+    assert len([statement for statement in seen if statement.startswith("SELECT")]) == 2, "the generation and everybody"
+
+
+def test_an_agent_that_was_added_since_is_found(sqlite: Database) -> None:
+    add_agent(sqlite)
+    credentials = Credentials(sqlite)
+    credentials.find(CREDENTIAL)
+    later = add_agent(sqlite, "a new one")
+
+    assert credentials.find("a new one") == later
+
+
 def test_an_unknown_credential_is_refused_each_time(sqlite: Database) -> None:
     credentials = Credentials(sqlite)
     for _ in range(2):
@@ -247,6 +320,18 @@ def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: 
     assert board.refreshed().waiting == {1}
     cancel(sqlite, job)
     assert board.refreshed().waiting == frozenset()
+
+
+def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, fleet: Fleet) -> None:
+    agent = add_agent(sqlite)
+    board = Board(sqlite)
+    board.refreshed()
+    heard = sqlite.wake.number
+
+    hear(fleet, agent)
+
+    assert board.fresh() is not None
+    assert sqlite.wake.number > heard, "administrators hear of it"
 
 
 def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:

@@ -206,12 +206,12 @@ def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
 
 
 def test_waiting_threads_are_woken_after_the_commit_and_not_before(database: Database) -> None:
-    seen = database.wake.number
+    seen = database.work.number
     with database.writing() as session:
         store.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
-        assert database.wake.number == seen
+        assert database.work.number == seen
 
-    assert database.wake.number == seen + 1
+    assert database.work.number == seen + 1
 
 
 def enqueue_and_fail(session: Session) -> None:
@@ -220,19 +220,19 @@ def enqueue_and_fail(session: Session) -> None:
 
 
 def test_a_step_that_fails_wakes_nobody(database: Database) -> None:
-    seen = database.wake.number
+    seen = database.work.number
     with pytest.raises(ZeroDivisionError):
         kernel.in_transaction(database, enqueue_and_fail)
 
-    assert database.wake.number == seen
+    assert database.work.number == seen
 
 
 def test_a_waiting_thread_wakes_when_work_comes(database: Database) -> None:
     woken = threading.Event()
-    seen = database.wake.number
+    seen = database.work.number
 
     def wait() -> None:
-        if database.wake.wait(seen, 60) != seen:
+        if database.work.wait(seen, 60) != seen:
             woken.set()
 
     thread = threading.Thread(target=wait)

@@ -29,19 +29,26 @@ def record(
     address = address or (actor.address if actor else None)
     add(
         session,
-        actor_user_id=actor.user_id if actor else None,
-        actor=actor.username if actor else None,
-        action=action,
-        object_type=object_type,
-        object_id=object_id,
-        outcome=outcome,
-        address=address,
-        details=details,
+        entry(
+            actor_user_id=actor.user_id if actor else None,
+            actor=actor.username if actor else None,
+            action=action,
+            object_type=object_type,
+            object_id=object_id,
+            outcome=outcome,
+            address=address,
+            details=details,
+        ),
     )
 
 
-def add(
-    session: Session,
+def add(session: Session, *entries: dict[str, Any]) -> None:
+    """As ``record``, for actors who are not signed in: those who log in, or try to, and agents."""
+    if entries:
+        session.execute(insert(AuditEntry), entries)
+
+
+def entry(
     *,
     actor_user_id: int | None,
     actor: str | None,
@@ -51,9 +58,8 @@ def add(
     outcome: str = "ok",
     address: str | None = None,
     details: dict[str, Any] | None = None,
-) -> None:
-    """As ``record``, for an actor who is not signed in: one who logs in, or tries to."""
-    values = {
+) -> dict[str, Any]:
+    return {
         "at": clock.now(),
         "actor_user_id": actor_user_id,
         "actor": actor,
@@ -64,7 +70,6 @@ def add(
         "address": None if address is None else storable(address, ADDRESS_LENGTH),
         "details": _storable_value(details),
     }
-    session.execute(insert(AuditEntry), [values])
 
 
 def _storable_value(value: Any) -> Any:

@@ -125,7 +125,9 @@ class Login:
     def _start(self, session: Session, user: User, address: str | None, now: datetime) -> LoggedIn:
         user.last_login_at = now
         login = sessions.start(session, user.id, address, now)
-        audit.add(session, actor_user_id=user.id, actor=user.username, action="auth.login", address=address)
+        audit.add(
+            session, audit.entry(actor_user_id=user.id, actor=user.username, action="auth.login", address=address)
+        )
         return self.token(login.public_id, user.must_change_password)
 
     def _user(self, username: str) -> User | None:

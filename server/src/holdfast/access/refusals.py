@@ -112,12 +112,14 @@ class RefusalListener:
                 for refusal, count in due:
                     audit.add(
                         session,
-                        actor_user_id=refusal.actor_user_id,
-                        actor=refusal.actor,
-                        action=refusal.action,
-                        outcome="refused",
-                        address=refusal.address,
-                        details=_details(refusal, count),
+                        audit.entry(
+                            actor_user_id=refusal.actor_user_id,
+                            actor=refusal.actor,
+                            action=refusal.action,
+                            outcome="refused",
+                            address=refusal.address,
+                            details=_details(refusal, count),
+                        ),
                     )
         except Unavailable:  # the refusal stands, whether or not it could be written down
             log.warning("refusals could not be stored", count=len(due))

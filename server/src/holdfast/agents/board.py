@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
 
 from holdfast.agents.models import AgentJob
 from holdfast.operations.models import Operation
@@ -59,7 +60,12 @@ class Board:
     def fresh(self) -> View | None:
         """What is in memory, unless anything has changed since."""
         view = self._view
-        return view if view.number == self._database.wake.number else None
+        return view if view.number == self._database.work.number else None
+
+    async def now(self) -> View:
+        """What is true now, from memory where that is fresh."""
+        fresh = self.fresh()
+        return fresh if fresh is not None else await run_in_threadpool(self.refreshed)
 
     def refreshed(self) -> View:
         """What the store says now. Of several who ask at once, one asks the store."""
@@ -68,7 +74,7 @@ class Board:
             return fresh if fresh is not None else self.look()
 
     def look(self) -> View:
-        number = self._database.wake.number
+        number = self._database.work.number
         with self._database.reading() as session:
             waiting = frozenset(agent for agent in session.scalars(_WAITING) if agent is not None)
             running = [RunningJob(row[0], row[1] or 0, bool(row[2]), bool(row[3])) for row in session.execute(_RUNNING)]
@@ -80,7 +86,7 @@ class Board:
         """Keep memory fresh until the service stops."""
         seen = -1
         while not stopping.is_set():
-            seen = self._database.wake.wait(seen, LOOK_SECONDS)
+            seen = self._database.work.wait(seen, LOOK_SECONDS)
             with self._refreshing:
                 self.look()
             stopping.wait(BETWEEN_LOOKS_SECONDS)

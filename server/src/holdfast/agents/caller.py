@@ -6,7 +6,6 @@ from typing import Annotated
 import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader
-from starlette.concurrency import run_in_threadpool
 
 from backup_protocol import AUTHORIZATION_HEADER
 from holdfast.access.caller import address_of, guard
@@ -38,10 +37,7 @@ async def agent_only(
 ) -> KnownAgent:
     """Raise Unauthenticated without a valid credential, Forbidden for an agent that is shut out."""
     try:
-        credential = bearer(request)
-        agent = gateway.credentials.cached(credential)
-        if agent is None:
-            agent = await run_in_threadpool(gateway.credentials.find, credential)
+        agent = await gateway.credentials.of(bearer(request))
         if agent.status in store.SHUT_OUT:
             raise errors.revoked(agent.status)
     except HoldfastError as error:

@@ -8,11 +8,14 @@ import threading
 import time
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
+
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
 from holdfast.kit.tokens import token_hash
 from holdfast.storage.session import Database
 
+MOST_AT_ONCE = 100_000
 OLDEST_SECONDS = 1.0
 """How long another process may believe a credential after an administrator has shut its agent out."""
 
@@ -31,9 +34,17 @@ class Credentials:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._guard = threading.Lock()
+        self._loading = threading.Lock()
+        self._loaded = -1
+        """The generation at which all agents were read together."""
         self._known: dict[str, KnownAgent] = {}
         self._generation = -1
         self._checked = float("-inf")
+
+    async def of(self, credential: str) -> KnownAgent:
+        """The agent, from memory where that may be believed. Raise Unauthenticated for a credential that nobody has."""
+        known = self.cached(credential)
+        return known if known is not None else await run_in_threadpool(self.find, credential)
 
     def cached(self, credential: str) -> KnownAgent | None:
         """The agent, if memory knows it and is fresh enough to be believed."""
@@ -44,6 +55,8 @@ class Credentials:
     def find(self, credential: str) -> KnownAgent:
         """The agent, from the store. Raise Unauthenticated for a credential that nobody has."""
         hashed = token_hash(credential)
+        if (found := self._of_everybody(hashed)) is not None:
+            return found
         asked_at = time.monotonic()
         with self._database.reading() as session:
             generation = store.generation(session)
@@ -52,10 +65,26 @@ class Credentials:
             self._at(generation, asked_at)
             if agent is None:
                 raise errors.credential_invalid()
-            found = known(agent)
+            found = known_agent(agent)
             if generation == self._generation:
                 self._known[hashed] = found
             return found
+
+    def _of_everybody(self, hashed: str) -> KnownAgent | None:
+        """Who misses one agent, as after a start, will miss them all: read them together, once for each generation."""
+        with self._loading:
+            if time.monotonic() - self._checked <= OLDEST_SECONDS and self._loaded == self._generation:
+                return self._known.get(hashed)
+            asked_at = time.monotonic()
+            with self._database.reading() as session:
+                generation = store.generation(session)
+                rows = store.identities(session, MOST_AT_ONCE) if generation != self._loaded else None
+            with self._guard:
+                self._at(generation, asked_at)
+                if rows is not None and generation == self._generation:
+                    self._known.update((row[0], KnownAgent(row[1], row[2], row[3], row[4])) for row in rows)
+                    self._loaded = generation
+                return self._known.get(hashed)
 
     def check(self) -> None:
         """Ask the store whether memory may still be believed. Called several times a second; without agents, it rests."""
@@ -71,6 +100,7 @@ class Credentials:
         """A change of this process is durable: believe nothing until the store has been asked."""
         with self._guard:
             self._known.clear()
+            self._loaded = -1
             self._checked = float("-inf")
 
     def _at(self, generation: int, asked_at: float) -> None:
@@ -81,5 +111,5 @@ class Credentials:
             self._checked = max(self._checked, asked_at)
 
 
-def known(agent: AgentMachine) -> KnownAgent:
+def known_agent(agent: AgentMachine) -> KnownAgent:
     return KnownAgent(agent.id, agent.agent_id, agent.name, agent.status)

@@ -84,13 +84,15 @@ def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Regis
         log.info("an agent has registered", agent_id=agent.agent_id, name=agent.name, token=token.token_prefix)
         audit.add(
             session,
-            actor_user_id=None,
-            actor=actor(agent.agent_id),
-            action="agent.registered",
-            object_type="agent",
-            object_id=agent.id,
-            address=address,
-            details={"name": agent.name, "hostname": agent.hostname, "enrollment_token_id": token.id},
+            audit.entry(
+                actor_user_id=None,
+                actor=actor(agent.agent_id),
+                action="agent.registered",
+                object_type="agent",
+                object_id=agent.id,
+                address=address,
+                details={"name": agent.name, "hostname": agent.hostname, "enrollment_token_id": token.id},
+            ),
         )
     return Registered(
         agent_id=agent.agent_id,
@@ -108,11 +110,13 @@ def unregister(gateway: Gateway, agent: KnownAgent) -> str:
         shut_out(session, gateway, machine, AgentStatus.DISABLED)
         audit.add(
             session,
-            actor_user_id=None,
-            actor=actor(agent.agent_id),
-            action="agent.unregistered",
-            object_type="agent",
-            object_id=machine.id,
+            audit.entry(
+                actor_user_id=None,
+                actor=actor(agent.agent_id),
+                action="agent.unregistered",
+                object_type="agent",
+                object_id=machine.id,
+            ),
         )
         return str(machine.status)
 

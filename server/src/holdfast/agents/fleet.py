@@ -1,11 +1,13 @@
 """Which agents are alive: heard in memory, stored together, once a minute at most unless something changed."""
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.access import audit
@@ -13,6 +15,7 @@ from holdfast.agents import store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
+from holdfast.errors import HoldfastError
 from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -20,6 +23,8 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.agents")
 
 STORED_EVERY_SECONDS = 60.0
+STORED_TOGETHER = 500
+"""Agents of one transaction: other writers wait for it."""
 NOTED_SKEW_SECONDS = 5.0
 """Less than this is the time that a message travels, and not worth a write."""
 
@@ -32,6 +37,13 @@ class Heard:
     stored: datetime
     profile: tuple[Any, ...]
     skew: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    agent: KnownAgent
+    body: HeartbeatBody
+    at: datetime
 
 
 class Fleet:
@@ -52,42 +64,62 @@ class Fleet:
             self._heard[agent.id] = replace(known, seen=now, skew=skew_of(body, now))
             return True
 
-    def take(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> None:
-        """Take a heartbeat that memory could not. Raise if the agent is shut out.
+    def take(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
+        """Take heartbeats that memory could not, and say for each why it was refused, if it was.
 
         After a restart memory knows nobody, but the store does: a whole fleet that comes back writes nothing.
         """
         with self._database.reading() as session:
-            machine = store.seen(session, agent.id)
-        told = profile(body)
-        if (
-            machine.status == AgentStatus.ONLINE
-            and machine.last_seen_at is not None
-            and stored_profile(machine) == told
-        ):
-            with self._guard:
-                self._heard[agent.id] = Heard(now, machine.last_seen_at, told, skew_of(body, now))
-        else:
-            self.store_heartbeat(agent, body, now)
+            machines = store.by_id(session, [heartbeat.agent.id for heartbeat in heartbeats])
+        refusals = [refusal(machines.get(heartbeat.agent.id)) for heartbeat in heartbeats]
+        to_store: list[int] = []
+        for place, heartbeat in enumerate(heartbeats):
+            if refusals[place] is not None:
+                continue
+            machine = machines[heartbeat.agent.id]
+            told = profile(heartbeat.body)
+            if machine.status == AgentStatus.ONLINE and machine.last_seen_at and stored_profile(machine) == told:
+                self._hear(heartbeat, machine.last_seen_at)
+            else:
+                to_store.append(place)
+        if to_store:
+            for place, refused in zip(to_store, self._store([heartbeats[place] for place in to_store]), strict=True):
+                refusals[place] = refused
+        return refusals
 
-    def store_heartbeat(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> None:
-        """Store the first heartbeat, one after a silence, or one with other facts. Raise if the agent is shut out."""
-        skew = skew_of(body, now)
+    def _store(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
+        """Store first heartbeats, those after a silence, and those with other facts, in one transaction."""
         with self._database.writing() as session:
-            machine = store.active(session, agent.id, to_change=True)
+            machines = store.by_id(session, [heartbeat.agent.id for heartbeat in heartbeats], to_change=True)
+            refusals = [refusal(machines.get(heartbeat.agent.id)) for heartbeat in heartbeats]
+            taken = [heartbeat for heartbeat, refused in zip(heartbeats, refusals, strict=True) if refused is None]
+            changed = {machines[heartbeat.agent.id]: heartbeat for heartbeat in taken}
+            if changed:
+                self._write(session, changed)
+        for heartbeat in taken:
+            self._hear(heartbeat, heartbeat.at)
+        return refusals
+
+    @staticmethod
+    def _write(session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
+        came_back: dict[AgentMachine, str] = {}
+        for machine, heartbeat in heard.items():
+            body = heartbeat.body
             machine.hostname, machine.agent_version = body.hostname, body.agent_version
             machine.engine_versions = [version.model_dump() for version in body.engine_versions]
             machine.capabilities = list(dict.fromkeys(body.capabilities))
             machine.last_error = body.last_error
-            machine.last_seen_at, machine.clock_skew_seconds = now, skew
-            before = machine.status
-            if before != AgentStatus.ONLINE:
-                store.set_status(session, machine, AgentStatus.ONLINE)
-                note_transition(session, machine, before)
-            else:
-                store.tell(session, machine)
+            machine.last_seen_at, machine.clock_skew_seconds = heartbeat.at, skew_of(body, heartbeat.at)
+            if machine.status != AgentStatus.ONLINE:
+                came_back[machine] = machine.status
+        store.set_online(session, came_back)
+        store.tell(session, *heard)
+        note_transitions(session, came_back)
+
+    def _hear(self, heartbeat: Heartbeat, stored: datetime) -> None:
+        heard = Heard(heartbeat.at, stored, profile(heartbeat.body), skew_of(heartbeat.body, heartbeat.at))
         with self._guard:
-            self._heard[agent.id] = Heard(now, now, profile(body), skew)
+            self._heard[heartbeat.agent.id] = heard
 
     def last_seen(self, agent: AgentMachine) -> datetime | None:
         """The newest that is known, in memory or stored."""
@@ -120,8 +152,9 @@ class Fleet:
         if not due:
             return
         rows = [{"b_id": number, "b_seen": heard.seen, "b_skew": heard.skew} for number, heard in sorted(due.items())]
-        with self._database.writing() as session:
-            store.note_seen(session, rows)
+        for first in range(0, len(rows), STORED_TOGETHER):
+            with self._database.writing() as session:
+                store.note_seen(session, rows[first : first + STORED_TOGETHER])
         with self._guard:
             for agent_id, heard in due.items():
                 if agent_id in self._heard:
@@ -142,20 +175,36 @@ class Fleet:
                 stored = agent.last_seen_at
                 machine = store.get(session, agent.id)
                 if machine is not None and store.went_silent(session, machine, stored):
-                    note_transition(session, machine, AgentStatus.ONLINE)
+                    note_transitions(session, {machine: AgentStatus.ONLINE})
             self.forget(agent.id)
 
 
-def note_transition(session: Any, machine: AgentMachine, before: str) -> None:
-    log.info("an agent changed its state", agent_id=machine.agent_id, before=str(before), now=str(machine.status))
+def refusal(machine: AgentMachine | None) -> HoldfastError | None:
+    """Why what an agent says is not believed."""
+    try:
+        store.not_shut_out(machine)
+    except HoldfastError as error:
+        return error
+    return None
+
+
+def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> None:
+    """Tell in the log and in the audit trail which agents have another state, given what they had."""
+    for machine, status in before.items():
+        log.info("an agent changed its state", agent_id=machine.agent_id, before=str(status), now=str(machine.status))
     audit.add(
         session,
-        actor_user_id=None,
-        actor=actor(machine.agent_id),
-        action="agent.status",
-        object_type="agent",
-        object_id=machine.id,
-        details={"before": str(before), "now": str(machine.status)},
+        *(
+            audit.entry(
+                actor_user_id=None,
+                actor=actor(machine.agent_id),
+                action="agent.status",
+                object_type="agent",
+                object_id=machine.id,
+                details={"before": str(status), "now": str(machine.status)},
+            )
+            for machine, status in before.items()
+        ),
     )
 
 

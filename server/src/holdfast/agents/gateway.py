@@ -13,6 +13,7 @@ from holdfast.agents import jobs
 from holdfast.agents.board import Board
 from holdfast.agents.credentials import Credentials
 from holdfast.agents.fleet import Fleet
+from holdfast.agents.intake import Intake
 from holdfast.agents.jobs import Jobs
 from holdfast.agents.payload import Payloads
 from holdfast.errors import Unavailable
@@ -55,6 +56,7 @@ class Gateway:
         self.registry = registry
         self.credentials = Credentials(database)
         self.fleet = Fleet(settings, database)
+        self.intake = Intake(self.fleet)
         self.board = Board(database)
         self.progress = ProgressBoard()
         self.payloads = Payloads(registry, opener)
@@ -68,7 +70,7 @@ class Gateway:
 
     def stop(self) -> None:
         self._stopping.set()
-        self.database.wake.notify()
+        self.database.notify()
         self.board.wake_everybody()
         self._despite_trouble(self._store_all)
 

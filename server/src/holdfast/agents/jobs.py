@@ -335,12 +335,14 @@ def tell(session: Session, agent_id: str, operation: Operation, event: str, **de
     log.info("a job of an agent", event_name=event, agent_id=agent_id, operation_id=operation.id, kind=operation.kind)
     audit.add(
         session,
-        actor_user_id=None,
-        actor=actor(agent_id),
-        action=f"agent.{event}",
-        object_type="operation",
-        object_id=operation.id,
-        details={"kind": operation.kind, **details},
+        audit.entry(
+            actor_user_id=None,
+            actor=actor(agent_id),
+            action=f"agent.{event}",
+            object_type="operation",
+            object_id=operation.id,
+            details={"kind": operation.kind, **details},
+        ),
     )
 
 

@@ -65,7 +65,7 @@ def _token_status(token: EnrollmentToken, now: datetime) -> str:
 def job_items(session: Session, payloads: Payloads, operations: Sequence[Operation]) -> list[AgentJobItem]:
     ids = [operation.id for operation in operations]
     jobs = {job.operation_id: job for job in session.scalars(select(AgentJob).where(AgentJob.operation_id.in_(ids)))}
-    agents = store.names(session, (operation.machine_id for operation in operations if operation.machine_id))
+    agents = store.by_id(session, (operation.machine_id for operation in operations if operation.machine_id))
     return [
         _job_item(session, payloads, operation, jobs.get(operation.id), agents.get(operation.machine_id or 0))
         for operation in operations

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
 from holdfast.access.caller import address_of, public
 from holdfast.agents import enrollment, errors
-from holdfast.agents.board import View
 from holdfast.agents.caller import TheGateway, ThisAgent, told_of_refusals
 from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.fleet import Heartbeat
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.jobs import redacted
 from holdfast.agents.schemas import (
@@ -70,8 +70,8 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
         raise errors.foreign_agent_id()
     now = clock.now()
     if not gateway.fleet.note(agent, body, now):
-        await run_in_threadpool(gateway.fleet.take, agent, body, now)
-    view = await _view(gateway)
+        await gateway.intake.take(Heartbeat(agent, body, now))
+    view = await gateway.board.now()
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
     if strange:
@@ -104,15 +104,10 @@ async def poll(
 
 
 async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
-    view = await _view(gateway)
+    view = await gateway.board.now()
     if agent.id not in view.waiting:
         return []
     return await run_in_threadpool(gateway.jobs.poll, agent, limit)
-
-
-async def _view(gateway: Gateway) -> View:
-    fresh = gateway.board.fresh()
-    return fresh if fresh is not None else await run_in_threadpool(gateway.board.refreshed)
 
 
 @routes.get("/jobs/{job_id}", summary="How a job of this agent stands", responses=JOB)
@@ -135,7 +130,7 @@ def start(agent: ThisAgent, job_id: RowId, body: StartBody, gateway: TheGateway)
 async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
     """Kept in memory and stored at most once a second."""
     values = body.model_dump(exclude_none=True)
-    running = (await _view(gateway)).running.get(job_id)
+    running = (await gateway.board.now()).running.get(job_id)
     if running is None or running.agent_machine_id != agent.id:
         return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
     redactor = gateway.redactor(job_id) or await run_in_threadpool(gateway.remember_redactor, job_id)

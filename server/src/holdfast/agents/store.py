@@ -39,15 +39,22 @@ def require(session: Session, word: str) -> AgentMachine:
 def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
     """The agent as it is now, held against changes by others. Raise if it may not act any more."""
     statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
-    return _not_shut_out(session.scalars(statement).first())
+    return not_shut_out(session.scalars(statement).first())
+
+
+def by_id(session: Session, ids: Iterable[int], *, to_change: bool = False) -> dict[int, AgentMachine]:
+    statement = select(AgentMachine).where(AgentMachine.id.in_(set(ids)))
+    if to_change:
+        statement = statement.order_by(AgentMachine.id).with_for_update()
+    return {agent.id: agent for agent in session.scalars(statement)}
 
 
 def seen(session: Session, agent_id: int) -> AgentMachine:
     """The agent as it is now. Raise if it may not act any more."""
-    return _not_shut_out(get(session, agent_id))
+    return not_shut_out(get(session, agent_id))
 
 
-def _not_shut_out(agent: AgentMachine | None) -> AgentMachine:
+def not_shut_out(agent: AgentMachine | None) -> AgentMachine:
     if agent is None:
         raise errors.credential_invalid()
     if agent.status in SHUT_OUT:
@@ -59,13 +66,14 @@ def every(session: Session) -> list[AgentMachine]:
     return list(session.scalars(select(AgentMachine).order_by(AgentMachine.name, AgentMachine.id)))
 
 
-def names(session: Session, ids: Iterable[int]) -> dict[int, AgentMachine]:
-    statement = select(AgentMachine).where(AgentMachine.id.in_(set(ids)))
-    return {agent.id: agent for agent in session.scalars(statement)}
-
-
 def by_credential(session: Session, token_hash: str) -> AgentMachine | None:
     return session.scalars(_BY_CREDENTIAL, {"hash": token_hash}).first()
+
+
+def identities(session: Session, most: int) -> list[tuple[str, int, str, str, str]]:
+    """Hash of the credential, id, public id, name and status of the first agents."""
+    columns = (AgentMachine.token_hash, AgentMachine.id, AgentMachine.agent_id, AgentMachine.name, AgentMachine.status)
+    return [(*row,) for row in session.execute(select(*columns).order_by(AgentMachine.id).limit(most))]
 
 
 def add(session: Session, **values: Any) -> AgentMachine:
@@ -82,6 +90,14 @@ def set_status(session: Session, agent: AgentMachine, status: AgentStatus) -> No
     agent.updated_at = clock.now()
     session.flush()
     tell(session, agent)
+
+
+def set_online(session: Session, agents: Iterable[AgentMachine]) -> None:
+    now = clock.now()
+    for agent in agents:
+        agent.status = AgentStatus.ONLINE
+        agent.updated_at = now
+    session.flush()
 
 
 def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | None) -> bool:
@@ -123,10 +139,13 @@ def forget(session: Session, agent: AgentMachine) -> None:
     )
 
 
-def tell(session: Session, agent: AgentMachine) -> None:
+def tell(session: Session, *agents: AgentMachine) -> None:
     """Let administrators know of a change."""
-    payload = {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
-    outbox.tell(session, "agent.updated", payload, repository_id=None)
+    payloads = [
+        {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
+        for agent in agents
+    ]
+    outbox.tell_news(session, "agent.updated", payloads)
 
 
 # --- the fleet's generation ----------------------------------------------------------------------------------------

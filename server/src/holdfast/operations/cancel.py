@@ -48,11 +48,11 @@ def already_finished(operation: Operation) -> Conflict:
 def _wait_for_end(database: Database, operation_id: int) -> Status | None:
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
-        seen = database.wake.number
+        seen = database.work.number
         with database.reading() as session:
             operation = store.get(session, operation_id)
         status = Status(operation.status) if operation else None
         remaining = deadline - time.monotonic()
         if status is not Status.RUNNING or remaining <= 0:
             return status
-        database.wake.wait(seen, min(remaining, 0.5))
+        database.work.wait(seen, min(remaining, 0.5))

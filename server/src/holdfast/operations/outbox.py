@@ -1,5 +1,6 @@
 """The outbox: what happened, written in the transaction that made it happen, for whoever wants to know."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import insert
@@ -7,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.operations.models import OutboxEntry
-from holdfast.storage.session import wake_after_commit
+from holdfast.storage.session import news_after_commit, wake_after_commit
 
 
 def tell(
@@ -19,17 +20,24 @@ def tell(
     operation_id: int | None = None,
 ) -> None:
     """Write a row. Those who may see the repository hear of it; without one, administrators alone."""
-    session.execute(
-        _ROW,
-        {
-            "created_at": clock.now(),
-            "topic": topic,
-            "operation_id": operation_id,
-            "repository_id": repository_id,
-            "payload": payload,
-        },
-    )
+    session.execute(_ROW, _values(topic, payload, repository_id, operation_id))
     wake_after_commit(session)
+
+
+def tell_news(session: Session, topic: str, payloads: Sequence[dict[str, Any]]) -> None:
+    """Write rows for administrators that change nothing for operations: runners and waiting agents need not look."""
+    session.execute(_ROW, [_values(topic, payload, None, None) for payload in payloads])
+    news_after_commit(session)
+
+
+def _values(topic: str, payload: dict[str, Any], repository_id: int | None, operation_id: int | None) -> dict[str, Any]:
+    return {
+        "created_at": clock.now(),
+        "topic": topic,
+        "operation_id": operation_id,
+        "repository_id": repository_id,
+        "payload": payload,
+    }
 
 
 _ROW = insert(OutboxEntry.__table__)  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ class InlineCalls:
     def _wait_for_lane(self, operation: Operation, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while True:
-            seen = self._database.wake.number
+            seen = self._database.work.number
             with self._database.writing() as session:
                 verdict = store.claim_one(session, operation.id, self._runner_id, self._spool_root)
             if verdict.may_start:
@@ -131,7 +131,7 @@ class InlineCalls:
                 raise busy(verdict)
             if self._stopping.is_set():
                 raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
-            self._database.wake.wait(seen, min(1.0, remaining))
+            self._database.work.wait(seen, min(1.0, remaining))
 
 
 def busy(verdict: Verdict) -> Locked:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import make_url
 
-from holdfast.storage.session import CHANNEL, Database
+from holdfast.storage.session import CHANNEL, NEWS_CHANNEL, Database
 
 if TYPE_CHECKING:
     import psycopg
@@ -34,6 +34,7 @@ class Listener:
             try:
                 with psycopg.connect(url, autocommit=True) as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
+                    connection.execute(f"LISTEN {NEWS_CHANNEL}")
                     self._pass_on(connection)
             except psycopg.Error as error:
                 log.warning("not listening, polling only", reason=str(error).strip())
@@ -41,5 +42,8 @@ class Listener:
 
     def _pass_on(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self._stopping.is_set():
-            for _ in connection.notifies(timeout=1.0, stop_after=1):
-                self._database.wake.notify()
+            for heard in connection.notifies(timeout=1.0, stop_after=1):
+                if heard.channel == CHANNEL:
+                    self._database.notify()
+                else:
+                    self._database.wake.notify()

@@ -87,7 +87,7 @@ class Runner:
     def stop(self, seconds: float = 8.0) -> None:
         """Stop taking work and let go of what runs: the engines go on under their shims."""
         self._stopping.set()
-        self._database.wake.notify()
+        self._database.notify()
         deadline = time.monotonic() + seconds
         for thread in [*self._threads, *self._executing_threads()]:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -133,10 +133,10 @@ class Runner:
         seen = -1
         looked_at = time.monotonic()
         while not self._stopping.is_set():
-            number = self._database.wake.number
+            number = self._database.work.number
             if number == seen:
-                self._database.wake.wait(number, CLAIM_POLL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
-                number = self._database.wake.number
+                self._database.work.wait(number, CLAIM_POLL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
+                number = self._database.work.number
             seen = number
             self._despite_trouble(self._claim_and_start)
             if time.monotonic() - looked_at > RECOVER_SECONDS:
@@ -283,7 +283,7 @@ class Runner:
         last_heartbeat = last_look = time.monotonic()
         seen = -1
         while not self._stopping.is_set():
-            number = self._database.wake.wait(seen, TICK_SECONDS) if seen >= 0 else 0
+            number = self._database.work.wait(seen, TICK_SECONDS) if seen >= 0 else 0
             if number != seen or time.monotonic() - last_look > CANCEL_POLL_SECONDS:
                 last_look = time.monotonic()
                 self._despite_trouble(self._pass_on_cancellations)

@@ -17,8 +17,8 @@ from holdfast.kit.wake import Wake
 log = structlog.get_logger("holdfast.storage")
 
 AFTER_COMMIT = "after_commit"
-WAKE = "wake"
-CHANNEL = "holdfast_work"
+WAKE, NEWS = "wake", "news"
+CHANNEL, NEWS_CHANNEL = "holdfast_work", "holdfast_news"
 BUSY_TIMEOUT_MILLISECONDS = 15_000
 
 
@@ -28,6 +28,9 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
         self.wake = Wake()
+        """Something has changed that people hear of."""
+        self.work = Wake()
+        """Operations have changed: there may be something to do."""
         self.dialect = make_url(url).get_backend_name()
         if self.is_sqlite:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
@@ -59,7 +62,7 @@ class Database:
 
         On SQLite it holds the write lock from here on, or else from its first statement on.
         """
-        info = {WAKE: self.wake.notify}
+        info = {WAKE: self.notify, NEWS: self.wake.notify}
         with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
             if self.is_sqlite and lock_at_once:
                 session.connection()  # take the write lock now, so that what is read is what will be changed
@@ -71,6 +74,11 @@ class Database:
                 raise
         for hint in session.info.get(AFTER_COMMIT, ()):
             hint()
+
+    def notify(self) -> None:
+        """Hint that operations may have changed."""
+        self.work.notify()
+        self.wake.notify()
 
     def is_reachable(self) -> bool:
         try:
@@ -94,13 +102,19 @@ def after_commit(session: Session, hint: Callable[[], None]) -> None:
 
 def wake_after_commit(session: Session) -> None:
     """Hint to all waiting threads, and on PostgreSQL to all processes, that work may have changed."""
-    after_commit(session, session.info[WAKE])
-    if session.get_bind().dialect.name == "postgresql" and not session.info.get(CHANNEL):
-        session.info[CHANNEL] = True
-        session.execute(_NOTIFY)
+    _hint(session, WAKE, CHANNEL)
 
 
-_NOTIFY = text(f"NOTIFY {CHANNEL}")
+def news_after_commit(session: Session) -> None:
+    """As `wake_after_commit`, where nobody has more or less to do for it: a machine that is back, say."""
+    _hint(session, NEWS, NEWS_CHANNEL)
+
+
+def _hint(session: Session, hint: str, channel: str) -> None:
+    after_commit(session, session.info[hint])
+    if session.get_bind().dialect.name == "postgresql" and not session.info.get(channel):
+        session.info[channel] = True
+        session.execute(text(f"NOTIFY {channel}"))
 
 
 @contextmanager

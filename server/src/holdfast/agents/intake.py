@@ -1,0 +1,60 @@
+"""Heartbeats that have to reach the store, taken together: a fleet that comes back at once costs few transactions."""
+
+import asyncio
+
+from starlette.concurrency import run_in_threadpool
+
+from holdfast.agents.fleet import Fleet, Heartbeat
+from holdfast.errors import HoldfastError
+
+MOST_AT_ONCE = 200
+"""Agents of one transaction: other writers wait for it."""
+
+
+class Intake:
+    """Belongs to the event loop of the service."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._waiting: list[tuple[Heartbeat, asyncio.Future[None]]] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    async def take(self, heartbeat: Heartbeat) -> None:
+        """Return when the heartbeat is durable where it has to be. Raise if the agent is shut out."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((heartbeat, done))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        await done
+
+    async def _work(self) -> None:
+        """Whoever comes while a transaction runs is in the next one."""
+        try:
+            while self._waiting:
+                now, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+                await self._take(now)
+        finally:
+            self._worker = None
+
+    async def _take(self, taken: list[tuple[Heartbeat, "asyncio.Future[None]"]]) -> None:
+        try:
+            refusals = await run_in_threadpool(self._fleet.take, [heartbeat for heartbeat, _ in taken])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer to each caller
+            if len(taken) == 1 or isinstance(error, HoldfastError):
+                for _, done in taken:
+                    _answer(done, error)
+                return
+            for each in taken:  # what is wrong with one of them is not the fault of the others
+                await self._take([each])
+            return
+        for (_, done), refused in zip(taken, refusals, strict=True):
+            _answer(done, refused)
+
+
+def _answer(done: "asyncio.Future[None]", refused: Exception | None) -> None:
+    if done.done():
+        return  # its caller has left
+    if refused is None:
+        done.set_result(None)
+    else:
+        done.set_exception(refused)
