@@ -5,6 +5,9 @@ import importlib
 import pkgutil
 import sys
 import time
+from typing import Any
+
+import psutil
 
 import bench
 from bench.report import Bench, Measurement, Options, failed, table
@@ -28,14 +31,21 @@ def main() -> int:
     all_of_them: list[Measurement] = []
     for name in arguments.names or benches:
         print(f"\n{name}: {benches[name].promise}", flush=True)
-        began = time.monotonic()
+        began, before = time.monotonic(), psutil.cpu_times()
         measurements = benches[name].run(options)
         all_of_them += measurements
-        print(f"{table(measurements)}\n({time.monotonic() - began:.0f} s)", flush=True)
+        took, taken = time.monotonic() - began, share_taken_by_the_host(before, psutil.cpu_times())
+        print(f"{table(measurements)}\n({took:.0f} s; the host took {taken:.0%} of the machine's time)", flush=True)
     broken = failed(all_of_them)
     for measurement in broken:
         print(f"FAIL {measurement.what}: {measurement.value:.2f} {measurement.unit}, limit {measurement.limit}")
     return 1 if broken else 0
+
+
+def share_taken_by_the_host(before: Any, after: Any) -> float:
+    """Of a virtual machine's time, what others on its host got: with much of it, a number says little."""
+    passed = sum(after) - sum(before)
+    return (after.steal - before.steal) / passed if passed > 0 else 0.0
 
 
 def _read_arguments(names: list[str]) -> argparse.Namespace:

@@ -6,6 +6,7 @@ time (an open loop, so that a slow service cannot hide). What was answered, how 
 
 import asyncio
 import contextlib
+import gc
 import json
 import random
 import resource
@@ -124,6 +125,7 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     agents: list[list[str]] = json.load(sys.stdin)
+    gc.disable()  # a pause of this program would look like one of the service
     told = uvloop.run(drive(agents, int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])))
     json.dump(
         {

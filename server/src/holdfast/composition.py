@@ -14,7 +14,7 @@ from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
 from holdfast.activity.routes import routes as activity_routes
 from holdfast.agents import feature as agents
-from holdfast.api.app import build_app
+from holdfast.api.app import Application, build_app
 from holdfast.archives import feature as archive_index
 from holdfast.archives import routes as archive_routes
 from holdfast.archives.live import LiveAnswers
@@ -144,7 +144,7 @@ class Service:
             except (OSError, Unavailable) as error:
                 log.warning("could not tidy", reason=str(error))
 
-    def app(self) -> FastAPI:
+    def app(self) -> Application:
         @asynccontextmanager
         async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
             self.start()
