@@ -35,6 +35,7 @@ class Heard:
 
     seen: datetime
     stored: datetime
+    """When the store was last told."""
     profile: tuple[Any, ...]
     skew: float | None
 
@@ -141,24 +142,20 @@ class Fleet:
     # --- ticks -----------------------------------------------------------------------------------------------------
 
     def store_seen(self, *, at_once: bool = False) -> None:
-        """Store when agents were heard, of those where that is old enough to matter."""
+        """Store when agents were heard: of all of them, once it is old enough of one. Neighbours share what is written."""
         now = clock.now()
         with self._guard:
-            due = {
-                agent_id: heard
-                for agent_id, heard in self._heard.items()
-                if heard.seen > heard.stored and (at_once or now - heard.stored >= self._store_every)
-            }
-        if not due:
+            due = {agent_id: heard for agent_id, heard in self._heard.items() if heard.seen > heard.stored}
+        if not due or not (at_once or any(now - heard.stored >= self._store_every for heard in due.values())):
             return
         rows = [{"b_id": number, "b_seen": heard.seen, "b_skew": heard.skew} for number, heard in sorted(due.items())]
         for first in range(0, len(rows), STORED_TOGETHER):
             with self._database.writing() as session:
                 store.note_seen(session, rows[first : first + STORED_TOGETHER])
         with self._guard:
-            for agent_id, heard in due.items():
+            for agent_id in due:
                 if agent_id in self._heard:
-                    self._heard[agent_id] = replace(self._heard[agent_id], stored=heard.seen)
+                    self._heard[agent_id] = replace(self._heard[agent_id], stored=now)
 
     def find_silent(self) -> None:
         """Set agents offline that nobody has heard of for too long. Their jobs stay as they are."""
