@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from sqlalchemy import select
 
 from holdfast.access import audit, users
@@ -16,6 +16,7 @@ from holdfast.access.usernames import Email, NewUsername, username_key
 from holdfast.access.users import NewUser, user_not_found
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
+from holdfast.kit.schema import Schema
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -29,7 +30,7 @@ class PasswordGiven:
     generated_password: str | None = field(repr=False)
 
 
-class _Wanted(BaseModel):
+class _Wanted(Schema):
     username: NewUsername
     password: NewPassword
     role: Role

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from holdfast.access.caller import Caller
 from holdfast.access.login import CodeNeeded, LoggedIn
@@ -11,11 +11,12 @@ from holdfast.access.passwords import AnyPassword, NewPassword
 from holdfast.access.roles import RepositoryRole, Role
 from holdfast.access.usernames import Email, NewUsername
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
 
 Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="The six digits of the moment.")]
 
 
-class LoginAnswer(BaseModel):
+class LoginAnswer(Schema):
     access_token: str | None = Field(description="Null while a code is still needed.")
     token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the scheme
     expires_in: int = Field(description="Seconds: of the access token, or of the challenge while a code is needed.")
@@ -42,40 +43,40 @@ class LoginAnswer(BaseModel):
         )
 
 
-class CodeLogin(BaseModel):
+class CodeLogin(Schema):
     login_challenge_token: Annotated[str, PlainText(1, 200)]
     code: Code
 
 
-class PasswordChange(BaseModel):
+class PasswordChange(Schema):
     current_password: AnyPassword
     new_password: NewPassword
 
 
-class TotpSecret(BaseModel):
+class TotpSecret(Schema):
     secret: str = Field(description="Base32; shown once.")
     otpauth_url: str = Field(description="What an authenticator app reads from a QR code.")
 
 
-class TotpEnable(BaseModel):
+class TotpEnable(Schema):
     code: Code
 
 
-class TotpDisable(BaseModel):
+class TotpDisable(Schema):
     password: AnyPassword
     code: Code
 
 
-class TotpState(BaseModel):
+class TotpState(Schema):
     totp_enabled: bool
 
 
-class Right(BaseModel):
+class Right(Schema):
     repository_id: int
     role: RepositoryRole
 
 
-class UserAnswer(BaseModel):
+class UserAnswer(Schema):
     id: int
     username: str
     email: str | None
@@ -119,11 +120,11 @@ def _fields(user: User, rights: list[RepositoryRight]) -> dict[str, Any]:
     }
 
 
-class Users(BaseModel):
+class Users(Schema):
     users: list[UserAnswer]
 
 
-class UserCreate(BaseModel):
+class UserCreate(Schema):
     username: NewUsername
     password: NewPassword
     email: Email | None = None
@@ -132,7 +133,7 @@ class UserCreate(BaseModel):
     must_change_password: bool = True
 
 
-class UserUpdate(BaseModel):
+class UserUpdate(Schema):
     """Only the fields that are sent change."""
 
     role: Role | None = None
@@ -145,15 +146,15 @@ class UserUpdate(BaseModel):
     )
 
 
-class RightChange(BaseModel):
+class RightChange(Schema):
     role: RepositoryRole
 
 
-class TokenCreate(BaseModel):
+class TokenCreate(Schema):
     name: Annotated[str, PlainText(1, 100)]
 
 
-class TokenAnswer(BaseModel):
+class TokenAnswer(Schema):
     id: int
     name: str
     prefix: str = Field(description="The beginning of the token, to recognise it by.")
@@ -171,11 +172,11 @@ class CreatedToken(TokenAnswer):
     token: str = Field(description="Shown this once.")
 
 
-class Tokens(BaseModel):
+class Tokens(Schema):
     tokens: list[TokenAnswer]
 
 
-class AuditItem(BaseModel):
+class AuditItem(Schema):
     id: int
     at: Timestamp
     actor: str | None = Field(description="User name; null for nobody known, and for the command line.")
@@ -203,6 +204,6 @@ class AuditItem(BaseModel):
         )
 
 
-class AuditPage(BaseModel):
+class AuditPage(Schema):
     entries: list[AuditItem]
     next_cursor: str | None

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
 
 Word = Annotated[str, PlainText(1, 60)]
 HostName = Annotated[str, PlainText(0, 255)]
@@ -14,7 +15,7 @@ Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Sequence = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class EngineVersion(BaseModel):
+class EngineVersion(Schema):
     major: Annotated[int, Field(ge=0, le=1000)]
     version: Word
     path: Annotated[str, PlainText(0, 4096)]
@@ -26,7 +27,7 @@ EngineVersions = Annotated[list[EngineVersion], Field(max_length=50)]
 # --- the runtime routes ----------------------------------------------------------------------------------------------
 
 
-class RegisterBody(BaseModel):
+class RegisterBody(Schema):
     enrollment_token: Annotated[str, PlainText(1, 200)]
     name: Annotated[str, PlainText(1, 200)]
     hostname: HostName
@@ -37,7 +38,7 @@ class RegisterBody(BaseModel):
     capabilities: Capabilities = []
 
 
-class Registered(BaseModel):
+class Registered(Schema):
     agent_id: str
     agent_token: str = Field(description="The agent's credential; shown once.")
     server_time: Timestamp
@@ -45,7 +46,7 @@ class Registered(BaseModel):
     heartbeat_interval_seconds: int
 
 
-class HeartbeatBody(BaseModel):
+class HeartbeatBody(Schema):
     agent_id: Annotated[str, PlainText(1, 64)]
     hostname: HostName
     agent_version: Word
@@ -56,14 +57,14 @@ class HeartbeatBody(BaseModel):
     last_error: Sentence | None = None
 
 
-class HeartbeatAnswer(BaseModel):
+class HeartbeatAnswer(Schema):
     server_time: Timestamp
     poll_interval_seconds: int
     cancel_job_ids: list[int] = Field(description="Jobs of this agent that should stop.")
     heartbeat_interval_seconds: int
 
 
-class Job(BaseModel):
+class Job(Schema):
     id: int
     type: str
     created_at: Timestamp
@@ -71,20 +72,20 @@ class Job(BaseModel):
     status: str
 
 
-class Polled(BaseModel):
+class Polled(Schema):
     jobs: list[Job]
 
 
-class Claimed(BaseModel):
+class Claimed(Schema):
     status: str = "claimed"
     job: Job
 
 
-class StartBody(BaseModel):
+class StartBody(Schema):
     started_at: Moment
 
 
-class ProgressBody(BaseModel):
+class ProgressBody(Schema):
     """What is not given stays as it was."""
 
     progress_percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
@@ -98,40 +99,40 @@ class ProgressBody(BaseModel):
     message: Annotated[str, PlainText(0, 1000)] | None = None
 
 
-class LogEntryBody(BaseModel):
+class LogEntryBody(Schema):
     sequence: Sequence
     stream: Annotated[str, PlainText(0, 20)] = "stderr"
     message: Annotated[str, Field(max_length=1024 * 1024)]
     created_at: Moment | None = None
 
 
-class LogBatchBody(BaseModel):
+class LogBatchBody(Schema):
     entries: list[LogEntryBody]
 
 
-class LogsKept(BaseModel):
+class LogsKept(Schema):
     accepted: int
     duplicate: int
 
 
-class PartBody(BaseModel):
+class PartBody(Schema):
     part: Annotated[int, Field(ge=0, lt=100_000)]
     items: Annotated[list[dict[str, Any]], Field(max_length=10_000)]
 
 
-class PartAnswer(BaseModel):
+class PartAnswer(Schema):
     id: int
     part: int
 
 
-class StatsBody(BaseModel):
+class StatsBody(Schema):
     original_size: Size | None = None
     compressed_size: Size | None = None
     deduplicated_size: Size | None = None
     nfiles: Size | None = None
 
 
-class ResultBody(BaseModel):
+class ResultBody(Schema):
     return_code: Annotated[int, Field(ge=-255, le=65535)] = 0
     archive_name: Annotated[str, PlainText(0, 4096)] | None = None
     stats: StatsBody | None = None
@@ -140,12 +141,12 @@ class ResultBody(BaseModel):
     parts: Annotated[int, Field(ge=0, le=100_000)] = 0
 
 
-class CompleteBody(BaseModel):
+class CompleteBody(Schema):
     completed_at: Moment | None = None
     result: ResultBody = ResultBody()
 
 
-class FailBody(BaseModel):
+class FailBody(Schema):
     completed_at: Moment | None = None
     error_message: Sentence
     return_code: Annotated[int, Field(ge=-255, le=65535)] | None = None
@@ -153,20 +154,20 @@ class FailBody(BaseModel):
     result: ResultBody | None = None
 
 
-class CanceledBody(BaseModel):
+class CanceledBody(Schema):
     completed_at: Moment | None = None
     return_code: Annotated[int, Field(ge=-255, le=65535)] | None = None
     result: ResultBody | None = None
 
 
-class Acknowledgement(BaseModel):
+class Acknowledgement(Schema):
     id: int
     status: str
     cancel_requested: bool = False
     next_sequence: int | None = Field(None, description="Every log line below this number is stored.")
 
 
-class Unregistered(BaseModel):
+class Unregistered(Schema):
     agent_id: str
     status: str
 
@@ -174,14 +175,14 @@ class Unregistered(BaseModel):
 # --- the management routes ---------------------------------------------------------------------------------------------
 
 
-class NewEnrollmentToken(BaseModel):
+class NewEnrollmentToken(Schema):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, PlainText(1, 200)]
     expires_in_minutes: Annotated[int, Field(ge=5, le=43_200)]
 
 
-class CreatedEnrollmentToken(BaseModel):
+class CreatedEnrollmentToken(Schema):
     id: int
     name: str
     token: str = Field(description="Shown once.")
@@ -189,7 +190,7 @@ class CreatedEnrollmentToken(BaseModel):
     expires_at: Timestamp
 
 
-class EnrollmentTokenItem(BaseModel):
+class EnrollmentTokenItem(Schema):
     id: int
     name: str
     token_prefix: str
@@ -202,11 +203,11 @@ class EnrollmentTokenItem(BaseModel):
     created_at: Timestamp
 
 
-class EnrollmentTokens(BaseModel):
+class EnrollmentTokens(Schema):
     tokens: list[EnrollmentTokenItem]
 
 
-class MachineItem(BaseModel):
+class MachineItem(Schema):
     id: int
     name: str
     connection_type: str
@@ -216,11 +217,11 @@ class MachineItem(BaseModel):
     updated_at: Timestamp
 
 
-class Machines(BaseModel):
+class Machines(Schema):
     machines: list[MachineItem]
 
 
-class AgentItem(BaseModel):
+class AgentItem(Schema):
     id: int
     machine_id: int | None
     name: str
@@ -241,11 +242,11 @@ class AgentItem(BaseModel):
     updated_at: Timestamp
 
 
-class Agents(BaseModel):
+class Agents(Schema):
     agents: list[AgentItem]
 
 
-class AgentChange(BaseModel):
+class AgentChange(Schema):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, PlainText(1, 200)] | None = None
@@ -255,7 +256,7 @@ class AgentChange(BaseModel):
     ) = None
 
 
-class NewBackupJob(BaseModel):
+class NewBackupJob(Schema):
     model_config = ConfigDict(extra="forbid")
 
     repository_id: RowId
@@ -263,7 +264,7 @@ class NewBackupJob(BaseModel):
     archive_name: Annotated[str, PlainText(1, 200)] | None = None
 
 
-class AgentJobItem(BaseModel):
+class AgentJobItem(Schema):
     id: int
     agent_machine_id: int | None
     agent_id: str | None
@@ -286,6 +287,6 @@ class AgentJobItem(BaseModel):
     updated_at: Timestamp
 
 
-class AgentJobs(BaseModel):
+class AgentJobs(Schema):
     jobs: list[AgentJobItem]
     next_cursor: str | None

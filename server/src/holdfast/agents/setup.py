@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from backup_engine.parse import GarbledOutput, InfoResult, parse_info
 from backup_protocol import JobKind
+from holdfast.kit.schema import Schema
 from holdfast.operations.agent_work import AgentReport, AgentWork
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Effect, Kind, Outcome, failed_when_interrupted, reported
@@ -19,7 +19,7 @@ from holdfast.repositories import store
 from holdfast.repositories.models import Repository
 
 
-class NoParams(BaseModel):
+class NoParams(Schema):
     pass
 
 

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
+from holdfast.kit.schema import Schema
 
-class ErrorDetail(BaseModel):
+
+class ErrorDetail(Schema):
     model_config = ConfigDict(extra="allow")
 
     key: str = Field(description="Stable name of the condition: <area>.<name>.")
@@ -14,11 +16,11 @@ class ErrorDetail(BaseModel):
     params: dict[str, Any] = Field(default_factory=dict)
 
 
-class ErrorBody(BaseModel):
+class ErrorBody(Schema):
     detail: ErrorDetail
 
 
-class InvalidField(BaseModel):
+class InvalidField(Schema):
     model_config = ConfigDict(extra="allow")
 
     loc: list[str | int]
@@ -26,7 +28,7 @@ class InvalidField(BaseModel):
     type: str
 
 
-class InvalidBody(BaseModel):
+class InvalidBody(Schema):
     detail: list[InvalidField] | ErrorDetail
 
 

@@ -1,7 +1,9 @@
 """Parameters of index operations: none of them has any."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from holdfast.kit.schema import Schema
 
 
-class StageParams(BaseModel):
+class StageParams(Schema):
     model_config = ConfigDict(extra="forbid")

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.schemas import IndexMode
 
 HistoryState = Literal["pending", "indexed", "skipped", "failed"]
 
 
-class ArchiveAnswer(BaseModel):
+class ArchiveAnswer(Schema):
     model_config = ConfigDict(from_attributes=True)
 
     id: int
@@ -46,7 +47,7 @@ def archive_answer(archive: Archive, state: HistoryState) -> ArchiveAnswer:
     return answer
 
 
-class ArchiveStats(BaseModel):
+class ArchiveStats(Schema):
     id: int
     nfiles: int | None
     original_size: int | None
@@ -61,7 +62,7 @@ class ArchiveDetail(ArchiveAnswer):
     predecessor_stats: ArchiveStats | None
 
 
-class ArchiveList(BaseModel):
+class ArchiveList(Schema):
     archives: list[ArchiveAnswer]
     series: list[str]
     sync_state: Literal["fresh", "syncing", "stale", "never"]
@@ -70,7 +71,7 @@ class ArchiveList(BaseModel):
     next_cursor: str | None
 
 
-class LiveArchive(BaseModel):
+class LiveArchive(Schema):
     name: str
     id: str
     start: Timestamp
@@ -82,25 +83,25 @@ class LiveArchive(BaseModel):
     archive_id: int | None = Field(description="Id in the archive index, where it is known there.")
 
 
-class LiveList(BaseModel):
+class LiveList(Schema):
     archives: list[LiveArchive]
     source: Literal["engine"] = "engine"
 
 
-class RebuildFrom(BaseModel):
+class RebuildFrom(Schema):
     model_config = ConfigDict(extra="forbid")
 
     from_: Annotated[Literal["stats", "archives", "history"], Field(alias="from")]
 
 
-class StagesQueued(BaseModel):
+class StagesQueued(Schema):
     run_id: str
     operations: list[int]
     index_mode: IndexMode
     repeats: bool
 
 
-class Day(BaseModel):
+class Day(Schema):
     date: str
     count: int
     original_size: int | None
@@ -110,7 +111,7 @@ class Day(BaseModel):
     anomalies: list[str]
 
 
-class DaySeries(BaseModel):
+class DaySeries(Schema):
     days: list[Day]
     missed_days: list[str]
 
@@ -119,7 +120,7 @@ class NamedDaySeries(DaySeries):
     series: str
 
 
-class Heatmap(BaseModel):
+class Heatmap(Schema):
     since: str
     until: str
     repository: DaySeries
@@ -131,7 +132,7 @@ class Heatmap(BaseModel):
 CellName = Literal["backup", "check", "prune", "compact", "restore_check", "index", "mirror"]
 
 
-class StatusCell(BaseModel):
+class StatusCell(Schema):
     cell: CellName
     status: str
     completed_at: Timestamp | None
@@ -142,12 +143,12 @@ class StatusCell(BaseModel):
     source: str | None
 
 
-class StatusAnswer(BaseModel):
+class StatusAnswer(Schema):
     cells: list[StatusCell]
     overdue_available: bool
 
 
-class PathAnswer(BaseModel):
+class PathAnswer(Schema):
     """`path` is readable; `path_b64` is exact, and given where the readable form is not."""
 
     path: str
@@ -164,7 +165,7 @@ class ChangeRow(PathAnswer):
     owner_changed: bool
 
 
-class Changes(BaseModel):
+class Changes(Schema):
     archive_id: int
     compare_to_id: int | None
     history_state: HistoryState
@@ -175,7 +176,7 @@ class Changes(BaseModel):
     unindexed_archive_ids: list[int]
 
 
-class HistoryEntry(BaseModel):
+class HistoryEntry(Schema):
     archive_id: int
     archive_name: str
     series: str
@@ -186,14 +187,14 @@ class HistoryEntry(BaseModel):
     mode: str | None
 
 
-class PresentRange(BaseModel):
+class PresentRange(Schema):
     series: str
     from_archive_id: int
     to_archive_id: int | None
     unindexed_archive_ids: list[int] = []
 
 
-class Coverage(BaseModel):
+class Coverage(Schema):
     indexed: int
     total: int
     unindexed_archive_ids: list[int]
@@ -218,7 +219,7 @@ class SearchHit(PathAnswer):
     present_in_latest: bool
 
 
-class SearchAnswer(BaseModel):
+class SearchAnswer(Schema):
     query: str
     results: list[SearchHit]
     truncated: bool
@@ -238,7 +239,7 @@ class BrowseEntry(PathAnswer):
     link_target: str | None
 
 
-class BrowseAnswer(BaseModel):
+class BrowseAnswer(Schema):
     archive_id: int
     path: str
     path_b64: str | None

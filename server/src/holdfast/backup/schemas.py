@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.operations.schemas import StartAnswer
 
 
-class BackupParams(BaseModel):
+class BackupParams(Schema):
     """What a backup operation was asked to do. What is None comes from the repository when it starts."""
 
     model_config = ConfigDict(extra="forbid")
@@ -18,7 +19,7 @@ class BackupParams(BaseModel):
     comment: str | None = None
 
 
-class BackupStart(BaseModel):
+class BackupStart(Schema):
     model_config = ConfigDict(extra="ignore")
 
     repository: Annotated[str, PlainText(1, 4096)] = Field(description="Path of a registered repository.")
@@ -33,7 +34,7 @@ class RetryAnswer(StartAnswer):
     retry_of: int
 
 
-class ProgressDetails(BaseModel):
+class ProgressDetails(Schema):
     progress_percent: float = 0.0
     current_file: str = ""
     nfiles: int | None = None
@@ -45,7 +46,7 @@ class ProgressDetails(BaseModel):
     estimated_time_remaining: int | None = None
 
 
-class BackupStatus(BaseModel):
+class BackupStatus(Schema):
     id: int
     repository: str | None
     status: str
@@ -69,6 +70,6 @@ class BackupStatus(BaseModel):
     warnings: list[dict[str, Any]]
 
 
-class BackupJobs(BaseModel):
+class BackupJobs(Schema):
     jobs: list[BackupStatus]
     next_cursor: str | None

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
 
 
 def _plain_password(secret: SecretStr) -> SecretStr:
@@ -34,7 +35,7 @@ EnginePath = Annotated[str, Field(max_length=1000, pattern=r"^[A-Za-z0-9_./~+][A
 Password = Annotated[SecretStr, AfterValidator(_plain_password)]
 
 
-class Body(BaseModel):
+class Body(Schema):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -70,13 +71,13 @@ class AcceptedHostKey(Body):
     fingerprint: Annotated[str, PlainText(1, 100)] = Field(description="Of the new key, as the test shows it.")
 
 
-class HostKeyAnswer(BaseModel):
+class HostKeyAnswer(Schema):
     type: str
     fingerprint: str
     pinned_at: Timestamp | None
 
 
-class StepAnswer(BaseModel):
+class StepAnswer(Schema):
     step: Literal["reach", "host_key", "key", "engine", "python", "disk"]
     verdict: Literal["ok", "failed", "unknown", "skipped"]
     key: str | None
@@ -84,7 +85,7 @@ class StepAnswer(BaseModel):
     details: dict[str, Any] | None
 
 
-class TestAnswer(BaseModel):
+class TestAnswer(Schema):
     __test__ = False
 
     status: Literal["ok", "failed"]
@@ -93,7 +94,7 @@ class TestAnswer(BaseModel):
     steps: list[StepAnswer]
 
 
-class ConnectionAnswer(BaseModel):
+class ConnectionAnswer(Schema):
     id: int
     name: str
     host: str
@@ -112,25 +113,25 @@ class ConnectionAnswer(BaseModel):
     updated_at: Timestamp
 
 
-class Connections(BaseModel):
+class Connections(Schema):
     connections: list[ConnectionAnswer]
 
 
-class SystemKey(BaseModel):
+class SystemKey(Schema):
     id: int
     public_key: str = Field(description="The line for `authorized_keys`.")
     fingerprint: str
     created_at: Timestamp
 
 
-class NotMoved(BaseModel):
+class NotMoved(Schema):
     connection_id: int
     name: str
     key: str
     message: str
 
 
-class RotationAnswer(BaseModel):
+class RotationAnswer(Schema):
     system_key: SystemKey
     moved: list[int] = Field(description="Connections that accept the new key and no longer the old one.")
     failed: list[NotMoved] = Field(description="Connections for which the old key is kept.")

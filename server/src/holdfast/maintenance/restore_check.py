@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from backup_engine.events import Event
@@ -17,6 +17,7 @@ from backup_engine.parse import ArchiveInfo, GarbledOutput
 from backup_engine.render import log_line
 from backup_engine.requests import ExtractRequest, InvalidRequest, ListArchivesRequest, ListFilesRequest
 from holdfast.kit import clock, text
+from holdfast.kit.schema import Schema
 from holdfast.maintenance.delete_archive import GONE, describe
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records
 from holdfast.maintenance.listing import read_archives
@@ -41,7 +42,7 @@ PATH_MISSING = "restore_check.path_missing"
 Mode = Literal["full", "paths", "sample", "canary"]
 
 
-class RestoreCheckParams(BaseModel):
+class RestoreCheckParams(Schema):
     """What is to be proven. Without an archive, of the newest one."""
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +50,7 @@ class RestoreCheckParams(BaseModel):
     mode: Mode = "sample"
     archive: str | None = None
     engine_id: str | None = None
-    paths: list[str | ExactPath] = []
+    paths: list[str | ExactPath] = Field(default_factory=list)
     sample: int = DEFAULT_SAMPLE
     canary: Canary | None = None
 

@@ -2,15 +2,16 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.repositories.schemas import Retention
 
 DAY_SECONDS = 24 * 3600
 
 
-class Body(BaseModel):
+class Body(Schema):
     """What starts work that removes or proves something. A misspelled field must not be passed over in silence."""
 
     model_config = ConfigDict(extra="forbid")
@@ -43,7 +44,7 @@ class NoBody(Body):
     pass
 
 
-class DeleteParams(BaseModel):
+class DeleteParams(Schema):
     """What a deletion was asked to delete. With `engine_id`, only the archive that has it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -55,25 +56,25 @@ class DeleteParams(BaseModel):
 EngineId = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class UndeleteParams(BaseModel):
+class UndeleteParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     engine_id: EngineId
 
 
-class DeletedArchive(BaseModel):
+class DeletedArchive(Schema):
     engine_id: str = Field(description="The engine's id of the archive, by which it is undeleted.")
     name: str
     start: Timestamp
     end: Timestamp | None
 
 
-class DeletedArchives(BaseModel):
+class DeletedArchives(Schema):
     repository_id: int
     archives: list[DeletedArchive]
 
 
-class ArchiveTime(BaseModel):
+class ArchiveTime(Schema):
     archive: str
     time: Timestamp
 
@@ -82,12 +83,12 @@ class KeptArchive(ArchiveTime):
     rule: str = Field(description="What keeps it: `daily`, `weekly[oldest]`, `within` …")
 
 
-class Refusal(BaseModel):
+class Refusal(Schema):
     key: str
     message: str
 
 
-class PruneResult(BaseModel):
+class PruneResult(Schema):
     keep: list[KeptArchive]
     prune: list[ArchiveTime]
     kept_count: int
@@ -97,12 +98,12 @@ class PruneResult(BaseModel):
     refusal: Refusal | None = Field(None, description="Why a prune with this policy would be refused as it is now.")
 
 
-class PruneDryRun(BaseModel):
+class PruneDryRun(Schema):
     dry_run: bool = True
     prune_result: PruneResult
 
 
-class MaintenanceJob(BaseModel):
+class MaintenanceJob(Schema):
     id: int
     kind: str
     repository: str | None = Field(description="Path of the repository.")
@@ -132,7 +133,7 @@ class MaintenanceJob(BaseModel):
     warnings: list[dict[str, Any]]
 
 
-class MaintenanceJobs(BaseModel):
+class MaintenanceJobs(Schema):
     jobs: list[MaintenanceJob]
 
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.repositories.schemas import MirrorMode, NewMirror
 
 StepName = Literal["program", "configuration", "reach", "credentials", "write", "read", "delete"]
@@ -15,7 +16,7 @@ GivenOptions = Annotated[dict[OptionName, OptionValue], Field(max_length=64)]
 ProviderName = Annotated[str, PlainText(1, 60)]
 
 
-class ProviderOption(BaseModel):
+class ProviderOption(Schema):
     name: str
     help: str
     type: str
@@ -25,17 +26,17 @@ class ProviderOption(BaseModel):
     advanced: bool
 
 
-class ProviderAnswer(BaseModel):
+class ProviderAnswer(Schema):
     name: str
     description: str
     options: list[ProviderOption]
 
 
-class ProviderList(BaseModel):
+class ProviderList(Schema):
     providers: list[ProviderAnswer]
 
 
-class NewRemote(BaseModel):
+class NewRemote(Schema):
     model_config = ConfigDict(extra="forbid")
 
     name: RemoteName
@@ -43,7 +44,7 @@ class NewRemote(BaseModel):
     options: GivenOptions = {}
 
 
-class RemoteChange(BaseModel):
+class RemoteChange(Schema):
     """What is not given stays as it is; an option that is null goes."""
 
     model_config = ConfigDict(extra="forbid")
@@ -52,7 +53,7 @@ class RemoteChange(BaseModel):
     options: GivenOptions = {}
 
 
-class RemoteAnswer(BaseModel):
+class RemoteAnswer(Schema):
     id: int
     name: str
     provider: str
@@ -63,17 +64,17 @@ class RemoteAnswer(BaseModel):
     updated_at: Timestamp
 
 
-class RemoteList(BaseModel):
+class RemoteList(Schema):
     remotes: list[RemoteAnswer]
 
 
-class RemoteTest(BaseModel):
+class RemoteTest(Schema):
     model_config = ConfigDict(extra="forbid")
 
     path: Annotated[str, PlainText(0, 1024)] = Field("", description="Where on the remote the probe is written.")
 
 
-class ProbeStep(BaseModel):
+class ProbeStep(Schema):
     step: StepName
     status: Literal["ok", "failed", "skipped"]
     key: str | None = None
@@ -81,7 +82,7 @@ class ProbeStep(BaseModel):
     said: str | None = Field(None, description="rclone's own words.")
 
 
-class RemoteVerdict(BaseModel):
+class RemoteVerdict(Schema):
     ok: bool
     steps: list[ProbeStep]
 
@@ -90,7 +91,7 @@ class MirrorSettings(NewMirror):
     """All settings of a mirror: what is not given gets its default."""
 
 
-class MirrorAnswer(BaseModel):
+class MirrorAnswer(Schema):
     repository_id: int
     remote_id: int
     remote: str
@@ -107,7 +108,7 @@ class MirrorAnswer(BaseModel):
     sync_operation_id: int | None = Field(None, description="The sync that was queued by this request, if any.")
 
 
-class SyncBody(BaseModel):
+class SyncBody(Schema):
     model_config = ConfigDict(extra="forbid")
 
     override_sanity: StrictBool = Field(
@@ -115,7 +116,7 @@ class SyncBody(BaseModel):
     )
 
 
-class HydrateBody(BaseModel):
+class HydrateBody(Schema):
     model_config = ConfigDict(extra="forbid")
 
     destination: Annotated[str, PlainText(1, 4096)] = Field(
@@ -124,13 +125,13 @@ class HydrateBody(BaseModel):
     confirm: StrictBool = False
 
 
-class SyncParams(BaseModel):
+class SyncParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     override_sanity: bool = False
 
 
-class HydrateParams(BaseModel):
+class HydrateParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     destination: str

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 
 from holdfast.access import rights
 from holdfast.access.caller import (
@@ -28,6 +27,7 @@ from holdfast.api.router import router
 from holdfast.errors import Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
+from holdfast.kit.schema import Schema
 from holdfast.operations.events import EventHub, Subscriber, stream
 
 routes = router("/api/events", "events")
@@ -36,7 +36,7 @@ TICKET_SECONDS = 60
 TICKET_CONTEXT = "events:ticket"
 
 
-class Ticket(BaseModel):
+class Ticket(Schema):
     ticket: str
     expires_in: int
 

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.schema import Schema
 from holdfast.operations.models import KernelSetting
 
 Limit = Annotated[int, Field(ge=1, le=64, strict=True)]
@@ -18,7 +19,7 @@ GROUP_FIELDS = {
 }
 
 
-class Limits(BaseModel):
+class Limits(Schema):
     max_running_backups: Limit = 4
     max_running_restores: Limit = 4
     max_running_maintenance: Limit = 2
@@ -29,7 +30,7 @@ class Limits(BaseModel):
         return {group: getattr(self, name) for group, name in GROUP_FIELDS.items()}
 
 
-class LimitsChange(BaseModel):
+class LimitsChange(Schema):
     """Any of the limits; what is not given stays."""
 
     model_config = ConfigDict(extra="forbid")

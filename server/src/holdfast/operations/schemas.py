@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from holdfast.kit.fields import Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.operations.limits import Limits
 
 
-class OperationItem(BaseModel):
+class OperationItem(Schema):
     id: int
     activity_key: str
     kind: str
@@ -58,7 +59,7 @@ class OperationDetail(OperationItem):
     detail: dict[str, Any] = Field(description="What only operations of this kind have to tell.")
 
 
-class OperationPage(BaseModel):
+class OperationPage(Schema):
     items: list[OperationItem]
     next_cursor: str | None
 
@@ -67,7 +68,7 @@ class LimitsInForce(Limits):
     running: dict[str, int]
 
 
-class LaneOperation(BaseModel):
+class LaneOperation(Schema):
     """What is said of the operation that holds a lane."""
 
     id: int
@@ -76,7 +77,7 @@ class LaneOperation(BaseModel):
     started_at: Timestamp | None
 
 
-class LaneQueue(BaseModel):
+class LaneQueue(Schema):
     repository_id: int | None
     repository_name: str | None
     lane_busy: bool
@@ -85,48 +86,48 @@ class LaneQueue(BaseModel):
     operations: list[OperationItem]
 
 
-class RunnerItem(BaseModel):
+class RunnerItem(Schema):
     id: str
     host: str
     heartbeat_at: Timestamp
     running: int
 
 
-class Queue(BaseModel):
+class Queue(Schema):
     repositories: list[LaneQueue]
     limits: LimitsInForce
     paused: bool
     runners: list[RunnerItem]
 
 
-class Paused(BaseModel):
+class Paused(Schema):
     paused: bool
 
 
-class Reconciled(BaseModel):
+class Reconciled(Schema):
     repositories: int
     enqueued: int
 
 
-class StartAnswer(BaseModel):
+class StartAnswer(Schema):
     job_id: int = Field(description="Operation id.")
     status: str
     message: str
 
 
-class CancelAnswer(BaseModel):
+class CancelAnswer(Schema):
     id: int
     status: str
     cancel_requested: bool
     message: str
 
 
-class LogLine(BaseModel):
+class LogLine(Schema):
     line_number: int
     content: str
 
 
-class LogAnswer(BaseModel):
+class LogAnswer(Schema):
     job_id: int
     status: str
     lines: list[LogLine]
@@ -135,7 +136,7 @@ class LogAnswer(BaseModel):
     has_more: bool
 
 
-class HistoryCounts(BaseModel):
+class HistoryCounts(Schema):
     indexed: int = 0
     pending: int = 0
     failed: int = 0
@@ -145,7 +146,7 @@ class HistoryCounts(BaseModel):
     bytes: int = 0
 
 
-class DerivedData(BaseModel):
+class DerivedData(Schema):
     repository_id: int
     repository_name: str
     index_mode: str
@@ -157,14 +158,14 @@ class DerivedData(BaseModel):
     history: HistoryCounts
 
 
-class DerivedDataList(BaseModel):
+class DerivedDataList(Schema):
     repositories: list[DerivedData]
     totals: HistoryCounts
     last_reconcile_at: Timestamp | None
     reconcile_interval_minutes: int
 
 
-class TroubledArchives(BaseModel):
+class TroubledArchives(Schema):
     repository_id: int
     failed_archives: list[dict[str, Any]]
     truncated_archives: list[dict[str, Any]]

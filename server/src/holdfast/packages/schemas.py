@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
 
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 Argument = Annotated[str, PlainText(0, 4096)]
@@ -20,7 +21,7 @@ def _with_program(command: list[str]) -> list[str]:
 InstallCommand = Annotated[list[Argument], Field(min_length=1, max_length=200), AfterValidator(_with_program)]
 
 
-class NewPackage(BaseModel):
+class NewPackage(Schema):
     model_config = ConfigDict(extra="forbid")
 
     name: Name
@@ -28,7 +29,7 @@ class NewPackage(BaseModel):
     description: Description | None = None
 
 
-class PackageChange(BaseModel):
+class PackageChange(Schema):
     """What is not given stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,14 +39,14 @@ class PackageChange(BaseModel):
     description: Description | None = None
 
 
-class InstallParams(BaseModel):
+class InstallParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     package_id: int
     install_command: list[str]
 
 
-class PackageAnswer(BaseModel):
+class PackageAnswer(Schema):
     id: int
     name: str
     install_command: list[str]
@@ -56,11 +57,11 @@ class PackageAnswer(BaseModel):
     updated_at: Timestamp
 
 
-class PackageList(BaseModel):
+class PackageList(Schema):
     packages: list[PackageAnswer]
 
 
-class PackageJob(BaseModel):
+class PackageJob(Schema):
     id: int
     package_id: int
     package_name: str | None
@@ -84,6 +85,6 @@ class PackageJob(BaseModel):
     params: dict[str, Any]
 
 
-class PackageJobs(BaseModel):
+class PackageJobs(Schema):
     jobs: list[PackageJob]
     next_cursor: str | None

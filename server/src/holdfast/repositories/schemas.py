@@ -4,11 +4,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from backup_engine.borg1 import init as borg1
 from backup_engine.borg2 import init as borg2
 from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
 
 IndexMode = Literal["full", "archives", "off"]
 Encryption = Literal[
@@ -72,7 +73,7 @@ def _plain_secret(secret: SecretStr, maximum: int) -> SecretStr:
     return secret
 
 
-class Retention(BaseModel):
+class Retention(Schema):
     """Which archives a prune keeps."""
 
     model_config = ConfigDict(extra="forbid")
@@ -88,7 +89,7 @@ class Retention(BaseModel):
     keep_yearly: Keep | None = None
 
 
-class RepositorySettings(BaseModel):
+class RepositorySettings(Schema):
     """What may be set when a repository is created or imported, and changed later."""
 
     name: Name
@@ -109,7 +110,7 @@ class RepositorySettings(BaseModel):
 MirrorMode = Literal["after_backup", "interval", "manual"]
 
 
-class MirrorWanted(BaseModel):
+class MirrorWanted(Schema):
     """How a repository is to be mirrored."""
 
     path: Annotated[str, PlainText(1, 1024)] = Field(description="Folder (or bucket and folder) on the remote.")
@@ -193,7 +194,7 @@ class ImportedRepository(RepositoryPlace):
         return self._with_mode_of_engine(self.encryption)
 
 
-class RepositoryChange(BaseModel):
+class RepositoryChange(Schema):
     """Any of the settings; what is not given stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
@@ -214,14 +215,14 @@ class RepositoryChange(BaseModel):
     agent_machine_id: RowId | None = Field(None, description="Another agent of the same machine opens it from now on.")
 
 
-class RunningOperation(BaseModel):
+class RunningOperation(Schema):
     id: int
     kind: str
     status: str
     started_at: Timestamp | None
 
 
-class SyncJob(BaseModel):
+class SyncJob(Schema):
     id: int
     status: str
     triggered_by: str
@@ -231,7 +232,7 @@ class SyncJob(BaseModel):
     error_message: str | None
 
 
-class RepositoryAnswer(BaseModel):
+class RepositoryAnswer(Schema):
     id: int
     name: str
     path: str
@@ -272,16 +273,16 @@ class RepositoryAnswer(BaseModel):
     updated_at: Timestamp
 
 
-class RepositoryList(BaseModel):
+class RepositoryList(Schema):
     repositories: list[RepositoryAnswer]
 
 
-class KeyAnswer(BaseModel):
+class KeyAnswer(Schema):
     repository_id: int
     key: str = Field(description="The repository's key, still protected by its passphrase. Keep a copy elsewhere.")
 
 
-class Done(BaseModel):
+class Done(Schema):
     repository_id: int
     message: str
     operation_id: int | None = Field(None, description="The operation that does it, where an agent has to.")

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
 
 PathText = Annotated[str, PlainText(0, 4096)]
 Layout = Literal["preserve_path", "contents_only"]
@@ -12,7 +13,7 @@ Overwrite = Literal["skip", "replace", "fail"]
 DestinationType = Literal["local", "ssh", "agent"]
 
 
-class ExactPath(BaseModel):
+class ExactPath(Schema):
     """A path that is not valid UTF-8."""
 
     model_config = ConfigDict(extra="forbid")
@@ -24,7 +25,7 @@ PathValue = PathText | ExactPath
 Paths = Annotated[list[PathValue], Field(max_length=1000)]
 
 
-class RestoreParams(BaseModel):
+class RestoreParams(Schema):
     """What a restore operation was asked to do."""
 
     model_config = ConfigDict(extra="forbid")
@@ -42,7 +43,7 @@ class RestoreParams(BaseModel):
     dry_run: bool = False
 
 
-class RestoreRequest(BaseModel):
+class RestoreRequest(Schema):
     """Unknown fields are refused: a misspelt `overwrite` must not fall back to something else."""
 
     model_config = ConfigDict(extra="forbid")
@@ -71,7 +72,7 @@ class RestoreRequest(BaseModel):
     dry_run: bool = Field(False, description="Find out what would be done, and write nothing.")
 
 
-class ProgressDetails(BaseModel):
+class ProgressDetails(Schema):
     nfiles: int | None = None
     current_file: str = ""
     progress_percent: float = 0.0
@@ -81,7 +82,7 @@ class ProgressDetails(BaseModel):
     estimated_time_remaining: int | None = None
 
 
-class RestoreStatus(BaseModel):
+class RestoreStatus(Schema):
     id: int
     repository: str | None
     archive: str | None
@@ -109,12 +110,12 @@ class RestoreStatus(BaseModel):
     result: dict[str, Any] | None = Field(description="What was restored, left out and not restored.")
 
 
-class RestoreJobs(BaseModel):
+class RestoreJobs(Schema):
     jobs: list[RestoreStatus]
     next_cursor: str | None
 
 
-class ShownPath(BaseModel):
+class ShownPath(Schema):
     path: str
     path_b64: str | None = Field(None, description="Exact, where the path is not valid UTF-8.")
 
@@ -128,7 +129,7 @@ class ShownFile(ShownPath):
     size: int
 
 
-class RestorePreview(BaseModel):
+class RestorePreview(Schema):
     files: int = Field(description="Names that are not folders.")
     bytes: int
     conflicts: list[ShownConflict] = Field(description="What is already there; the first 1,000.")

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from backup_engine.command import Command
 from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
 from holdfast.errors import Locked, Unavailable, Unprocessable
+from holdfast.kit.schema import Schema
 from holdfast.operations import store
 from holdfast.operations.context import StepResult
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
@@ -29,7 +28,7 @@ GRACE_SECONDS = 30
 LOOK_SECONDS = 0.2
 
 
-class NoParams(BaseModel):
+class NoParams(Schema):
     pass
 
 

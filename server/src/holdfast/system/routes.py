@@ -3,30 +3,30 @@
 from typing import Annotated, Literal
 
 from fastapi import Depends, Request, Response
-from pydantic import BaseModel
 
 from holdfast.access.caller import SignedIn, public
 from holdfast.access.plans import FEATURES
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.router import router
 from holdfast.execution.engines import Engines
+from holdfast.kit.schema import Schema
 
 health = router("/health", "health", dependencies=[Depends(public)])
 system = router("/api/system", "system")
 
 
-class Health(BaseModel):
+class Health(Schema):
     status: Literal["ok", "unavailable"]
     store: Literal["reachable", "unreachable"] | None = None
 
 
-class EngineFound(BaseModel):
+class EngineFound(Schema):
     major: int
     version: str
     path: str
 
 
-class SystemInfo(BaseModel):
+class SystemInfo(Schema):
     version: str
     plan: str
     features: dict[str, str]

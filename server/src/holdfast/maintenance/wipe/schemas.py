@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool
 
 from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
 from holdfast.maintenance.schemas import Body
 
 
@@ -20,7 +21,7 @@ class WipeStartBody(Body):
     run_compact: StrictBool | None = Field(None, description="As in the preview when not given.")
 
 
-class WipeParams(BaseModel):
+class WipeParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     preview_id: int
@@ -28,13 +29,13 @@ class WipeParams(BaseModel):
     run_compact: bool
 
 
-class WipedArchive(BaseModel):
+class WipedArchive(Schema):
     id: str = Field(description="The engine's id.")
     name: str
     start: Timestamp
 
 
-class WipeJob(BaseModel):
+class WipeJob(Schema):
     """A preview or a wipe: `id` tells which, previews count from 1,000,000,001."""
 
     id: int
