@@ -1,11 +1,13 @@
 """The HTTP application, without any domain in it."""
 
 import uuid
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
 from fastapi import APIRouter, FastAPI
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
@@ -14,6 +16,9 @@ from holdfast.api.answers import add_shapes
 from holdfast.api.limits import BodyLimit
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
+
+# The framework keeps this to itself where it builds a validator at once; those of schemas are built later.
+warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 
 class RequestId:
