@@ -129,7 +129,7 @@ def test_an_item_that_spans_several_metadata_chunks_is_read_right(
     rng = random.Random(3)
     plant(repository.tree, rng)
     (repository.tree / "big").write_bytes(rng.randbytes(12 * 1024 * 1024))
-    small_pieces = ("--chunker-params", "8,12,10,63", "--compression", "none")
+    small_pieces = ("--chunker-params", "8,11,9,63", "--compression", "none")
     repository.create("one", *small_pieces)
     with (repository.tree / "big").open("r+b") as big:
         big.seek(3 * 1024 * 1024)
