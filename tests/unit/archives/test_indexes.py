@@ -1,22 +1,45 @@
-"""Index files that come, go, and break."""
+"""Indexes that come, go, and break: in files and in PostgreSQL."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.archives.database_indexes import DatabaseIndexes, schema_of
+from holdfast.archives.file_indexes import FileIndexes
 from holdfast.archives.history.errors import IndexDamaged, IndexUnavailable
 from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.errors import Unavailable
+from holdfast.settings import Settings
+from tests.support.postgres import postgres_server
 from tests.unit.history.model import a_file
 from tests.unit.history.sources import listing_of
 
 NAME = "0123456789abcdef"
 
 
+OpenIndexes = Callable[[], Indexes]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_indexes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenIndexes]:
+    """Opens the indexes of one service, as each of its processes does."""
+    url = postgres_server().create_database() if request.param == "postgresql" else None
+    opened: list[Indexes] = []
+
+    def open_them() -> Indexes:
+        opened.append(DatabaseIndexes(url) if url else FileIndexes(tmp_path / "history"))
+        return opened[-1]
+
+    yield open_them
+    for each in opened:
+        each.close()
+
+
 @pytest.fixture
-def indexes(tmp_path: Path) -> Indexes:
-    return Indexes(tmp_path / "history")
+def indexes(open_indexes: OpenIndexes) -> Indexes:
+    return open_indexes()
 
 
 def archives(index: HistoryIndex | None) -> list[str] | None:
@@ -31,9 +54,9 @@ def test_there_is_no_index_until_one_is_written(indexes: Indexes) -> None:
     assert indexes.size(NAME) > 0
 
 
-def test_an_index_that_another_process_has_built_anew_is_opened_anew(tmp_path: Path) -> None:
-    """Both have the file open: the one must not go on reading what the other has thrown away."""
-    mine, theirs = Indexes(tmp_path), Indexes(tmp_path)
+def test_an_index_that_another_process_has_built_anew_is_opened_anew(open_indexes: OpenIndexes) -> None:
+    """Both have it open: the one must not go on reading what the other has thrown away."""
+    mine, theirs = open_indexes(), open_indexes()
     theirs.writing(NAME).ingest_listing("old", listing_of([a_file(b"f")]))
     assert archives(mine.reading(NAME)) == ["old"]
 
@@ -44,7 +67,8 @@ def test_an_index_that_another_process_has_built_anew_is_opened_anew(tmp_path: P
     assert archives(mine.reading(NAME)) == ["new"]
 
 
-def test_a_file_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_written(indexes: Indexes) -> None:
+def test_a_file_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_written(tmp_path: Path) -> None:
+    indexes = FileIndexes(tmp_path)
     indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
     indexes.close()
     file = next(path for path in (Path(indexes._folder)).glob(f"{NAME}.db"))
@@ -52,6 +76,24 @@ def test_a_file_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_writ
 
     assert indexes.reading(NAME) is None
     assert archives(indexes.writing(NAME)) == []
+
+
+def test_a_schema_that_is_no_index_counts_as_none_and_is_replaced_when_one_is_written() -> None:
+    indexes = DatabaseIndexes(postgres_server().create_database())
+    indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
+    with indexes._pool.connection() as connection:
+        connection.execute(f"DROP TABLE {schema_of(NAME)}.meta".encode())
+
+    assert indexes.reading(NAME) is None
+    assert archives(indexes.writing(NAME)) == []
+    indexes.close()
+
+
+def test_the_history_is_where_the_jobs_are(tmp_path: Path) -> None:
+    url = "postgresql+psycopg://somebody@localhost/holdfast"
+
+    assert isinstance(indexes_for(Settings(data_dir=tmp_path)), FileIndexes)
+    assert isinstance(indexes_for(Settings(data_dir=tmp_path, database_url=url)), DatabaseIndexes)
 
 
 def test_damage_found_in_the_middle_of_an_answer_is_answered_as_without_an_index(indexes: Indexes) -> None:
@@ -78,22 +120,22 @@ def test_an_index_that_cannot_be_read_just_now_is_503_and_stays(indexes: Indexes
     assert indexes.reading(NAME) is not None
 
 
-def test_one_builds_at_a_time_among_all_processes(tmp_path: Path) -> None:
-    mine, theirs = Indexes(tmp_path), Indexes(tmp_path)
+def test_one_builds_at_a_time_among_all_processes(open_indexes: OpenIndexes) -> None:
+    mine, theirs = open_indexes(), open_indexes()
     with mine.building(NAME) as first, theirs.building(NAME) as second, theirs.building("another") as other:
         assert (first, second, other) == (True, False, True)
     with theirs.building(NAME) as again:
         assert again is True
 
 
-def test_nothing_of_a_forgotten_repository_stays(tmp_path: Path) -> None:
-    indexes = Indexes(tmp_path)
+def test_nothing_of_a_forgotten_repository_stays(indexes: Indexes, tmp_path: Path) -> None:
     with indexes.building(NAME):
         indexes.writing(NAME).ingest_listing("a", listing_of([a_file(b"f")]))
     indexes.writing("another")
 
     indexes.remove_all_of(NAME)
 
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(NAME)] == []
+    assert list(tmp_path.glob(f"**/{NAME}*")) == []
+    assert indexes.reading(NAME) is None
     assert indexes.reading("another") is not None
     assert indexes.size(NAME) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from holdfast.archives.derived import IndexState
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.file_indexes import FileIndexes
 from holdfast.archives.schemas import StatusCell
 from holdfast.archives.stages import Stages
 from holdfast.archives.status_view import status
@@ -101,7 +101,7 @@ def test_an_archive_that_is_newer_than_our_last_backup_is_the_evidence(database:
 
 
 def index_state(folder: Path) -> IndexState:
-    return IndexState(Settings(reconcile_minutes=10), Stages({}), Indexes(folder))
+    return IndexState(Settings(reconcile_minutes=10), Stages({}), FileIndexes(folder))
 
 
 def test_a_list_is_stale_after_three_intervals(database: Database, tmp_path: Path) -> None:

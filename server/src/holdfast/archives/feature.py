@@ -13,7 +13,7 @@ from holdfast.archives import history_stage, stats, sync
 from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
 from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
 from holdfast.operations.kinds import Effect, Kind, Listener
 from holdfast.repositories.location import Opener
@@ -52,7 +52,7 @@ class ArchiveIndex:
 
 
 def build(settings: Settings, opener: Opener) -> ArchiveIndex:
-    indexes = Indexes(settings.data_dir / "history")
+    indexes = indexes_for(settings)
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
     kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
     stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))

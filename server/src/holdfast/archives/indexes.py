@@ -1,13 +1,10 @@
-"""The file-history indexes of all repositories: one file each, apart from the store of jobs."""
+"""The file-history indexes of all repositories: derived data, apart from the store of jobs."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -24,6 +21,7 @@ from holdfast.errors import Unavailable
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
+    from holdfast.settings import Settings
 
 log = structlog.get_logger("holdfast.archives")
 
@@ -32,62 +30,39 @@ NOT_TO_BE_TRUSTED = (IndexMissing, IndexDamaged, IndexVersionMismatch)
 NOT_NOW = (IndexBusy, IndexStorageFull, IndexUnavailable)
 
 
-class _Open:
-    """An index that is open, and the file that it is: another process may have put another one in its place.
+class Indexes(ABC):
+    """Opens each repository's index once. What cannot be trusted is thrown away and built again."""
 
-    The file is pinned, so that its number is not given to the next one. `O_PATH`, because closing any other descriptor
-    of a file would drop the locks that the database holds on it in this process.
-    """
-
-    def __init__(self, file: Path) -> None:
-        from holdfast.archives.history.index import HistoryIndex  # takes long, and a start has no need of it
-        from holdfast.archives.history.sqlite import SqliteStore
-
-        self._pin = os.open(file, os.O_PATH | os.O_CLOEXEC)
-        try:
-            self.index = HistoryIndex(SqliteStore(file))
-        except BaseException:
-            os.close(self._pin)
-            raise
-
-    def is_still(self, file: Path) -> bool:
-        try:
-            return os.path.samestat(os.fstat(self._pin), file.stat())
-        except FileNotFoundError:
-            return False
-
-    def close(self) -> None:
-        self.index.close()
-        os.close(self._pin)
-
-    def forget(self) -> None:
-        self.index.forget()
-        os.close(self._pin)
-
-
-class Indexes:
-    """Opens each repository's index once. Derived data: what cannot be trusted is thrown away and built again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._open: dict[str, _Open] = {}
-        self._guard = threading.Lock()
-
+    @abstractmethod
     def reading(self, repository_uuid: str) -> HistoryIndex | None:
         """The index, or None where there is none that can be read."""
-        file = self._file(repository_uuid)
-        with self._guard:
-            known = self._open.get(repository_uuid)
-            if known is not None:
-                if known.is_still(file):
-                    return known.index
-                known.close()
-                del self._open[repository_uuid]
-            try:
-                opened = self._open[repository_uuid] = _Open(file)
-            except (FileNotFoundError, *NOT_TO_BE_TRUSTED):
-                return None
-            return opened.index
+
+    @abstractmethod
+    def writing(self, repository_uuid: str) -> HistoryIndex:
+        """The index, made anew where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
+
+    @abstractmethod
+    def forget(self, repository_uuid: str) -> None:
+        """Remove the index of a repository that is gone, or one that is to be built anew."""
+
+    @abstractmethod
+    def size(self, repository_uuid: str) -> int:
+        """Bytes on disk, without opening it; 0 where there is none."""
+
+    @abstractmethod
+    def building(self, repository_uuid: str) -> AbstractContextManager[bool]:
+        """Hold the right to build an index, among all processes of the service. False when another holds it."""
+
+    @abstractmethod
+    def remove_all_of(self, repository_uuid: str) -> None:
+        """A repository is forgotten: nothing of it stays."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
+        """Is this still the index of the repository, or has somebody built another one by now?"""
 
     def ask(self, repository_uuid: str, question: Callable[[HistoryIndex | None], T]) -> T:
         """Ask the index, if there is one. One that turns out to be damaged is thrown away, and was never there."""
@@ -103,76 +78,17 @@ class Indexes:
             sentence = "The file history cannot be read at the moment; try again."
             raise Unavailable("archives.index_unavailable", sentence, retry_after=5) from error
 
-    def writing(self, repository_uuid: str) -> HistoryIndex:
-        """The index, made anew where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
-        if index := self.reading(repository_uuid):
-            return index
-        file = self._file(repository_uuid)
-        if file.exists():
-            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
-            self.forget(repository_uuid)
-        from holdfast.archives.history.sqlite import SqliteStore
-
-        SqliteStore.create(file).close()
-        index = self.reading(repository_uuid)
-        if index is None:
-            raise IndexUnavailable("the index vanished as it was made")
-        return index
-
-    def forget(self, repository_uuid: str) -> None:
-        """Remove the index of a repository that is gone, or one that is to be built anew."""
-        with self._guard:
-            known = self._open.pop(repository_uuid, None)
-        if known is not None:
-            known.forget()
-        for leftover in self._folder.glob(f"{repository_uuid}.db*"):
-            leftover.unlink(missing_ok=True)
-
-    def size(self, repository_uuid: str) -> int:
-        """Bytes on disk, without opening it; 0 without the file itself, whatever else is left of it."""
-        if not self._file(repository_uuid).exists():
-            return 0
-        return sum(_size(part) for part in self._folder.glob(f"{repository_uuid}.db*"))
-
-    @contextmanager
-    def building(self, repository_uuid: str) -> Iterator[bool]:
-        """Hold the right to build an index, among all processes of this data folder. False when another holds it."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._folder / f"{repository_uuid}.building").open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
-
-    def remove_all_of(self, repository_uuid: str) -> None:
-        """A repository is forgotten: nothing of it stays."""
-        self.forget(repository_uuid)
-        (self._folder / f"{repository_uuid}.building").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        with self._guard:
-            opened, self._open = list(self._open.values()), {}
-        for one in opened:
-            one.close()
-
     def _condemn(self, repository_uuid: str, index: HistoryIndex | None) -> None:
-        """Throw away what was read, unless somebody has built another one by now."""
-        with self._guard:
-            known = self._open.get(repository_uuid)
-            is_what_was_read = (
-                known is not None and known.index is index and known.is_still(self._file(repository_uuid))
-            )
-        if is_what_was_read:
+        if index is not None and self._is_current(repository_uuid, index):
             self.forget(repository_uuid)
 
-    def _file(self, repository_uuid: str) -> Path:
-        return self._folder / f"{repository_uuid}.db"
 
+def indexes_for(settings: Settings) -> Indexes:
+    """In PostgreSQL where the jobs are there, so that processes on several machines read what one has indexed."""
+    if settings.database_url:
+        from holdfast.archives.database_indexes import DatabaseIndexes  # with a driver that others do without
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return DatabaseIndexes(settings.database_url)
+    from holdfast.archives.file_indexes import FileIndexes
+
+    return FileIndexes(settings.data_dir / "history")

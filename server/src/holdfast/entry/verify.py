@@ -8,7 +8,7 @@ from sqlalchemy import or_, select
 from holdfast.access.vault import Vault
 from holdfast.archives.history.errors import HistoryError
 from holdfast.archives.history.index import HistoryIndex
-from holdfast.archives.indexes import Indexes
+from holdfast.archives.indexes import indexes_for
 from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
@@ -29,7 +29,7 @@ def verify(
 ) -> int:
     """Compare archives of a repository with the engine, tell what was found; return the number of differences."""
     found, wanted = _choose(database, repository, archives)
-    indexes = Indexes(settings.data_dir / "history")
+    indexes = indexes_for(settings)
     index = indexes.reading(found.uuid)
     if index is None:
         raise NotFound("archives.no_index", "The repository has no file history.")

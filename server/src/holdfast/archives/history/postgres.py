@@ -273,30 +273,13 @@ class PostgresStore:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        key = int.from_bytes(hashlib.blake2b(self.schema.encode(), digest_size=8).digest(), "big", signed=True)
-        with named_errors(self.schema), self._pool.connection() as connection:
-            connection.autocommit = True
-            try:
-                row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
-                if row is None or not row[0]:
-                    raise IndexBusy(f"the history index {self.schema} is being written by another ingest")
-                try:
-                    yield
-                finally:
-                    if not connection.closed:
-                        connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
-            finally:
-                if not connection.closed:
-                    connection.autocommit = False
+        with sole_holder(self._pool, self.schema) as is_ours:
+            if not is_ours:
+                raise IndexBusy(f"the history index {self.schema} is being written by another ingest")
+            yield
 
     def size(self) -> int:
-        with self.read() as snapshot:
-            found = snapshot.rows(
-                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
-                " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'",
-                (self.schema,),
-            )
-        return int(found[0][0])
+        return schema_size(self._pool, self.schema)
 
     def damage(self) -> list[str]:
         """PostgreSQL looks after its own pages; what we can see is whether everything can be read."""
@@ -309,8 +292,56 @@ class PostgresStore:
         """Nothing: the pool is the caller's."""
 
     def destroy(self) -> None:
-        with named_errors(self.schema), self._pool.connection() as connection:
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(self.schema)))
+        destroy(self._pool, self.schema)
+
+
+def destroy(pool: Pool, schema: str) -> None:
+    """Remove an index, whatever state it is in, if there is one."""
+    with named_errors(schema), pool.connection() as connection:
+        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
+
+
+def generation_in(pool: Pool, schema: str) -> str | None:
+    """The generation of the index in a schema; None where there is none, or one that does not say."""
+    question = sql.SQL("SELECT value FROM {}.meta WHERE key = 'generation'").format(sql.Identifier(schema))
+    try:
+        with named_errors(schema), pool.connection() as connection:
+            row = connection.execute(question).fetchone()
+    except IndexMissing:
+        return None
+    return bytes(row[0]).decode() if row is not None and isinstance(row[0], bytes) else None
+
+
+def schema_size(pool: Pool, schema: str) -> int:
+    """Bytes of all that belongs to an index; 0 where there is none."""
+    question = (
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'"
+    )
+    with named_errors(schema), pool.connection() as connection:
+        row = connection.execute(question, (schema,)).fetchone()
+    return int(str(row[0])) if row is not None else 0
+
+
+@contextmanager
+def sole_holder(pool: Pool, what: str) -> Iterator[bool]:
+    """Hold a right among all processes while the body runs. False when another holds it; gone with the connection."""
+    key = int.from_bytes(hashlib.blake2b(what.encode(), digest_size=8).digest(), "big", signed=True)
+    with named_errors(what), pool.connection() as connection:
+        connection.autocommit = True
+        try:
+            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+            if row is None or not row[0]:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                if not connection.closed:
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+        finally:
+            if not connection.closed:
+                connection.autocommit = False
 
 
 def _checked(schema: str) -> str:

@@ -1,0 +1,106 @@
+"""Indexes in PostgreSQL, a schema for each repository: every process of a split service reads and builds the same ones."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+from psycopg_pool import ConnectionPool
+from sqlalchemy import make_url
+
+from holdfast.archives.history.errors import IndexBusy, IndexUnavailable
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.postgres import (
+    Pool,
+    PostgresStore,
+    destroy,
+    generation_in,
+    schema_size,
+    sole_holder,
+)
+from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
+
+log = structlog.get_logger("holdfast.archives")
+
+MOST_CONNECTIONS = 16
+"""Of one process. An ingest takes three: the right to build, the right to write, and the transaction itself."""
+
+
+class DatabaseIndexes(Indexes):
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._made: Pool | None = None
+        self._open: dict[str, HistoryIndex] = {}
+        self._guard = threading.Lock()
+
+    def reading(self, repository_uuid: str) -> HistoryIndex | None:
+        schema = schema_of(repository_uuid)
+        generation = generation_in(self._pool, schema)
+        with self._guard:
+            known = self._open.get(repository_uuid)
+            if known is not None and known.generation == generation:
+                return known
+            self._open.pop(repository_uuid, None)
+        if generation is None:
+            return None
+        try:
+            index = HistoryIndex(PostgresStore(self._pool, schema))
+        except NOT_TO_BE_TRUSTED:
+            return None
+        with self._guard:
+            return self._open.setdefault(repository_uuid, index)
+
+    def writing(self, repository_uuid: str) -> HistoryIndex:
+        if index := self.reading(repository_uuid):
+            return index
+        schema = schema_of(repository_uuid)
+        try:
+            PostgresStore.create(self._pool, schema)
+        except IndexBusy:
+            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
+            self.forget(repository_uuid)
+            PostgresStore.create(self._pool, schema)
+        index = self.reading(repository_uuid)
+        if index is None:
+            raise IndexUnavailable("the index vanished as it was made")
+        return index
+
+    def forget(self, repository_uuid: str) -> None:
+        with self._guard:
+            self._open.pop(repository_uuid, None)
+        destroy(self._pool, schema_of(repository_uuid))
+
+    def size(self, repository_uuid: str) -> int:
+        return schema_size(self._pool, schema_of(repository_uuid))
+
+    @contextmanager
+    def building(self, repository_uuid: str) -> Iterator[bool]:
+        with sole_holder(self._pool, f"building {schema_of(repository_uuid)}") as is_ours:
+            yield is_ours
+
+    def remove_all_of(self, repository_uuid: str) -> None:
+        self.forget(repository_uuid)
+
+    def close(self) -> None:
+        with self._guard:
+            pool, self._made = self._made, None
+            self._open.clear()
+        if pool is not None:
+            pool.close()
+
+    def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
+        return generation_in(self._pool, schema_of(repository_uuid)) == index.generation
+
+    @property
+    def _pool(self) -> Pool:
+        """Made when first needed: its threads and connections are not for a service that nobody asks."""
+        with self._guard:
+            if self._made is None:
+                address = make_url(self._url).set(drivername="postgresql").render_as_string(hide_password=False)
+                self._made = ConnectionPool(address, min_size=0, max_size=MOST_CONNECTIONS, open=True)
+            return self._made
+
+
+def schema_of(repository_uuid: str) -> str:
+    return f"history_{re.sub('[^0-9a-z]', '_', repository_uuid.lower())}"

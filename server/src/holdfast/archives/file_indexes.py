@@ -1,0 +1,141 @@
+"""Indexes in files, one for each repository: what a service on SQLite keeps, apart from the store of jobs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from holdfast.archives.history.errors import IndexUnavailable
+from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
+
+log = structlog.get_logger("holdfast.archives")
+
+
+class _Open:
+    """An index that is open, and the file that it is: another process may have put another one in its place.
+
+    The file is pinned, so that its number is not given to the next one. `O_PATH`, because closing any other descriptor
+    of a file would drop the locks that the database holds on it in this process.
+    """
+
+    def __init__(self, file: Path) -> None:
+        from holdfast.archives.history.index import HistoryIndex  # takes long, and a start has no need of it
+        from holdfast.archives.history.sqlite import SqliteStore
+
+        self._pin = os.open(file, os.O_PATH | os.O_CLOEXEC)
+        try:
+            self.index = HistoryIndex(SqliteStore(file))
+        except BaseException:
+            os.close(self._pin)
+            raise
+
+    def is_still(self, file: Path) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._pin), file.stat())
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        self.index.close()
+        os.close(self._pin)
+
+    def forget(self) -> None:
+        self.index.forget()
+        os.close(self._pin)
+
+
+class FileIndexes(Indexes):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[str, _Open] = {}
+        self._guard = threading.Lock()
+
+    def reading(self, repository_uuid: str) -> HistoryIndex | None:
+        file = self._file(repository_uuid)
+        with self._guard:
+            known = self._open.get(repository_uuid)
+            if known is not None:
+                if known.is_still(file):
+                    return known.index
+                known.close()
+                del self._open[repository_uuid]
+            try:
+                opened = self._open[repository_uuid] = _Open(file)
+            except (FileNotFoundError, *NOT_TO_BE_TRUSTED):
+                return None
+            return opened.index
+
+    def writing(self, repository_uuid: str) -> HistoryIndex:
+        if index := self.reading(repository_uuid):
+            return index
+        file = self._file(repository_uuid)
+        if file.exists():
+            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
+            self.forget(repository_uuid)
+        from holdfast.archives.history.sqlite import SqliteStore
+
+        SqliteStore.create(file).close()
+        index = self.reading(repository_uuid)
+        if index is None:
+            raise IndexUnavailable("the index vanished as it was made")
+        return index
+
+    def forget(self, repository_uuid: str) -> None:
+        with self._guard:
+            known = self._open.pop(repository_uuid, None)
+        if known is not None:
+            known.forget()
+        for leftover in self._folder.glob(f"{repository_uuid}.db*"):
+            leftover.unlink(missing_ok=True)
+
+    def size(self, repository_uuid: str) -> int:
+        """As of all; 0 without the file itself, whatever else is left of it."""
+        if not self._file(repository_uuid).exists():
+            return 0
+        return sum(_size(part) for part in self._folder.glob(f"{repository_uuid}.db*"))
+
+    @contextmanager
+    def building(self, repository_uuid: str) -> Iterator[bool]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._folder / f"{repository_uuid}.building").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def remove_all_of(self, repository_uuid: str) -> None:
+        self.forget(repository_uuid)
+        (self._folder / f"{repository_uuid}.building").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        with self._guard:
+            opened, self._open = list(self._open.values()), {}
+        for one in opened:
+            one.close()
+
+    def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
+        with self._guard:
+            known = self._open.get(repository_uuid)
+            return known is not None and known.index is index and known.is_still(self._file(repository_uuid))
+
+    def _file(self, repository_uuid: str) -> Path:
+        return self._folder / f"{repository_uuid}.db"
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
