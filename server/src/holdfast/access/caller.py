@@ -15,8 +15,7 @@ from holdfast.access.access_tokens import token_invalid
 from holdfast.access.last_used import LastUsed
 from holdfast.access.models import AccountToken, LoginSession, User
 from holdfast.access.roles import Role
-from holdfast.access.vault import TheVault, Vault
-from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.access.vault import Vault
 from holdfast.errors import Forbidden, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.tokens import token_hash
@@ -168,12 +167,13 @@ async def public() -> None:
     """Marks a route as open to everyone, on purpose."""
 
 
-def _identified(
-    request: Request, database: Database, settings: Settings, vault: Vault, *, may_be_expired: bool
-) -> Caller:
-    found = identify(database, settings, vault, bearer(request), address_of(request), may_be_expired=may_be_expired)
+def _identified(request: Request, *, may_be_expired: bool) -> Caller:
+    state = request.app.state  # not asked for as dependencies: nearly every route would resolve them, at every request
+    found = identify(
+        state.database, state.settings, state.vault, bearer(request), address_of(request), may_be_expired=may_be_expired
+    )
     request.state.caller = found.caller
-    last_used: LastUsed = request.app.state.last_used
+    last_used: LastUsed = state.last_used
     caller = found.caller
     if caller.session_id is not None:
         last_used.touch("session", caller.session_id, found.last_used_at, clock.now())
@@ -184,14 +184,9 @@ def _identified(
 
 @guard
 def signed_in_even_if_password_must_change(
-    request: Request,
-    database: TheDatabase,
-    settings: TheSettings,
-    vault: TheVault,
-    _preferred: PreferredHeader = None,
-    _bearer: BearerHeader = None,
+    request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
 ) -> Caller:
-    return _identified(request, database, settings, vault, may_be_expired=False)
+    return _identified(request, may_be_expired=False)
 
 
 SignedInEvenIfPasswordMustChange = Annotated[Caller, Depends(signed_in_even_if_password_must_change)]
@@ -232,16 +227,9 @@ AdminOnly = Annotated[Caller, Depends(admin_only)]
 
 
 @guard
-def session_to_refresh(
-    request: Request,
-    database: TheDatabase,
-    settings: TheSettings,
-    vault: TheVault,
-    _preferred: PreferredHeader = None,
-    _bearer: BearerHeader = None,
-) -> Caller:
+def session_to_refresh(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> Caller:
     """As ``login_only``, but an access token that has expired still names its session."""
-    caller = _identified(request, database, settings, vault, may_be_expired=True)
+    caller = _identified(request, may_be_expired=True)
     return _of_login(with_final_password(caller))
 
 

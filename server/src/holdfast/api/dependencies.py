@@ -24,12 +24,14 @@ async def the_settings(request: Request) -> Settings:
     return settings
 
 
-def _reading(database: Annotated[Database, Depends(the_database)], _turn: ReadTurn) -> Iterator[Session]:
+def _reading(request: Request, _turn: ReadTurn) -> Iterator[Session]:
+    database: Database = request.app.state.database
     with database.reading() as session:
         yield session
 
 
-def _writing(database: Annotated[Database, Depends(the_database)], _turn: WriteTurn) -> Iterator[Session]:
+def _writing(request: Request, _turn: WriteTurn) -> Iterator[Session]:
+    database: Database = request.app.state.database
     # Not locked before the route runs: nobody else should wait while this request waits for a thread.
     with database.writing(lock_at_once=False) as session:
         yield session

@@ -72,7 +72,7 @@ def ticket_or_credential(
     ticket: Annotated[Annotated[str, PlainText(1, 2000)] | None, Query()] = None,
 ) -> Caller:
     if ticket is None:
-        return with_final_password(signed_in_even_if_password_must_change(request, database, settings, vault))
+        return with_final_password(signed_in_even_if_password_must_change(request))
     try:
         claims = json.loads(vault.decrypt(ticket, TICKET_CONTEXT))
     except (SecretUnreadable, ValueError) as error:
