@@ -61,8 +61,9 @@ class Presenter:
 
     def values(self, operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
         progress = operation.progress or {}
+        loaded = vars(operation)  # asking the object for each of them takes as long as all the rest
         return {
-            **{name: getattr(operation, name) for name in COPIED},
+            **{name: loaded[name] if name in loaded else getattr(operation, name) for name in COPIED},
             "activity_key": f"operation:{operation.id}",
             "type": self.registry.word_of(operation.kind),
             "repository": operation.repository_name,
