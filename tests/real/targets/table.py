@@ -1,0 +1,89 @@
+"""What a cell can do: a cell is an engine on an execution target. docs/targets.md shows the same, and a test holds them equal."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+ENGINES = ("1.2", "1.4", "2")
+TARGETS = ("local", "ssh", "agent")
+CELLS = tuple((engine, target) for engine in ENGINES for target in TARGETS)
+
+KINDS = {
+    "create": "make the repository",
+    "backup": "back up, with sizes, progress and log",
+    "archives": "archives in the index",
+    "live": "archives asked of the engine now",
+    "browse": "folders of an archive",
+    "changes": "changes between archives",
+    "search": "search for files, and the history of a path",
+    "key": "export the key",
+    "check": "check",
+    "restore_check": "restore check",
+    "restore": "restore to the target's machine",
+    "prune_dry_run": "prune, dry run",
+    "missing_source": "a backup whose sources are missing fails",
+    "warning": "a backup with a missing source among others warns",
+    "cancel": "cancel a running backup",
+    "break_lock": "break a stale lock",
+    "prune": "prune",
+    "compact": "compact",
+    "delete": "delete an archive",
+    "undelete": "bring a deleted archive back",
+    "wipe": "wipe, with its preview",
+}
+
+
+@dataclass(frozen=True)
+class NotThere:
+    """Why a cell lacks a kind, and what whoever asks for it is told."""
+
+    why: str
+    code: int
+    key: str | None = None
+    sentence: str | None = None
+    answer: dict[str, Any] = field(default_factory=dict)
+    """Where the route answers all the same: how it says that it knows nothing."""
+
+
+IN_A_REQUEST = NotThere(
+    "an agent takes jobs; nobody can ask it in the middle of a request",
+    422,
+    "repository.on_agent",
+    "The repository is opened by its agent; this cannot be asked of it in a request.",
+)
+NO_SOFT_DELETE = NotThere(
+    "engine 1 deletes at once and keeps nothing to bring back",
+    422,
+    "engine.unsupported",
+    "BorgBackup 1 cannot bring a deleted archive back.",
+)
+
+
+def not_a_job(kind: str) -> NotThere:
+    return NotThere(
+        "agents have no job of this kind",
+        422,
+        "operations.not_on_agents",
+        f"Agents cannot execute operations of the kind {kind}.",
+    )
+
+
+def no_history(**answer: Any) -> NotThere:
+    return NotThere("agents send no lists of files, so there is no file history", 200, answer=answer)
+
+
+ON_AGENTS = {
+    "live": IN_A_REQUEST,
+    "browse": IN_A_REQUEST,
+    "changes": no_history(changes=[], incomplete=True, history_state="skipped"),
+    "search": no_history(results=[]),
+    "key": IN_A_REQUEST,
+    "restore_check": not_a_job("restore_check"),
+    "prune_dry_run": IN_A_REQUEST,
+    "undelete": not_a_job("undelete_archive"),
+    "wipe": IN_A_REQUEST,
+}
+
+NOT_THERE: dict[tuple[str, str, str], NotThere] = {
+    **{(engine, "agent", kind): row for engine in ENGINES for kind, row in ON_AGENTS.items()},
+    **{(engine, target, "undelete"): NO_SOFT_DELETE for engine in ("1.2", "1.4") for target in ("local", "ssh")},
+}
