@@ -42,23 +42,13 @@ def cell(request: pytest.FixtureRequest, one_cell: OneCell) -> Cell:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the tests of a cell together, in the order in which they are written."""
+    """Bring the tests of a cell together, in the order in which they are written. The first one pays for its service."""
     places = [number for number, item in enumerate(items) if item.path.is_relative_to(HERE)]
     mine = sorted((items[number] for number in places), key=_cell)
     for number, item in zip(places, mine, strict=True):
         items[number] = item
-        if _of(item) in LATER:
-            item.add_marker(pytest.mark.campaign)
+        item.add_marker(pytest.mark.timeout(600))
 
 
 def _cell(item: pytest.Item) -> int:
-    return CELLS.index(_of(item))
-
-
-def _of(item: pytest.Item) -> tuple[str, str]:
-    found: tuple[str, str] = item.callspec.params["cell"]  # type: ignore[attr-defined]
-    return found
-
-
-LATER = [cell for cell in CELLS if cell[0] == "1.2"]
-"""Cells that `make campaign` plays: what 1.4 does, 1.2 does by the same commands."""
+    return CELLS.index(item.callspec.params["cell"])  # type: ignore[attr-defined]

@@ -40,8 +40,12 @@ class NotThere:
     code: int
     key: str | None = None
     sentence: str | None = None
-    answer: dict[str, Any] = field(default_factory=dict)
+    answer: dict[str, Any] = field(default_factory=dict, hash=False)
     """Where the route answers all the same: how it says that it knows nothing."""
+
+    @property
+    def told(self) -> str:
+        return f"{self.code} `{self.key}`" if self.key else f"{self.code}, empty, and it says so"
 
 
 IN_A_REQUEST = NotThere(
@@ -75,7 +79,7 @@ ON_AGENTS = {
     "live": IN_A_REQUEST,
     "browse": IN_A_REQUEST,
     "changes": no_history(changes=[], incomplete=True, history_state="skipped"),
-    "search": no_history(results=[]),
+    "search": no_history(results=[], coverage={"indexed": 0}),
     "key": IN_A_REQUEST,
     "restore_check": not_a_job("restore_check"),
     "prune_dry_run": IN_A_REQUEST,
@@ -87,3 +91,34 @@ NOT_THERE: dict[tuple[str, str, str], NotThere] = {
     **{(engine, "agent", kind): row for engine in ENGINES for kind, row in ON_AGENTS.items()},
     **{(engine, target, "undelete"): NO_SOFT_DELETE for engine in ("1.2", "1.4") for target in ("local", "ssh")},
 }
+
+
+# --- the same for readers --------------------------------------------------------------------------------------------
+
+
+def what_works() -> list[str]:
+    """The lines of the table of docs/targets.md: which engines have a kind on which target."""
+    return [
+        "| | local | ssh | agent |",
+        "|---|---|---|---|",
+        *(
+            f"| {words} | {' | '.join(_engines_with(kind, target) for target in TARGETS)} |"
+            for kind, words in KINDS.items()
+        ),
+    ]
+
+
+def _engines_with(kind: str, target: str) -> str:
+    return " · ".join(engine for engine in ENGINES if (engine, target, kind) not in NOT_THERE) or "no"
+
+
+def what_is_said_instead() -> list[str]:
+    """The lines of the second table: what is not there, why, and how it is answered."""
+    grouped: dict[tuple[str, NotThere], list[str]] = {}
+    for (engine, target, kind), row in NOT_THERE.items():
+        grouped.setdefault((f"{KINDS[kind]} | {target}", row), []).append(engine)
+    return [
+        "| | target | engine | answer | because |",
+        "|---|---|---|---|---|",
+        *(f"| {words} | {' · '.join(engines)} | {row.told} | {row.why} |" for (words, row), engines in grouped.items()),
+    ]
