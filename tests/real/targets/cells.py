@@ -73,7 +73,7 @@ class Cell:
 
     @cached_property
     def program(self) -> Path:
-        """The real engine, told to make keys that open quickly: each of its runs opens one."""
+        """The real engine, told to make and open keys that need little time: each of its runs opens one."""
         script = self.folder / "borg"
         script.write_text(f'#!/bin/sh\nBORG_TESTONLY_WEAKEN_KDF=1 exec "{program_of(self.engine)}" "$@"\n')
         script.chmod(0o755)
@@ -274,7 +274,7 @@ class Cell:
     @cached_property
     def outside(self) -> Outside:
         """The engine itself, under a name and with records of its own."""
-        return Outside(program_of(self.engine), self.folder / "outside")
+        return Outside(self.program, self.folder / "outside")
 
     def ask(self, verb: str, *options: str) -> str:
         """Run a command of the real engine on the repository."""
@@ -288,8 +288,8 @@ class Cell:
         return {archive["id"]: archive["name"] for archive in listed}
 
     def true_encryption(self) -> str:
-        told = json.loads(self.ask("repo-info" if self.engine == "2" else "info", "--json"))["encryption"]
-        return str(told["mode"])
+        verb, word = ("repo-info", "encryption") if self.engine == "2" else ("info", "mode")
+        return str(json.loads(self.ask(verb, "--json"))["encryption"][word])
 
     def leave_lock(self) -> None:
         """Die as another machine that has the repository locked."""
