@@ -64,14 +64,6 @@ def test_a_cancel_that_comes_too_late_is_told_as_what_happened(site: AgentSite) 
     assert site.archives_with(site.key_of(job)) == 1
 
 
-def test_a_backup_without_sources_fails_with_a_sentence_and_makes_nothing(site: AgentSite) -> None:
-    job = site.admin.start_backup(site.repository, source_paths=[str(site.folder / "not there")])
-    ended = site.wait_for_end(job)
-
-    assert (ended["status"], ended["error_key"]) == ("failed", "engine.source_missing")
-    assert "source path" in ended["error_message"]
-
-
 def test_a_failing_engine_is_reported_with_its_code(site: AgentSite) -> None:
     path = Path(site.repository["path"])
     path.rename(path.with_suffix(".away"))
@@ -84,14 +76,6 @@ def test_a_failing_engine_is_reported_with_its_code(site: AgentSite) -> None:
     assert ended["error_message"]
     job = site.admin.get(f"/api/managed-machines/agent-jobs/{ended['id']}").json()
     assert (job["status"], job["result"]["return_code"]) == ("failed", 13)
-
-
-def test_a_missing_source_among_others_is_a_warning(site: AgentSite) -> None:
-    sources = [str(site.folder / "not there"), str(site.engine.source("quick"))]
-    ended = site.wait_for_end(site.admin.start_backup(site.repository, source_paths=sources))
-
-    assert ended["status"] == "completed_with_warnings"
-    assert ended["result"]["warning_count"] >= 1
 
 
 def test_a_secret_that_the_engine_says_is_taken_out_of_the_log(site: AgentSite) -> None:
@@ -111,42 +95,6 @@ def test_no_secret_is_left_on_the_machine_or_in_a_log(site: AgentSite) -> None:
         for file in folder.rglob("*"):
             if file.is_file():
                 assert PASSPHRASE.encode() not in file.read_bytes(), file
-
-
-def test_other_work_runs_on_the_machine_too(site: AgentSite) -> None:
-    made = site.wait_for_end(site.backup("quick"))
-    repository = site.repository["id"]
-    for verb in ("check", "compact"):
-        answer = site.admin.post(f"/api/repositories/{repository}/{verb}", json={})
-        assert answer.status_code == 200, answer.text
-        assert site.wait_for_end(answer.json()["job_id"])["status"] == "completed", verb
-
-    target = site.folder / "restored"
-    body = {
-        "repository_id": repository,
-        "archive": made["archive_name"],
-        "destination": str(target),
-        "destination_type": "agent",
-        "destination_machine_id": site.agent.agent_id,
-    }
-    answer = site.admin.post("/api/restore/start", json=body)
-    assert answer.status_code == 200, answer.text
-    restored = site.wait_for_end(answer.json()["job_id"])
-    assert restored["status"] == "completed", restored
-    source = site.engine.source("quick")
-    assert (target / str(source).lstrip("/") / "file-1").read_bytes() == (source / "file-1").read_bytes()
-
-    gone = site.admin.get(f"/api/repositories/{repository}/archives").json()["archives"][-1]
-    deleted = site.admin.delete(f"/api/archives/{gone['id']}")
-    assert deleted.status_code in (200, 202), deleted.text
-    assert site.wait_for_end(deleted.json()["job_id"])["status"] == "completed"
-    assert gone["name"] not in site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"])
-
-    pruned = site.admin.post(f"/api/repositories/{repository}/prune", json={"keep_last": 1})
-    assert pruned.status_code == 200, pruned.text
-    ended = site.wait_for_end(pruned.json()["job_id"])
-    assert ended["status"] == "completed", ended
-    assert len(site.agent.ask_engine(site.engine.engine, "list", "--short", site.repository["path"]).split()) == 1
 
 
 def test_a_repository_that_is_there_already_is_imported_with_its_archives(site: AgentSite) -> None:

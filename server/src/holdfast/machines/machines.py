@@ -54,7 +54,18 @@ class Machines:
         return self.links.link(connection_id).rsh
 
     def engine(self, connection_id: int, major: int) -> Engine:
-        connection = self._probed(connection_id)
+        return self._engine_of(self._probed(connection_id), major)
+
+    def known_engine(self, connection_id: int, major: int) -> Engine | None:
+        connection = self._known(connection_id)
+        if not _is_probed(connection):
+            return None
+        try:
+            return self._engine_of(connection, major)
+        except Unprocessable:
+            return None
+
+    def _engine_of(self, connection: SshConnection, major: int) -> Engine:
         program = EngineProgram(
             str(connection.engine_program),
             str(connection.engine_version),
@@ -64,7 +75,7 @@ class Machines:
         if program.major != major:
             sentence = f"The engine on the machine is BorgBackup {program.version}, not of major {major}."
             raise Unprocessable("engine.unsupported", sentence, engine=major)
-        return self._engines.far_engine(program, f"ssh-{connection_id}")
+        return self._engines.far_engine(program, f"ssh-{connection.id}")
 
     def machine(self, connection_id: int) -> Machine:
         connection = self._known(connection_id)
@@ -81,7 +92,7 @@ class Machines:
     def _probed(self, connection_id: int) -> SshConnection:
         """The connection once its engine is known. Raise Unprocessable with the step of the test that fails."""
         connection = self._known(connection_id)
-        if connection.engine_version is not None and connection.engine_program is not None:
+        if _is_probed(connection):
             return connection
         connection = self.test.run(connection_id)
         for step in (connection.last_test or {})["steps"]:
@@ -96,3 +107,7 @@ class Machines:
             sentence = "There is no such ssh connection; add it first, and test it."
             raise Unprocessable("repository.unknown_connection", sentence, ssh_connection_id=connection_id)
         return connection
+
+
+def _is_probed(connection: SshConnection) -> bool:
+    return connection.engine_version is not None and connection.engine_program is not None

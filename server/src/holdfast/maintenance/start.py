@@ -144,20 +144,14 @@ def accepted_by_engine(
 ) -> None:
     """Build the command, to learn now what the engine would refuse later.
 
-    Where this process has no engine, or one of another machine does the work, the operation itself will tell. Of an engine
-    on an ssh machine the one here stands in for the request as such, but not for its version.
+    Where the engine is not known to this process, as that of an agent, the operation itself will tell.
     """
-    if repository.execution_target == "agent":
-        return
-    try:
-        engine = opener.engine_of_major(repository.engine_version)
-    except Unprocessable:
+    engine = opener.known_engine(repository)
+    if engine is None:
         return
     try:
         build(engine, RepositoryLocation(repository.path))
     except (InvalidRequest, EngineUnsupported) as error:
-        if isinstance(error, EngineUnsupported) and repository.execution_target == "ssh":
-            return
         raise Unprocessable(error.key, _sentence(str(error))) from error
 
 

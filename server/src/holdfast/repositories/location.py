@@ -10,6 +10,7 @@ from backup_engine.command import Machine
 from backup_engine.interface import Engine
 from backup_engine.requests import RepositoryLocation
 from holdfast.access.vault import Vault
+from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
 from holdfast.repositories.ssh_address import SshAccount
@@ -31,6 +32,9 @@ class SshMachines(Protocol):
 
     def engine(self, connection_id: int, major: int) -> Engine:
         """The engine that runs there. Raise Unprocessable if there is none that can be used."""
+
+    def known_engine(self, connection_id: int, major: int) -> Engine | None:
+        """The same as its last test found it, without asking the machine; None if it is not known or cannot be used."""
 
     def machine(self, connection_id: int) -> Machine:
         """How commands are run there."""
@@ -69,6 +73,18 @@ class Opener:
     def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:
         """The engine here, or the one on an ssh machine."""
         return self._engines.engine(major) if machine_id is None else self.machines.engine(machine_id, major)
+
+    def known_engine(self, repository: Repository) -> Engine | None:
+        """The engine of a repository, if that can be told without asking another machine."""
+        if repository.execution_target == "agent":
+            return None
+        machine_id = runs_on(repository)
+        if machine_id is not None:
+            return self.machines.known_engine(machine_id, repository.engine_version)
+        try:
+            return self.engine_of_major(repository.engine_version)
+        except Unprocessable:
+            return None
 
     def any_source_exists(self, repository: Repository, sources: Iterable[str]) -> bool:
         machine_id = runs_on(repository)

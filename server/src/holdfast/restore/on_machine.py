@@ -155,12 +155,13 @@ class MachineRestore:
         wanted = tuple(archived_paths.for_engine(path) for path in self._placement.roots)
         target = archived_paths.for_engine(self._tree.path)
         engine, location = self._work.engine, self._work.location
+        archive = engine.address(self._params.archive, self._params.engine_id)
         if location.machine is None:
-            command = engine.export_tar(location, ExportTarRequest(self._params.archive, paths=wanted))
+            command = engine.export_tar(location, ExportTarRequest(archive, paths=wanted))
             return poured(command, self._machine, ("tar", "-x", "-p", "-f", "-", "-C", target))
         excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
         request = ExtractRequest(
-            self._params.archive,
+            archive,
             wanted,
             destination=target,
             excluded_paths=excluded,
