@@ -20,8 +20,7 @@ from tests.real.targets.cells import PASSPHRASE, Cell
 from tests.real.targets.table import CELLS, KINDS, NOT_THERE, TARGETS
 
 PLAYED: set[str] = set()
-IN_MAKE_TEST = [("2", "ssh")]
-OF_ENGINE_2 = {"create", "backup", "archives", "changes", "search", "restore", "delete", "undelete"}
+IN_MAKE_TEST = (("1.4", "ssh"), ("1.4", "agent"))
 
 
 def where_there_is(kind: str) -> pytest.MarkDecorator:
@@ -33,10 +32,10 @@ def where_there_is(kind: str) -> pytest.MarkDecorator:
 
 
 def param(cell: tuple[str, str], kind: str, *more: str) -> Any:
-    """`make test` plays 1.4 wherever it runs, and of engine 2, whose runs take long, what is its own, on an ssh machine."""
-    engine, _ = cell
-    later = engine == "1.2" or (engine == "2" and (cell not in IN_MAKE_TEST or kind not in OF_ENGINE_2))
-    return pytest.param(cell, *more, id="-".join((*cell, *more)), marks=[pytest.mark.campaign] if later else [])
+    """`make test` plays 1.4 where the contract's own tests do not: elsewhere. All cells: `make campaign`."""
+    assert kind in KINDS
+    later = [] if cell in IN_MAKE_TEST else [pytest.mark.campaign]
+    return pytest.param(cell, *more, id="-".join((*cell, *more)), marks=later)
 
 
 # --- making archives -------------------------------------------------------------------------------------------------
