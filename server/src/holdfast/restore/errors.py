@@ -38,7 +38,7 @@ def destination_unusable(reason: str) -> Unprocessable:
 def unsupported_target() -> Unprocessable:
     return Unprocessable(
         "restore.unsupported_target",
-        "A restore goes to the machine that opens the repository, or from the service's own to an ssh machine.",
+        "What an agent opens is restored on the machine of that agent, and all else here or on an ssh machine.",
     )
 
 

@@ -81,15 +81,12 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
 
 
 def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
-    """The ssh machine that a restore goes to; None for any other. An engine that runs on one writes there alone."""
-    opened_on = runs_on(repository)
+    """The ssh machine that a restore goes to, by default the one that opens the repository; None for any other."""
     if request.destination_type != "ssh":
         return None
-    machine_id = request.destination_machine_id or opened_on
+    machine_id = request.destination_machine_id or runs_on(repository)
     if machine_id is None:
         raise errors.machine_missing()
-    if repository.execution_target == "agent" or opened_on not in (None, machine_id):
-        raise errors.unsupported_target()
     machine = machines.get(session, machine_id)
     if machine is None:
         raise errors.unknown_machine(machine_id)
@@ -97,13 +94,12 @@ def _ssh_machine(session: Session, repository: Repository, request: RestoreReque
 
 
 def _check_target(repository: Repository, request: RestoreRequest) -> None:
-    """Whoever opens the repository writes the files: this machine, or the one of its agent."""
-    if request.destination_type == "ssh":
-        return
-    if repository.execution_target != request.destination_type:
+    """What an agent opens is written by that agent alone; all else goes here or to an ssh machine."""
+    from_agent, to_agent = repository.execution_target == "agent", request.destination_type == "agent"
+    if from_agent != to_agent:
         raise errors.unsupported_target()
     machine = request.destination_machine_id
-    if machine is not None and machine != repository.agent_machine_id:
+    if machine is not None and request.destination_type != "ssh" and machine != repository.agent_machine_id:
         raise errors.unsupported_target()
 
 
