@@ -69,7 +69,7 @@ class _Restore:
         self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
         self._destination = archived_paths.destination(self._params.destination)
         self._there: MachineRestore | None = None
-        if self._params.destination_machine_id is not None:
+        if self._params.destination_type == "ssh":
             self._there = MachineRestore(opener, self._work, self._params, self._placement)
 
     def run(self) -> Outcome | TryAgain:
