@@ -176,7 +176,7 @@ class Service:
         self.access = access.install(app, self.settings, self.database, self.vault)
         machines.install(app, self.machines)
         maintenance.install(app, self.database, self.inline, self.opener)
-        restore.install(app, self.inline, self.opener)
+        restore.install(app, self.database, self.inline, self.opener)
         mirror.install(app, self.mirror)
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))

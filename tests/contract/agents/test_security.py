@@ -12,6 +12,7 @@ RUNTIME = [
     ("POST", "/api/agents/heartbeat", {}),
     ("GET", "/api/agents/jobs/poll", None),
     ("GET", "/api/agents/jobs/1", None),
+    ("GET", "/api/agents/jobs/1/restore-stream", None),
     ("POST", "/api/agents/jobs/1/claim", None),
     ("POST", "/api/agents/jobs/1/start", {"started_at": "2026-01-01T00:00:00+00:00"}),
     ("POST", "/api/agents/jobs/1/progress", {}),

@@ -21,7 +21,7 @@ BAD: list[tuple[str, dict[str, Any], str | None]] = [
     ("an empty destination", {"destination": ""}, "restore.bad_destination"),
     ("a destination that climbs", {"destination": "/tmp/../etc"}, "restore.bad_destination"),
     ("an ssh target", {"destination_type": "ssh"}, "restore.machine_missing"),
-    ("an agent target", {"destination_type": "agent", "destination_machine_id": 1}, "restore.unsupported_target"),
+    ("an agent target", {"destination_type": "agent"}, "restore.agent_missing"),
     ("two archives", {"archive_id": 1}, "restore.archive_unclear"),
     ("no archive", {"archive": None}, "restore.archive_unclear"),
     ("two repositories", {"repository": "/somewhere"}, "restore.repository_unclear"),

@@ -114,16 +114,18 @@ class Agent:
 
     def _round(self, *, poll: bool) -> float:
         """Do what is due; return the seconds until something is due again."""
+        beats, polls = time.monotonic() >= self._heartbeat_due, poll and self._free() > 0
         try:
-            if time.monotonic() >= self._heartbeat_due:
+            if beats:
                 self._beat()
             began = time.monotonic()
-            found = self._poll() if poll and self._free() > 0 else False
+            found = self._poll() if polls else False
         except NotAllowed as refusal:
             return self._told_to_go(refusal)
         except (NoAnswer, Refusal) as failure:
             return self._not_answered(failure)
-        self._answered()
+        if beats or polls:  # who asks nothing gets no answer, and must not think that the service is back
+            self._answered()
         if found:
             return 0.0
         until_heartbeat = self._heartbeat_due - time.monotonic()

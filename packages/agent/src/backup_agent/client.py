@@ -61,6 +61,22 @@ class InvalidAddress(Problem):
     """The address of the service cannot be used."""
 
 
+class OpenStream:
+    """An answer that is read piece by piece, and that another thread may cut."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        self._socket = connection.sock
+        self._answer = answer
+
+    def read(self, size: int, /) -> bytes:
+        return self._answer.read(size)
+
+    def cut(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
 class _Turns:
     """A lock that is fair: who waits longest is next, so that a flood of log lines cannot hold up a heartbeat."""
 
@@ -144,6 +160,26 @@ class Client:
                     raise
                 status, headers, raw = self._exchange(method, path, content, seconds)
         return _understood(status, headers, raw)
+
+    @contextmanager
+    def stream(self, path: str, seconds: float) -> Iterator["OpenStream"]:
+        """A long answer as it comes, over a connection of its own. Raise NoAnswer or Refusal.
+
+        `seconds` is how long nothing may come.
+        """
+        connection = self._new_connection(seconds)
+        try:
+            try:
+                connection.request("GET", self._target(path), None, self._request_headers(None))
+                answer = connection.getresponse()
+                if answer.status != 200:
+                    _understood(answer.status, answer.headers, answer.read(LARGEST_ANSWER))
+                    raise NoAnswer(f"The service answers HTTP {answer.status}.")
+            except (OSError, http.client.HTTPException) as error:
+                raise NoAnswer(self._told(error)) from error
+            yield OpenStream(connection, answer)
+        finally:
+            connection.close()
 
     def _exchange(
         self, method: str, path: str, content: bytes | None, seconds: float

@@ -1,9 +1,11 @@
 """What every kind of job works with: its payload, the opened repository, the engine's runs."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from backup_agent.client import OpenStream
 from backup_agent.steps import Interrupted, Step, Steps
 from backup_engine.command import Command
 from backup_engine.interface import Engine
@@ -78,7 +80,8 @@ Ended = Completed | Failed | Stopped
 @dataclass(frozen=True, slots=True)
 class Work:
     payload: Payload
-    engine: Engine
+    known_engine: Engine | None
+    """None for a kind that needs none."""
     location: RepositoryLocation
     steps: Steps
     ran_before: bool = False
@@ -86,6 +89,17 @@ class Work:
     expected_size: int | None = None
     """The size of the last complete backup of this repository from here."""
     note_size: Callable[[int], None] | None = None
+    open_stream: Callable[[], AbstractContextManager[OpenStream]] | None = None
+
+    @property
+    def engine(self) -> Engine:
+        assert self.known_engine is not None
+        return self.known_engine
+
+    def receive(self) -> AbstractContextManager[OpenStream]:
+        """What the service sends for this job. Raise NoAnswer or Refusal."""
+        assert self.open_stream is not None
+        return self.open_stream()
 
     @property
     def block(self) -> Block:

@@ -291,9 +291,11 @@ def _size_and_files(folder: int, name: bytes, found: os.stat_result) -> tuple[in
 
 def _count(folder: int, name: bytes) -> tuple[int, int]:
     files = size = 0
-    for _, _, names, descriptor in os.fwalk(os.fsdecode(name), dir_fd=folder, follow_symlinks=False):
-        for each in names:
+    for _, folders, names, descriptor in os.fwalk(os.fsdecode(name), dir_fd=folder, follow_symlinks=False):
+        for each in (*folders, *names):
             found = os.stat(each, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                continue  # a link to a folder is among the folders, but is a name of its own
             files += 1
             size += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return files, size

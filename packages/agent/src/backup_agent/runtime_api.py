@@ -1,8 +1,9 @@
 """The service's routes for agents, each a method."""
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from backup_agent.client import Client, NoAnswer
+from backup_agent.client import Client, NoAnswer, OpenStream
 from backup_protocol import (
     Acknowledgement,
     Canceled,
@@ -28,6 +29,9 @@ from backup_protocol import (
 PREFIX = "/api/agents"
 ANSWER_MARGIN = 15.0
 """Seconds beyond the wait of a long poll until it counts as unanswered."""
+
+STREAM_SECONDS = 660.0
+"""Longer than the service itself waits for a silent engine."""
 
 Message = TypeVar("Message")
 
@@ -79,6 +83,10 @@ class RuntimeApi:
 
     def part(self, job_id: int, part: ResultPart) -> None:
         self._client.call("POST", f"{PREFIX}/jobs/{job_id}/parts", write(part))
+
+    def restore_stream(self, job_id: int) -> AbstractContextManager[OpenStream]:
+        """The files of a restore that this agent receives."""
+        return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
 
     def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:
         answer = self._client.call("POST", f"{PREFIX}/jobs/{job_id}/{verb}", write(message))

@@ -107,6 +107,23 @@ class Steps:
     def is_cancelled(self) -> bool:
         return self._job.cancelled.is_set()
 
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def require_going_on(self) -> None:
+        """Raise Stopping or Cancelled if the work is to end here."""
+        if self.is_stopping():
+            raise Stopping
+        if self.is_cancelled():
+            raise Cancelled
+
+    def pause(self, seconds: float) -> None:
+        """Wait for something that is not of this machine. Raise Stopping or Cancelled as soon as one is asked for."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._stopping.wait(min(POLL_SECONDS, left))
+            self.require_going_on()
+
     def say(self, *lines: str) -> None:
         """Add the agent's own words to the log."""
         self._job.log.write(map(self._redactor.redact, lines), LogStream.AGENT)

@@ -5,12 +5,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from backup_agent import private_files
 from backup_agent.backoff import MOST_SECONDS, Backoff
-from backup_agent.client import NoAnswer, NotAllowed, Refusal
+from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_agent.engines import Engines
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
 from backup_agent.job_work import Completed, Ended, Failed, Stopped, TryAgain, Work
@@ -199,7 +200,8 @@ class Worker:
         try:
             payload = payload_of(job.payload, self._job.secrets or {})
             opened = open_repository(payload, self._tools.secrets.get)
-            engine = self._tools.engines.engine(payload.repository.engine_version)
+            needed = KINDS[payload.job_kind].needs_engine
+            engine = self._tools.engines.engine(payload.repository.engine_version) if needed else None
         except UnsupportedJob as error:
             return Failed(UNSUPPORTED_JOB, str(error))
         except SecretMissing as error:
@@ -229,7 +231,10 @@ class Worker:
         def note_size(size: int) -> None:
             private_files.write_json(self._tools.places.sizes_file, {**sizes, key: size}, durable=False)
 
-        return Work(payload, engine, opened.location, steps, ran_before, sizes.get(key), note_size)
+        def open_stream() -> AbstractContextManager[OpenStream]:
+            return self._tools.api.restore_stream(self._job.job_id)
+
+        return Work(payload, engine, opened.location, steps, ran_before, sizes.get(key), note_size, open_stream)
 
     def _pause_before(self, attempt: int, seconds: float) -> None:
         """Only before an attempt that is still to come, not again at a replay."""

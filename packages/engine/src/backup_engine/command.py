@@ -44,6 +44,8 @@ class Command:
     machine: Machine | None = None
     shown: str | None = None
     """How it is told in logs, where its arguments would tell little."""
+    into: tuple[str, ...] = ()
+    """A program of this machine that takes what the command writes; both are one run, and end together."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 from backup_engine import shim
 from backup_engine.command import Command
 from backup_engine.far.request import near_command
+from backup_engine.far.streaming import joined
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
@@ -89,8 +90,11 @@ class Spool:
         return child, reading
 
     def _launch(self, command: Command, output: int | None) -> "Child":
-        if command.machine is not None:
-            command = near_command(command, self.folder, piped=output is not None)
+        wanted = command
+        if wanted.machine is not None:
+            command = near_command(wanted, self.folder, piped=output is not None or bool(wanted.into))
+        if wanted.into:
+            command = joined(wanted, command)
         secrets = {
             name: {"value": secret.value, "delivery": secret.delivery} for name, secret in command.secrets.items()
         }

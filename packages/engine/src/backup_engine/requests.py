@@ -161,6 +161,9 @@ class ExportTarRequest:
     paths: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     strip_components: int = 0
+    excluded_paths: tuple[str, ...] = ()
+    """Exact paths that are left out, without what may lie below them."""
+    progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)

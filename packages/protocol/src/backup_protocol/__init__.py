@@ -1,5 +1,6 @@
 """The words and messages between the service and its agents. `docs/agents.md` tells the story they belong to."""
 
+from backup_protocol.frames import ReceiveEnd, ReceiveSurvey
 from backup_protocol.jobs import (
     BLOCK_OF_KIND,
     BackupBlock,
@@ -115,6 +116,8 @@ __all__ = [
     "Polled",
     "Progress",
     "PruneBlock",
+    "ReceiveEnd",
+    "ReceiveSurvey",
     "Register",
     "Registered",
     "RepositoryBlock",

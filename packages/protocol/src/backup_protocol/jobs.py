@@ -17,6 +17,7 @@ BLOCK_OF_KIND: Mapping[JobKind, str] = {
     JobKind.ARCHIVE_DELETE: "delete",
     JobKind.ARCHIVES_LIST: "list",
     JobKind.RESTORE_EXTRACT: "restore",
+    JobKind.RESTORE_RECEIVE: "restore",
 }
 """Where a payload holds what its kind needs."""
 

@@ -46,6 +46,7 @@ class JobKind(StrEnum):
     ARCHIVE_DELETE = "archive.delete"
     ARCHIVES_LIST = "archives.list"
     RESTORE_EXTRACT = "restore.extract"
+    RESTORE_RECEIVE = "restore.receive"
 
 
 class Capability(StrEnum):

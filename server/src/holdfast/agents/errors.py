@@ -42,6 +42,10 @@ def not_claimed(job_id: int, status: str) -> Conflict:
     return Conflict("agents.not_claimed", "The job has not been claimed.", job_id=job_id, status=status)
 
 
+def not_running(job_id: int, status: str) -> Conflict:
+    return Conflict("agents.not_running", "The job does not run; claim it first.", job_id=job_id, status=status)
+
+
 def job_finished(job_id: int, status: str) -> Conflict:
     return Conflict("agents.job_finished", "The job has ended and cannot be claimed.", job_id=job_id, status=status)
 

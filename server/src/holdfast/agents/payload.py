@@ -34,8 +34,9 @@ class Payloads:
         repository = repositories.get(session, operation.repository_id or 0)
         if kind is None or kind.agent is None or repository is None:
             raise NotFound("repository.not_found", "What the job works on is not registered any more.")
-        job_kind = JobKind(kind.agent.job_kind)
-        block = {**kind.agent.payload(session, operation), "environment": environment(repository)}
+        job_kind = JobKind(operation.job_kind or kind.agent.job_kind)
+        variables = environment(repository) if is_opened_by(repository, operation.machine_id) else {}
+        block = {**kind.agent.payload(session, operation), "environment": variables}
         return {
             "schema_version": SCHEMA_VERSION,
             "job_kind": str(job_kind),
@@ -45,10 +46,15 @@ class Payloads:
         }
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload as it is handed to the assigned agent, and to nobody else."""
+        """The payload as it is handed to the assigned agent, and to nobody else.
+
+        An agent that does not open the repository never gets its passphrase.
+        """
         repository = repositories.get(session, operation.repository_id or 0)
-        passphrase = self._opener.passphrase(repository) if repository else None
-        if repository is None or passphrase is None:
+        if repository is None or not is_opened_by(repository, operation.machine_id):
+            return dict(payload)
+        passphrase = self._opener.passphrase(repository)
+        if passphrase is None:
             return dict(payload)
         return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
 
@@ -57,6 +63,10 @@ class Payloads:
         repository = repositories.get(session, operation.repository_id or 0)
         passphrase = self._opener.passphrase(repository) if repository else None
         return Redactor([passphrase] if passphrase else [])
+
+
+def is_opened_by(repository: Repository, agent_machine_id: int | None) -> bool:
+    return repository.execution_target == "agent" and repository.agent_machine_id == agent_machine_id
 
 
 def environment(repository: Repository) -> dict[str, Any]:

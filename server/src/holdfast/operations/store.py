@@ -116,6 +116,7 @@ def enqueue(
     lock_mode: LockMode | None = None,
     archive_name: str | None = None,
     package_name: str | None = None,
+    job_kind: str | None = None,
 ) -> Operation:
     """Put an operation in the queue. It becomes visible, and may start, when the transaction commits.
 
@@ -143,7 +144,7 @@ def enqueue(
         repository_path=subject.path if subject else None,
         machine_id=subject.machine_id if subject else None,
         executor=executor,
-        job_kind=_job_kind(kind) if executor == "agent" else None,
+        job_kind=(job_kind or _job_kind(kind)) if executor == "agent" else None,
         runner_id=runner_id,
         lock_key=key,
         lock_mode=mode if key else None,

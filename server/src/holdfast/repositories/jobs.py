@@ -1,6 +1,6 @@
 """Starting work on a repository, the same way for every kind."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,9 +13,17 @@ from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin
+from holdfast.operations.store import Origin, Subject
 from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJob:
+    """A job of this kind for this agent."""
+
+    agent_machine_id: int
+    job_kind: str
 
 
 def start(
@@ -28,9 +36,11 @@ def start(
     origin: Origin | None = None,
     archive_name: str | None = None,
     details: dict[str, Any] | None = None,
+    executed_by: AgentJob | None = None,
 ) -> Operation:
     """Queue an operation on a repository, and record who asked for it. It waits until the repository is set up.
 
+    `executed_by` is for work that an agent has a part in although the repository is not its own.
     Raise Conflict if the agent of the repository takes no work, or could not set it up.
     """
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
@@ -41,8 +51,9 @@ def start(
         kind,
         params.model_dump(mode="json", exclude_none=True),
         origin,
-        subject=store.subject(repository),
+        subject=_subject(repository, executed_by),
         archive_name=archive_name,
+        job_kind=executed_by.job_kind if executed_by else None,
     )
     audit.record(
         session,
@@ -53,6 +64,13 @@ def start(
         details={"repository_id": repository.id, "repository": repository.name, **(details or {})},
     )
     return operation
+
+
+def _subject(repository: Repository, executed_by: AgentJob | None) -> Subject:
+    subject = store.subject(repository)
+    if executed_by is None:
+        return subject
+    return replace(subject, executor="agent", machine_id=executed_by.agent_machine_id)
 
 
 def started(operation: Operation, what: str) -> StartAnswer:

@@ -38,12 +38,26 @@ def destination_unusable(reason: str) -> Unprocessable:
 def unsupported_target() -> Unprocessable:
     return Unprocessable(
         "restore.unsupported_target",
-        "A restore goes to the machine that opens the repository, or from the service's own to an ssh machine.",
+        "What an agent opens is restored on the machine of that agent; a restore to the service takes no machine.",
     )
 
 
 def machine_missing() -> Unprocessable:
     return Unprocessable("restore.machine_missing", "A restore by ssh needs destination_machine_id, an ssh connection.")
+
+
+def agent_missing() -> Unprocessable:
+    return Unprocessable("restore.agent_missing", "A restore to an agent needs destination_machine_id, the agent.")
+
+
+def unknown_agent(agent_machine_id: int) -> Unprocessable:
+    sentence = "There is no such agent; enrol it first."
+    return Unprocessable("restore.unknown_agent", sentence, destination_machine_id=agent_machine_id)
+
+
+def agent_too_old(agent_machine_id: int) -> Unprocessable:
+    sentence = "This agent cannot receive the files of another machine's repository, or was never heard of; update and start it."
+    return Unprocessable("restore.agent_too_old", sentence, destination_machine_id=agent_machine_id)
 
 
 def unknown_machine(machine_id: int) -> Unprocessable:

@@ -1,4 +1,5 @@
-"""A restore to an ssh machine: extracted into a private folder there, or poured into it, and then moved into place.
+"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it from
+wherever the engine runs; and then moved into place.
 
 Moving is the work of the agent's own file for it (`backup_agent.private_tree`), which needs nothing but Python: its text is
 handed to the Python of that machine.
@@ -6,27 +7,28 @@ handed to the Python of that machine.
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from backup_agent import private_tree
 from backup_engine.command import Command, Machine
 from backup_engine.events import Event
-from backup_engine.far.streaming import poured
+from backup_engine.far.streaming import unpacked_there
 from backup_engine.requests import ExportTarRequest, ExtractRequest
 from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.kit.text import readable
 from holdfast.operations.context import Context, Interrupted, StepResult
 from holdfast.operations.kinds import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.work import SUCCEEDED, RepositoryWork, warnings_of
 from holdfast.restore import archived_paths, endings
 from holdfast.restore.layout import Placement
 from holdfast.restore.progress import ExtractProgress
 from holdfast.restore.schemas import RestoreParams
-from holdfast.restore.survey import Survey
+from holdfast.restore.survey import MOST_SHOWN, Survey
+from holdfast.restore.verify import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY
 
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
 MAIN = """
@@ -100,10 +102,6 @@ class MachineRestore:
             raise Unprocessable(
                 "restore.python_missing", "A restore to an ssh machine needs Python 3.10 or newer there; install it."
             )
-        if surveyed.links_in_the_way and self._work.location.machine is None:
-            raise Unprocessable(
-                "restore.links_in_the_way", "The archive holds links that other files lead through; restore it locally."
-            )
         made = self._placing(MAKE)
         if "unusable" in made:
             return endings.refused("restore.destination_unusable", made["unusable"])
@@ -118,7 +116,7 @@ class MachineRestore:
         if bad := self._work.ended_without_success(extracted):
             self.remove()
             return endings.with_nothing(bad)
-        return self._ended(extracted, self._placing(PLACE))
+        return self._ended(extracted, surveyed, self._placing(PLACE))
 
     def interrupted(self, interrupted: Interrupted) -> Outcome:
         if interrupted.step == PLACE:
@@ -153,38 +151,54 @@ class MachineRestore:
 
     def _extract_command(self, surveyed: Survey) -> Command:
         wanted = tuple(archived_paths.for_engine(path) for path in self._placement.roots)
-        target = archived_paths.for_engine(self._tree.path)
+        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
         engine, location = self._work.engine, self._work.location
         archive = engine.address(self._params.archive, self._params.engine_id)
-        if location.machine is None:
-            command = engine.export_tar(location, ExportTarRequest(archive, paths=wanted))
-            return poured(command, self._machine, ("tar", "-x", "-p", "-f", "-", "-C", target))
-        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
+        if runs_on(self._work.repository) != self._params.destination_machine_id:
+            exported = ExportTarRequest(archive, wanted, excluded_paths=excluded, progress=True)
+            return unpacked_there(engine.export_tar(location, exported), self._machine, self._tree.path)
         request = ExtractRequest(
             archive,
             wanted,
-            destination=target,
+            destination=archived_paths.for_engine(self._tree.path),
             excluded_paths=excluded,
             sparse=True,
             without_flags=True,
         )
         return engine.extract(location, request)
 
-    def _ended(self, extracted: StepResult, account: dict[str, Any]) -> Outcome:
-        result = {**endings.NOTHING, **account}
+    def _ended(self, extracted: StepResult, surveyed: Survey, account: dict[str, Any]) -> Outcome:
+        result = {**endings.NOTHING, **account, "special_files": surveyed.special}
         warnings = warnings_of(extracted.accumulator)
         if result["conflict_count"]:
             return endings.conflicting(result["conflict_count"], result["conflicts"])
+        _add_lost(result, surveyed, warnings)
         self._context.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
             self._context.log(f"Skipped, because something is there already: {result['files_skipped']} files.")
         if result["files_failed"]:
-            first = archived_paths.describe(result["failed"][0])
-            sentence = f"{result['files_failed']} files were not restored; the first: {first}."
+            first = f"; the first: {archived_paths.describe(result['failed'][0])}" if result["failed"] else ""
+            sentence = f"{result['files_failed']} files were not restored{first}."
             return Outcome(Status.FAILED, "restore.incomplete", sentence, result=result, warnings=warnings)
-        warned = extracted.outcome.status == "completed_with_warnings"
+        if surveyed.special:
+            warnings = (*warnings, {"path": None, "message": f"{surveyed.special} FIFOs or devices are not restored."})
+        warned = extracted.outcome.status == "completed_with_warnings" or bool(surveyed.special)
         status = Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED
         return Outcome(status, result=result, warnings=warnings if warned else ())
+
+
+def _add_lost(result: dict[str, Any], surveyed: Survey, warnings: Iterable[Mapping[str, Any]]) -> None:
+    """Count what never came into the private folder as failed: by the listing, and named where the engine named it."""
+    lost = [
+        {"path": warning["path"], "reason": warning["message"]}
+        for warning in warnings
+        if warning["path"] and not ABOUT_ATTRIBUTES.search(warning["message"])
+    ]
+    links = [{**archived_paths.shown(path), "reason": LINK_IN_THE_WAY} for path in surveyed.links_in_the_way]
+    arrived = result["files_restored"] + result["files_skipped"] + result["files_failed"]
+    missing = max(len(lost), surveyed.files - len(links) - arrived)
+    result["files_failed"] += missing + len(links)
+    result["failed"] = [*result["failed"], *lost, *links][:MOST_SHOWN]
 
 
 def _exact(paths: Iterable[bytes]) -> tuple[str, ...]:

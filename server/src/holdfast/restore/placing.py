@@ -208,9 +208,11 @@ class Placing:
 def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
     """How many names that are no folders are below a folder, and the bytes of those that are regular files."""
     files = size = 0
-    for _, _, names, descriptor in os.fwalk(os.fsdecode(name), dir_fd=folder, follow_symlinks=False):
-        for each in names:
+    for _, folders, names, descriptor in os.fwalk(os.fsdecode(name), dir_fd=folder, follow_symlinks=False):
+        for each in (*folders, *names):
             found = os.stat(each, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                continue  # a link to a folder is among the folders, but is a name of its own
             files += 1
             size += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return files, size

@@ -33,7 +33,7 @@ class Previews:
 
     def preview(self, wanted: Wanted) -> RestorePreview:
         """Raise NotFound for a path that is not there, Locked, TooLarge, or what the engine refuses."""
-        if wanted.params.destination_type == "ssh":
+        if wanted.params.destination_type != "local":
             raise errors.no_preview_there()
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")

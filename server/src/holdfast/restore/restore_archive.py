@@ -6,9 +6,10 @@ from typing import Any
 
 from backup_engine.command import Command
 from backup_engine.events import Event
+from backup_engine.far.streaming import unpacked_here
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.parse import GarbledOutput
-from backup_engine.requests import ExtractRequest, InvalidRequest, ListFilesRequest
+from backup_engine.requests import ExportTarRequest, ExtractRequest, InvalidRequest, ListFilesRequest
 from holdfast.errors import HoldfastError
 from holdfast.kit.text import readable
 from holdfast.operations.context import Context, Interrupted, StepResult
@@ -68,7 +69,7 @@ class _Restore:
         self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
         self._destination = archived_paths.destination(self._params.destination)
         self._there: MachineRestore | None = None
-        if self._params.destination_machine_id is not None:
+        if self._params.destination_type == "ssh":
             self._there = MachineRestore(opener, self._work, self._params, self._placement)
 
     def run(self) -> Outcome | TryAgain:
@@ -84,7 +85,7 @@ class _Restore:
             raise
 
     def interrupted(self, interrupted: Interrupted) -> Outcome:
-        """The engine is only ever interrupted before anything is moved into place."""
+        """Whatever runs is only ever interrupted before anything is moved into place."""
         if self._there is not None:
             return self._there.interrupted(interrupted)
         self._remove_private()
@@ -183,15 +184,20 @@ class _Restore:
         return self._work.engine.list_files(self._work.location, request)
 
     def _extract_command(self, private: PrivateFolder, surveyed: Survey) -> Command:
+        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
+        engine, location = self._work.engine, self._work.location
+        if location.machine is not None:
+            exported = ExportTarRequest(self._address(), self._wanted(), excluded_paths=excluded, progress=True)
+            return unpacked_here(engine.export_tar(location, exported), private.tree_path)
         request = ExtractRequest(
             archive=self._address(),
             paths=self._wanted(),
             destination=archived_paths.for_engine(private.tree_path),
-            excluded_paths=tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way),
+            excluded_paths=excluded,
             sparse=True,
             without_flags=True,
         )
-        return self._work.engine.extract(self._work.location, request)
+        return engine.extract(location, request)
 
     def _address(self) -> str:
         return self._work.engine.address(self._params.archive, self._params.engine_id)

@@ -33,13 +33,25 @@ class BrokenOff(Exception):
 class Source:
     """The output of one engine command, in the repository's lane. Reads like a file; may be closed by any thread."""
 
-    def __init__(self, inline: InlineCalls, repository: Repository, command: Command, gone: threading.Event) -> None:
+    def __init__(
+        self,
+        inline: InlineCalls,
+        repository: Repository,
+        command: Command,
+        gone: threading.Event,
+        *,
+        job_id: int | None = None,
+    ) -> None:
+        """`job_id` is an agent's job that holds the lane already."""
         self._gone = gone
+        self._closed = threading.Event()
         self._guard = threading.Lock()
         self._stack = ExitStack()
         try:
             hold = self._stack.enter_context(
-                inline.hold(lane_of(repository.id), subject=repositories.subject(repository))
+                inline.in_lane_of(job_id)
+                if job_id is not None
+                else inline.hold(lane_of(repository.id), subject=repositories.subject(repository))
             )
             self._stream: EngineStream = self._stack.enter_context(hold.stream(command))
         except BaseException:
@@ -51,13 +63,15 @@ class Source:
         with self._guard:
             deadline = time.monotonic() + SILENT_SECONDS
             while not self._stream.wait_for_output(LOOK_SECONDS):
-                if self._gone.is_set():
-                    raise NobodyWaits
+                self._require_a_reader()
                 if time.monotonic() > deadline:
                     raise Unavailable("engine.silent", "The engine has nothing to say; try again.", retry_after=60)
-            if self._gone.is_set():
-                raise NobodyWaits
+            self._require_a_reader()
             return self._stream.read(size)
+
+    def _require_a_reader(self) -> None:
+        if self._gone.is_set() or self._closed.is_set():
+            raise NobodyWaits
 
     def blocks(self) -> Iterator[bytes]:
         """All of it. Raise BrokenOff at the end unless the engine says that it was complete."""
@@ -70,6 +84,10 @@ class Source:
         if outcome.status != "completed":
             raise BrokenOff(outcome)
 
+    def outcome(self) -> Outcome:
+        """How the engine ended. Only to be asked at the end."""
+        return self._stream.outcome()
+
     def refusal(self) -> HoldfastError:
         """Why the engine gave nothing, as a condition of the request."""
         outcome = self._stream.outcome()
@@ -81,6 +99,6 @@ class Source:
 
     def close(self) -> None:
         """Stop the engine, wait for its end, and free the lane."""
-        self._gone.set()
+        self._closed.set()
         with self._guard:
             self._stack.close()

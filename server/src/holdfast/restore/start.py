@@ -5,15 +5,17 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_protocol import JobKind
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit.text import readable
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
-from holdfast.repositories import archive_records, jobs
+from holdfast.repositories import agent_target, archive_records, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -35,6 +37,7 @@ class Wanted:
 def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, data_dir: Path) -> Operation:
     """Queue a restore. Raise NotFound, Forbidden or Unprocessable."""
     wanted = check(session, caller, request, Role.OPERATOR, data_dir)
+    receiver = wanted.params.destination_machine_id if wanted.params.destination_type == "agent" else None
     return jobs.start(
         session,
         caller,
@@ -46,6 +49,7 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
             "archive": wanted.params.archive,
             "destination": readable(archived_paths.destination(wanted.params.destination)),
         },
+        executed_by=jobs.AgentJob(receiver, JobKind.RESTORE_RECEIVE) if receiver is not None else None,
     )
 
 
@@ -55,6 +59,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
     archive, record = _archive(session, repository, request)
     _check_target(repository, request)
     machine = _ssh_machine(session, repository, request)
+    receiver = _receiving_agent(session, repository, request)
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
     if request.restore_layout == "contents_only" and len(outermost) < len(paths):
@@ -72,7 +77,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         paths=[_stored(path) for path in outermost],
         destination=_stored(target),
         destination_type=request.destination_type,
-        destination_machine_id=machine.id if machine else None,
+        destination_machine_id=machine.id if machine else receiver,
         restore_layout=request.restore_layout,
         overwrite=request.overwrite,
         dry_run=request.dry_run,
@@ -81,15 +86,12 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
 
 
 def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
-    """The ssh machine that a restore goes to; None for any other. An engine that runs on one writes there alone."""
-    opened_on = runs_on(repository)
+    """The ssh machine that a restore goes to, by default the one that opens the repository; None for any other."""
     if request.destination_type != "ssh":
         return None
-    machine_id = request.destination_machine_id or opened_on
+    machine_id = request.destination_machine_id or runs_on(repository)
     if machine_id is None:
         raise errors.machine_missing()
-    if repository.execution_target == "agent" or opened_on not in (None, machine_id):
-        raise errors.unsupported_target()
     machine = machines.get(session, machine_id)
     if machine is None:
         raise errors.unknown_machine(machine_id)
@@ -97,14 +99,29 @@ def _ssh_machine(session: Session, repository: Repository, request: RestoreReque
 
 
 def _check_target(repository: Repository, request: RestoreRequest) -> None:
-    """Whoever opens the repository writes the files: this machine, or the one of its agent."""
-    if request.destination_type == "ssh":
-        return
-    if repository.execution_target != request.destination_type:
-        raise errors.unsupported_target()
+    """What an agent opens is written by that agent alone; all else goes anywhere."""
     machine = request.destination_machine_id
-    if machine is not None and machine != repository.agent_machine_id:
+    if repository.execution_target != "agent":
+        if request.destination_type == "local" and machine is not None:
+            raise errors.unsupported_target()
+    elif request.destination_type != "agent" or machine not in (None, repository.agent_machine_id):
         raise errors.unsupported_target()
+
+
+def _receiving_agent(session: Session, repository: Repository, request: RestoreRequest) -> int | None:
+    """The agent that receives the files of a repository that it does not open; None for any other restore."""
+    if request.destination_type != "agent" or repository.execution_target == "agent":
+        return None
+    if request.destination_machine_id is None:
+        raise errors.agent_missing()
+    agent = agents.get(session, request.destination_machine_id)
+    if agent is None:
+        raise errors.unknown_agent(request.destination_machine_id)
+    if agent.status in agents.SHUT_OUT:
+        raise agent_target.shut_out(agent.id)
+    if JobKind.RESTORE_RECEIVE not in (agent.capabilities or ()):
+        raise errors.agent_too_old(agent.id)
+    return agent.id
 
 
 def refuse_own_places(session: Session, target: bytes, data_dir: Path) -> None:

@@ -132,7 +132,10 @@ class Verifier:
         try:
             found = os.stat(item.path, dir_fd=self._tree, follow_symlinks=False)
         except OSError:
-            self._fail(item, self._complaints.of(item.path) or NOT_EXTRACTED)
+            if item.is_special:
+                self._plan.special.append(item.path)
+            else:
+                self._fail(item, self._complaints.of(item.path) or NOT_EXTRACTED)
             return
         if item.is_special:
             self._plan.special.append(item.path)

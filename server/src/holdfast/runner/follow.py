@@ -219,8 +219,13 @@ class Attempt(Context):
 
 
 def lost_sight(spool: Spool, command: Command) -> bool:
-    """True when what followed an engine on another machine has ended by a signal, or nobody knows how."""
-    if command.machine is None or command.machine.python is None or not spool.has_started() or spool.is_alive():
+    """True when what followed an engine on another machine has ended by a signal, or nobody knows how.
+
+    One whose output was poured into another program has ended with it: what was poured cannot be told again.
+    """
+    if command.machine is None or command.machine.python is None or command.into:
+        return False
+    if not spool.has_started() or spool.is_alive():
         return False
     exit_record = spool.exit_record()
     return exit_record is None or exit_record.signal is not None

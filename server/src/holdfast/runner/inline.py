@@ -1,10 +1,11 @@
 """Engine calls that a request waits for: through the repository's lane like all others, but bounded in time."""
 
+import secrets
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from backup_engine.command import Command
@@ -97,6 +98,18 @@ class InlineCalls:
             if not self._let_go(operation.id):
                 thread = threading.Thread(target=self._let_go_in_time, args=(operation.id,), daemon=True)
                 thread.start()
+
+    @contextmanager
+    def in_lane_of(self, operation_id: int) -> Iterator["Hold"]:
+        """For an operation that an agent executes, and that holds its lane itself: only a place for the engine's runs."""
+        folder = Path(self._spool_root) / str(operation_id) / secrets.token_hex(8)
+        try:
+            yield Hold(folder, self._stopping)
+        finally:
+            if not any(spool.is_alive() for spool in spools_below(folder)):
+                remove_spools(folder)
+                with suppress(OSError):
+                    folder.parent.rmdir()  # unless another stream of the job has begun
 
     def _let_go(self, operation_id: int) -> bool:
         """Free the lane. False while an engine in it lives or the store does not answer: then it is still held."""

@@ -14,6 +14,7 @@ from backup_agent.jobs import (
     repository_init,
     repository_prune,
     restore_extract,
+    restore_receive,
 )
 from backup_agent.steps import Interrupted
 from backup_protocol import JobKind
@@ -28,6 +29,7 @@ class Kind:
 
     run: Callable[[Work], Ended]
     interrupted: Callable[[Work, Interrupted], Ended]
+    needs_engine: bool = True
 
 
 def again(work: Work, interrupted: Interrupted) -> Ended:
@@ -46,4 +48,5 @@ KINDS: Mapping[JobKind, Kind] = {
     JobKind.ARCHIVE_DELETE: Kind(archive_delete.run, archive_delete.interrupted),
     JobKind.ARCHIVES_LIST: Kind(archives_list.run, again),
     JobKind.RESTORE_EXTRACT: Kind(restore_extract.run, restore_extract.interrupted),
+    JobKind.RESTORE_RECEIVE: Kind(restore_receive.run, restore_receive.interrupted, needs_engine=False),
 }

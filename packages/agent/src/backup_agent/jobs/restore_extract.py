@@ -36,11 +36,10 @@ NOTHING = {"files_restored": 0, "bytes_restored": 0}
 
 
 def run(work: Work) -> Ended:
-    block = _block(work)
+    block = block_of(work)
     destination = destination_of(block)
     roots = paths_of(block)
-    if block.restore_layout not in LAYOUTS or block.overwrite not in OVERWRITES:
-        raise InvalidRequest("The restore has a layout or a way to overwrite that this agent does not know.")
+    require_known_words(block)
     wanted = tuple(os.fsdecode(root) for root in roots)
     request = ListFilesRequest(_address(work), paths=wanted, exact=True)
     listing = work.steps.run(LIST, work.engine.list_files(work.location, request), quiet=True)
@@ -54,18 +53,23 @@ def run(work: Work) -> Ended:
         work.steps.say(f"Dry run: {told} would be restored to {readable(block.destination)}.")
         return Completed(0, details={"dry_run": True, "files": surveyed.files, "bytes": surveyed.size})
     try:
-        return _extracted(work, block, PrivateTree(destination, _key(work)), roots, surveyed)
+        return _extracted(work, block, PrivateTree(destination, key_of(work)), roots, surveyed)
     except DestinationUnusable as error:
         return Failed("restore.destination_unusable", str(error), details=dict(NOTHING))
 
 
 def interrupted(work: Work, interrupted: Interrupted) -> Ended:
     """The engine is only ever interrupted before anything is moved into place. A restore is never begun again unasked."""
-    PrivateTree(destination_of(_block(work)), _key(work)).remove()
+    PrivateTree(destination_of(block_of(work)), key_of(work)).remove()
     if work.steps.is_cancelled():
         return Stopped(None, dict(NOTHING))
     sentence = f"{interrupted.sentence()} Nothing was restored; start the restore again."
     return Failed("operations.interrupted", sentence, details=dict(NOTHING))
+
+
+def require_known_words(block: RestoreBlock) -> None:
+    if block.restore_layout not in LAYOUTS or block.overwrite not in OVERWRITES:
+        raise InvalidRequest("The restore has a layout or a way to overwrite that this agent does not know.")
 
 
 def destination_of(block: RestoreBlock) -> bytes:
@@ -94,17 +98,17 @@ def _path(value: Any) -> bytes:
     return b"/".join(parts)
 
 
-def _block(work: Work) -> RestoreBlock:
+def block_of(work: Work) -> RestoreBlock:
     assert isinstance(work.block, RestoreBlock)
     return work.block
 
 
 def _address(work: Work) -> str:
-    block = _block(work)
+    block = block_of(work)
     return work.engine.address(block.archive, block.archive_id)
 
 
-def _key(work: Work) -> str:
+def key_of(work: Work) -> str:
     return str(work.steps.once("key", lambda: {"key": os.urandom(16).hex()})["key"])
 
 
@@ -157,22 +161,22 @@ def _extracted(
 def _moved(work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], step: Step) -> Ended:
     contents = roots if block.restore_layout == "contents_only" else ()
     counted = work.steps.once("count", lambda: dict(zip(("files", "bytes"), private.count(), strict=True)))
-    conflicts = work.steps.once("conflicts", lambda: _conflicts(private, contents, block.overwrite))
+    conflicts = work.steps.once("conflicts", lambda: conflicts_of(private, contents, block.overwrite))
     if conflicts["conflict_count"]:
         private.remove()
         sentence = f"{conflicts['conflict_count']} of the files to restore are there already; nothing was restored."
         return Failed("restore.conflicts", sentence, details={**NOTHING, **conflicts})
-    account = work.steps.once("moved", lambda: _account(private, contents, block.overwrite, counted, work))
+    account = work.steps.once("moved", lambda: account_of(private, contents, block.overwrite, counted, work))
     private.remove()
     return _ended(work, step, dict(account))
 
 
-def _conflicts(private: PrivateTree, contents: tuple[bytes, ...], overwrite: str) -> dict[str, Any]:
+def conflicts_of(private: PrivateTree, contents: tuple[bytes, ...], overwrite: str) -> dict[str, Any]:
     found = private.conflicts(contents) if overwrite == "fail" else []
-    return {"conflict_count": len(found), "conflicts": _items(found)}
+    return {"conflict_count": len(found), "conflicts": items_of(found)}
 
 
-def _account(
+def account_of(
     private: PrivateTree, contents: tuple[bytes, ...], overwrite: str, counted: Any, work: Work
 ) -> dict[str, Any]:
     placed: Placed = private.place(contents, overwrite, work.steps.is_cancelled)
@@ -186,8 +190,8 @@ def _account(
         "bytes_skipped": placed.skipped.size,
         "files_failed": placed.failed.files,
         "bytes_failed": placed.failed.size,
-        "skipped": _items(placed.skipped.named),
-        "failed": _items(placed.failed.named),
+        "skipped": items_of(placed.skipped.named),
+        "failed": items_of(placed.failed.named),
         "cancelled": placed.cancelled,
     }
 
@@ -206,7 +210,7 @@ def _ended(work: Work, step: Step, account: dict[str, Any]) -> Ended:
     return Completed(step.exit.code, is_warned(step), warnings=warnings, details=account)
 
 
-def _items(named: Iterable[tuple[bytes, str]]) -> list[dict[str, Any]]:
+def items_of(named: Iterable[tuple[bytes, str]]) -> list[dict[str, Any]]:
     return within_message(_item(path, reason) for path, reason in named)
 
 

@@ -7,7 +7,9 @@ from backup_engine.requests import ExportTarRequest, RepositoryLocation
 def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: int) -> tuple[str, ...]:
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
+        *(("--progress",) if request.progress else ()),
         "export-tar",
+        *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
         *_strip_components(request),
         *("--", arguments.archive(location, request.archive), "-"),
         *(arguments.archived_path(path) for path in request.paths),

@@ -6,8 +6,9 @@ from backup_engine.requests import ExportTarRequest, RepositoryLocation
 
 def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: int) -> tuple[str, ...]:
     return (
-        *arguments.common(location, lock_wait),
+        *arguments.common(location, lock_wait, *(("--progress",) if request.progress else ())),
         "export-tar",
+        *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
         *_strip_components(request),
         *("--", arguments.archive(request.archive), "-"),
         *(arguments.archived_path(path) for path in request.paths),

@@ -1,7 +1,9 @@
-"""An engine here whose output is the input of a program on another machine, as one run under the shim.
+"""An engine whose output is the input of another program, as one run under the shim: neither stream is ever a file.
 
-Run as ``python -I -S pour.py COUNT SSH… ENGINE…``, where COUNT is the number of words of the ssh command. It ends as the engine
-ended; when the other end fails first, as that did: the engine then only notices that nobody reads.
+Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver. Either may be on another
+machine: the receiver by ssh, the engine by ``run.py``. It ends as the engine ended; when the receiver fails first, as that
+did: the engine then only notices that nobody reads. A receiver that complains of a stream that broke off is believed only
+where the engine has nothing worse to say.
 """
 
 import signal
@@ -11,6 +13,9 @@ import sys
 FAILED = 2
 NOT_FOUND = 127
 SSH_FAILED = 255
+BROKEN_OFF = 3
+"""Of `unpack`."""
+STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def main() -> int:
@@ -26,10 +31,25 @@ def main() -> int:
         return NOT_FOUND
     receiver.stdin.close()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both have got it, too; how they end is to be told
-    made, received = code_of(engine), code_of(receiver)
-    if received and made not in (128 + signal.SIGTERM, 128 + signal.SIGKILL):
-        return SSH_FAILED if received == SSH_FAILED else FAILED
-    return made
+    return joint_code(code_of(engine), code_of(receiver))
+
+
+def joint_code(made: int, received: int) -> int:
+    if made in STOPPED or received == 0:
+        return made
+    if received == SSH_FAILED:
+        return SSH_FAILED
+    if is_success(received):
+        return made or received
+    if received == BROKEN_OFF:
+        if not is_success(made):
+            return made
+        sys.stderr.write("The engine's output did not arrive as a whole.\n")
+    return FAILED
+
+
+def is_success(code: int) -> bool:
+    return code in (0, 1) or 100 <= code < NOT_FOUND - 1
 
 
 def code_of(process: "subprocess.Popen[bytes]") -> int:

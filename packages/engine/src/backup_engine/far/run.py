@@ -70,6 +70,10 @@ exit "$code"
 """
 
 
+class NobodyReads(Exception):
+    """Whoever took the output of the engine is gone."""
+
+
 class Cancel:
     """Whether somebody wants the engine to stop."""
 
@@ -103,7 +107,10 @@ class FarRun:
         pause = 0.5
         lost_at: float | None = None
         while True:
-            code = self._follow_once()
+            try:
+                code = self._follow_once()
+            except NobodyReads:
+                return self._lost("Nobody takes the output of the engine any more.", 2)
             if code is not None:
                 return code
             if self._request["piped"]:
@@ -202,6 +209,8 @@ class FarRun:
         while content:
             try:
                 content = content[os.write(2 if letter == "e" else 1, content) :]
+            except BrokenPipeError as error:
+                raise NobodyReads from error
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise

@@ -1,16 +1,43 @@
-"""From an engine's command with output, and a machine, to one command that pours the one into the other."""
+"""From an engine's command with output to one command that pours it into another program."""
 
+import base64
 import shlex
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from backup_engine.command import Command, Machine
-from backup_engine.far import pour
+from backup_engine.far import pour, unpack
 
 
-def poured(command: Command, machine: Machine, program: tuple[str, ...]) -> Command:
-    """The engine runs here, and what it writes is the standard input of a program there."""
-    there = (*machine.ssh, shlex.join(program))
-    argv = (sys.executable, "-I", "-S", pour.__file__, str(len(there)), *there, *command.argv)
-    shown = f"{shlex.join(command.argv)} | [{machine.name}] {shlex.join(program)}"
-    return replace(command, argv=argv, shown=shown)
+def unpacked_here(command: Command, folder: bytes) -> Command:
+    """The engine's tar stream becomes files in a folder of this machine."""
+    words = (sys.executable, "-I", "-S", unpack.__file__, _exact(folder))
+    return _into(command, words, f"unpack into {shlex.quote(_shown(folder))}")
+
+
+def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command:
+    """The engine's tar stream becomes files in a folder of another machine, which needs Python and no program of ours."""
+    assert machine.python is not None
+    program = (machine.python, "-I", "-S", "-c", Path(unpack.__file__).read_text(), _exact(folder))
+    words = (*machine.ssh, shlex.join(program))
+    return _into(command, words, f"[{machine.name}] unpack into {shlex.quote(_shown(folder))}")
+
+
+def joined(command: Command, engine: Command) -> Command:
+    """Given a command that is poured, and what is run here for its engine, return what runs both."""
+    argv = (sys.executable, "-I", "-S", pour.__file__, str(len(command.into)), *command.into, *engine.argv)
+    return replace(engine, argv=argv, machine=None, into=())
+
+
+def _into(command: Command, words: tuple[str, ...], told: str) -> Command:
+    where = f"[{command.machine.name}] " if command.machine else ""
+    return replace(command, into=words, shown=f"{where}{shlex.join(command.argv)} | {told}")
+
+
+def _exact(folder: bytes) -> str:
+    return base64.b64encode(folder).decode()
+
+
+def _shown(folder: bytes) -> str:
+    return folder.decode("utf-8", "surrogateescape")

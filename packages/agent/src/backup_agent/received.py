@@ -1,0 +1,79 @@
+"""What the service sends for a restore, frame by frame: reads like the tar stream that is in it."""
+
+import http.client
+import json
+from typing import Protocol, TypeVar
+
+from backup_protocol import Malformed, read
+from backup_protocol.frames import DATA, END, HEAD, HERE, LARGEST_FRAME, SURVEY, ReceiveEnd, ReceiveSurvey
+
+Message = TypeVar("Message", ReceiveSurvey, ReceiveEnd)
+
+
+class LinkCut(Exception):
+    """The stream ended without saying how. What came until then is not to be used."""
+
+
+class Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Received:
+    """`end` is how the engine ended, once the last frame has come."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._left = 0
+        self.size = 0
+        self.end: ReceiveEnd | None = None
+
+    def survey(self) -> ReceiveSurvey | None:
+        """What the archive's listing tells, first of all; None if the service ends the stream instead."""
+        letter, size = self._next()
+        if letter == END:
+            return None
+        if letter != SURVEY:
+            raise LinkCut("the stream does not begin as it should")
+        return self._message(ReceiveSurvey, size)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes of the tar stream; none at its end. Raise LinkCut."""
+        while self._left == 0:
+            if self.end is not None:
+                return b""
+            letter, self._left = self._next()
+            if letter not in (DATA, END):
+                raise LinkCut("the stream holds what does not belong there")
+        wanted = min(size, self._left)
+        self._left -= wanted
+        self.size += wanted
+        return self._exactly(wanted)
+
+    def _next(self) -> tuple[bytes, int]:
+        """The letter and size of the next frame. The end is read at once; its size then is 0."""
+        letter, size = HERE, 0
+        while letter == HERE:
+            letter, size = HEAD.unpack(self._exactly(HEAD.size))
+        if size > LARGEST_FRAME:
+            raise LinkCut("the stream holds a part that is too large")
+        if letter == END:
+            self.end, size = self._message(ReceiveEnd, size), 0
+        return letter, size
+
+    def _message(self, kind: type[Message], size: int) -> Message:
+        try:
+            return read(kind, json.loads(self._exactly(size)))
+        except (Malformed, ValueError) as error:
+            raise LinkCut("the stream holds what cannot be read") from error
+
+    def _exactly(self, size: int) -> bytes:
+        received = b""
+        while len(received) < size:
+            try:
+                block = self._stream.read(size - len(received))
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise LinkCut(str(error) or type(error).__name__) from error
+            if not block:
+                raise LinkCut("the service ended the stream")
+            received += block
+        return received

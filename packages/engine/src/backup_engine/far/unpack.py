@@ -1,0 +1,338 @@
+"""The other end of a pour: takes the engine's tar stream from standard input, and makes files of it.
+
+Run as ``python -I -S unpack.py FOLDER``, the folder in base64; or the text of this file is handed to the Python of another
+machine. It imports the standard library alone. Nothing is written outside the folder: each folder on the way to a file is
+opened by itself, never through a symbolic link, and a name that leads elsewhere is refused.
+
+A single file that cannot be written is told as the engine would tell it (``path: reason``, a warning), and the rest goes on. A
+stream that is not complete ends with a code of its own: what was written until then is not to be used.
+"""
+
+import base64
+import errno
+import json
+import os
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
+
+WARNED, FAILED, BROKEN_OFF = 1, 2, 3
+BLOCK = 1 << 20
+HOLE = 4096
+"""Runs of zeros of this size, at a multiple of it, become holes."""
+END = 1024
+"""Bytes of zeros that end a tar stream."""
+ZEROS = bytes(END)
+MODE = 0o700
+PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+XATTR = "SCHILY.xattr."
+NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP})
+"""What a system says of attributes that this user may not set, or that the file system does not know."""
+
+Tell = Callable[[bytes, str], None]
+
+
+class BrokenOff(Exception):
+    """The stream has ended before its end, or is no tar stream."""
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Attributes(NamedTuple):
+    """What a tar entry says about its file besides content."""
+
+    mode: int
+    owner: int
+    group: int
+    accessed: int
+    changed: int
+    extended: dict[str, bytes]
+
+
+class Watched:
+    """A stream that remembers its last bytes: whether it was whole can only be told by them."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self._last = b""
+
+    def read(self, size: int = BLOCK) -> bytes:
+        block = self._stream.read(size)
+        if block:
+            self._last = (self._last + block[-END:])[-END:]
+        return block
+
+    def require_end(self) -> None:
+        """Read what is left. Raise BrokenOff unless it ends as a tar stream does."""
+        while self.read():
+            continue
+        if self._last != ZEROS:
+            raise BrokenOff
+
+
+class Unpacker:
+    """`tell` hears of each path that could not be written, with the reason."""
+
+    def __init__(self, tree: int, tell: Tell) -> None:
+        self._tree = tree
+        self._tell = tell
+        self._folders: list[tuple[bytes, Attributes]] = []
+        self._ids: dict[tuple[str, str, int], int] = {}
+
+    def unpack(self, stream: Readable) -> None:
+        """Make files of the whole stream. Raise BrokenOff if it is not whole."""
+        watched = Watched(stream)
+        try:
+            with tarfile.open(fileobj=cast("BinaryIO", watched), mode="r|", bufsize=BLOCK, encoding="utf-8") as tar:
+                while (entry := tar.next()) is not None:
+                    tar.members.clear()  # type: ignore[attr-defined]  # it would remember every file of the archive
+                    self._take(tar, entry)
+            watched.require_end()
+        except (tarfile.TarError, EOFError) as error:
+            raise BrokenOff from error
+        for path, attributes in reversed(self._folders):
+            self._trying(path, partial(self._finish_folder, path, attributes))
+
+    def _take(self, tar: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
+        path = exact(entry.name).strip(b"/")
+        if not is_below(path):
+            self._tell(path, "the path leads out of the folder")
+        elif entry.isdir():
+            self._trying(path, lambda: self._make_folder(path, entry))
+        elif entry.isreg():
+            self._trying(path, lambda: self._write_file(path, tar, entry))
+        elif entry.issym():
+            self._trying(path, lambda: self._make_link(path, entry))
+        elif entry.islnk():
+            self._trying(path, lambda: self._make_name(path, exact(entry.linkname).strip(b"/")))
+
+    def _trying(self, path: bytes, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:
+            self._tell(path, f"[Errno {error.errno}] {error.strerror}")
+
+    def _make_folder(self, path: bytes, entry: tarfile.TarInfo) -> None:
+        with below(self._tree, path):
+            self._folders.append((path, self._attributes(entry)))
+
+    def _finish_folder(self, path: bytes, attributes: Attributes) -> None:
+        with below(self._tree, path) as folder:
+            self._set(folder, path, attributes)
+
+    def _write_file(self, path: bytes, tar: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
+        parent, _, name = path.rpartition(b"/")
+        content = tar.extractfile(entry)
+        assert content is not None
+        with below(self._tree, parent) as folder:
+            _make_room(folder, name)
+            file = os.open(name, NEW, 0o600, dir_fd=folder)
+            try:
+                self._copy(content, file, entry.size)
+                self._set(file, path, self._attributes(entry))
+            except OSError:
+                os.unlink(name, dir_fd=folder)
+                raise
+            finally:
+                os.close(file)
+
+    def _copy(self, content: Any, file: int, size: int) -> None:
+        position = 0
+        while position < size:
+            block = content.read(min(BLOCK, size - position))
+            if not block:
+                raise BrokenOff
+            _write_sparsely(file, block, position)
+            position += len(block)
+        os.ftruncate(file, size)
+
+    def _make_link(self, path: bytes, entry: tarfile.TarInfo) -> None:
+        parent, _, name = path.rpartition(b"/")
+        attributes = self._attributes(entry)
+        with below(self._tree, parent) as folder:
+            _make_room(folder, name)
+            os.symlink(exact(entry.linkname), name, dir_fd=folder)
+            with suppress(PermissionError):
+                os.chown(name, attributes.owner, attributes.group, dir_fd=folder, follow_symlinks=False)
+            os.utime(name, ns=(attributes.accessed, attributes.changed), dir_fd=folder, follow_symlinks=False)
+
+    def _make_name(self, path: bytes, first: bytes) -> None:
+        """One more name of a file that came before."""
+        parent, _, name = path.rpartition(b"/")
+        above, _, known = first.rpartition(b"/")
+        if not is_below(first):
+            raise OSError(errno.EPERM, "the path leads out of the folder")
+        with below(self._tree, above) as there, below(self._tree, parent) as folder:
+            _make_room(folder, name)
+            os.link(known, name, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
+
+    def _attributes(self, entry: tarfile.TarInfo) -> Attributes:
+        told = entry.pax_headers
+        changed = nanoseconds(told.get("mtime"), entry.mtime)
+        return Attributes(
+            entry.mode & 0o7777,
+            self._id_of("user", entry.uname, entry.uid),
+            self._id_of("group", entry.gname, entry.gid),
+            nanoseconds(told.get("atime"), changed / 1e9) if "atime" in told else changed,
+            changed,
+            {name[len(XATTR) :]: exact(value) for name, value in told.items() if name.startswith(XATTR)},
+        )
+
+    def _id_of(self, what: str, name: str, number: int) -> int:
+        """The number of a user or group here, by name where it is known; asked once for each."""
+        known = self._ids.get((what, name, number))
+        if known is None:
+            known = self._ids[what, name, number] = _id_of(what, name, number)
+        return known
+
+    def _set(self, file: int, path: bytes, attributes: Attributes) -> None:
+        """What cannot be set leaves the content as it is: that is told in the engine's words for it."""
+        try:
+            with suppress(PermissionError):
+                os.fchown(file, attributes.owner, attributes.group)
+            os.fchmod(file, attributes.mode)
+            for name, value in attributes.extended.items():
+                _set_extended(file, name, value)
+            os.utime(file, ns=(attributes.accessed, attributes.changed))
+        except OSError as error:
+            self._tell(path, f"attrs: [Errno {error.errno}] {error.strerror}")
+
+
+def exact(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def is_below(path: bytes) -> bool:
+    return not any(part in (b"", b".", b"..") for part in path.split(b"/"))
+
+
+@contextmanager
+def below(tree: int, path: bytes) -> Iterator[int]:
+    """A descriptor of a folder in the tree, made with all that is above it if it is not there."""
+    parts = path.split(b"/") if path else []
+    folder = os.dup(tree)
+    try:
+        for number, part in enumerate(parts, 1):
+            with suppress(FileExistsError):
+                os.mkdir(part, MODE, dir_fd=folder)
+            following = os.open(part, OPEN if number == len(parts) else PASS_THROUGH, dir_fd=folder)
+            os.close(folder)
+            folder = following
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def opened(path: bytes) -> int:
+    """A descriptor of a folder of our own, reached without passing a symbolic link."""
+    folder = os.open("/", PASS_THROUGH)
+    for part in filter(None, path.split(b"/")):
+        following = os.open(part, PASS_THROUGH, dir_fd=folder)
+        os.close(folder)
+        folder = following
+    if os.fstat(folder).st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it is somebody else's")
+    return folder
+
+
+def nanoseconds(text: str | None, seconds: float) -> int:
+    """A time as the engine wrote it, to the last digit; from the number of seconds where it wrote no text."""
+    if text is None:
+        return int(seconds) * 10**9
+    whole, _, part = text.partition(".")
+    nanos = int(part[:9].ljust(9, "0")) if part else 0
+    return int(whole) * 10**9 + (-nanos if whole.startswith("-") else nanos)
+
+
+def _make_room(folder: int, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _write_sparsely(file: int, block: bytes, position: int) -> None:
+    """Write a block, but for its pages of zeros: they become holes when the file gets its size."""
+    start = 0
+    while start < len(block):
+        end = start + HOLE
+        if _is_hole(block, start):
+            start = end
+            continue
+        while end < len(block) and not _is_hole(block, end):
+            end += HOLE
+        _write(file, block[start:end], position + start)
+        start = end
+
+
+def _is_hole(block: bytes, start: int) -> bool:
+    return block.count(0, start, start + HOLE) == HOLE
+
+
+def _write(file: int, content: bytes, position: int) -> None:
+    while content:
+        written = os.pwrite(file, content, position)
+        content, position = content[written:], position + written
+
+
+def _id_of(what: str, name: str, number: int) -> int:
+    import grp
+    import pwd
+
+    if os.geteuid() != 0:
+        return number
+    try:
+        return (pwd.getpwnam(name).pw_uid if what == "user" else grp.getgrnam(name).gr_gid) if name else number
+    except KeyError:
+        return number
+
+
+def _set_extended(file: int, name: str, value: bytes) -> None:
+    if not hasattr(os, "setxattr"):
+        return
+    try:
+        os.setxattr(file, name, value)
+    except OSError as error:
+        if error.errno not in NOT_OURS:
+            raise
+
+
+class Complaints:
+    """Tells as the engine would, on standard error, and remembers that there was something to tell."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def tell(self, path: bytes, reason: str) -> None:
+        self.any = True
+        told = path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()  # as the engine does
+        say("WARNING", f"{told}: {reason}")
+
+
+def say(level: str, message: str) -> None:
+    sys.stderr.write(
+        json.dumps({"type": "log_message", "levelname": level, "name": "unpack", "message": message}) + "\n"
+    )
+    sys.stderr.flush()
+
+
+def main() -> int:
+    complaints = Complaints()
+    try:
+        tree = opened(base64.b64decode(sys.argv[1]))
+        Unpacker(tree, complaints.tell).unpack(sys.stdin.buffer)
+    except BrokenOff:
+        return BROKEN_OFF
+    except OSError as error:
+        say("ERROR", f"The files cannot be written: {error.strerror}.")
+        return FAILED
+    return WARNED if complaints.any else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

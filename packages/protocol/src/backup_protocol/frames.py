@@ -1,0 +1,42 @@
+"""The stream of a restore that an agent receives: frames, so that a good end is told and never guessed.
+
+First comes a survey, then the engine's tar stream in pieces, then the end. Between them may stand frames that only say that the
+service is still there. A stream without an end was cut, whatever the connection says.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+HEAD = struct.Struct(">cQ")
+SURVEY, DATA, END, HERE = b"s", b"d", b"x", b"h"
+LARGEST_FRAME = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveSurvey:
+    """What the archive's listing tells. `links` are archived links that other archived paths lead through, as
+    `{path, path_b64?}`: the stream does not hold them."""
+
+    files: int
+    size: int
+    special: int = 0
+    links: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveEnd:
+    """How the engine ended. Only after `completed` or `completed_with_warnings` the stream was whole."""
+
+    status: str
+    error_key: str | None = None
+    message: str | None = None
+    warnings: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return self.status in ("completed", "completed_with_warnings")
+
+
+def frame(letter: bytes, content: bytes) -> bytes:
+    return HEAD.pack(letter, len(content)) + content

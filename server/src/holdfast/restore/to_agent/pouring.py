@@ -1,0 +1,189 @@
+"""What an agent receives: the survey of the archive, the engine's tar stream, and how the engine ended; frame by frame.
+
+The lane of the repository is the operation's own, which the agent has claimed; so the engine's runs here need none.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+from backup_engine.command import Command
+from backup_engine.interface import Engine
+from backup_engine.listing import read_listing
+from backup_engine.outcome import Outcome
+from backup_engine.parse import GarbledOutput
+from backup_engine.requests import ExportTarRequest, InvalidRequest, ListFilesRequest, RepositoryLocation
+from backup_protocol import JobKind, write
+from backup_protocol.frames import DATA, END, HERE, SURVEY, ReceiveEnd, ReceiveSurvey, frame
+from holdfast.agents import errors as agent_errors
+from holdfast.agents import store as agents
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.jobs import own
+from holdfast.errors import HoldfastError, NotFound
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.repositories import store as repositories
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.restore import archived_paths, endings
+from holdfast.restore.download.opening import Opened
+from holdfast.restore.layout import Placement
+from holdfast.restore.occupied import Unseen
+from holdfast.restore.schemas import RestoreParams
+from holdfast.restore.source import BrokenOff, NobodyWaits, Source
+from holdfast.restore.survey import Survey, Surveyor
+from holdfast.runner.inline import InlineCalls
+from holdfast.storage.session import Database
+
+MEDIA_TYPE = "application/octet-stream"
+LOOK_SECONDS = 2.0
+HERE_SECONDS = 10.0
+MOST_WARNINGS = 1000
+
+
+class Pourings:
+    """The streams that agents receive now. One for each job: an agent that asks again has lost the one before."""
+
+    def __init__(self, database: Database, inline: InlineCalls, opener: Opener) -> None:
+        self.database = database
+        self.inline = inline
+        self.opener = opener
+        self._guard = threading.Lock()
+        self._current: dict[int, threading.Event] = {}
+
+    def open(self, agent: KnownAgent, job_id: int, gone: threading.Event) -> Opened:
+        """Raise NotFound for a job that is not this agent's to receive, Conflict for one that does not run."""
+        operation, repository = self.job(agent, job_id)
+        with self._guard:
+            before = self._current.get(job_id)
+            self._current[job_id] = gone
+        if before is not None:
+            before.set()
+        frames = _Pouring(self, agent, operation, repository, gone).frames()
+
+        def close() -> None:
+            frames.close()
+            with self._guard:
+                if self._current.get(job_id) is gone:
+                    del self._current[job_id]
+
+        return Opened(f"restore-{job_id}", MEDIA_TYPE, None, frames, close)
+
+    def job(self, agent: KnownAgent, job_id: int) -> tuple[Operation, Repository]:
+        with self.database.reading() as session:
+            agents.seen(session, agent.id)
+            operation = own(session, agent, job_id)
+            repository = repositories.get(session, operation.repository_id or 0)
+        if operation.job_kind != JobKind.RESTORE_RECEIVE:
+            raise agent_errors.unknown_job(job_id)
+        if operation.status != Status.RUNNING:
+            raise agent_errors.not_running(job_id, operation.status)
+        if repository is None:
+            raise NotFound("repository.not_found", "The repository is not registered any more.")
+        return operation, repository
+
+
+class _Pouring:
+    def __init__(
+        self, all_of: Pourings, agent: KnownAgent, operation: Operation, repository: Repository, gone: threading.Event
+    ) -> None:
+        self._all_of = all_of
+        self._agent = agent
+        self._operation = operation
+        self._repository = repository
+        self._gone = gone
+        self._params = RestoreParams.model_validate(operation.params)
+        roots = archived_paths.outermost(archived_paths.inside_archive(self._params.paths))
+        self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
+        self._looked = self._told = time.monotonic()
+
+    def frames(self) -> Generator[bytes]:
+        """All frames. Raise NobodyWaits once the agent is gone, or the job is not its any more."""
+        try:
+            yield from self._frames()
+        except (HoldfastError, InvalidRequest, GarbledOutput) as error:
+            message = error.message if isinstance(error, HoldfastError) else str(error)
+            yield _end(ReceiveEnd("failed", error.key, message))
+
+    def _frames(self) -> Iterator[bytes]:
+        surveyor = Surveyor(self._placement, Unseen())
+        with closing(self._source(self._list_command())) as source:
+            try:
+                for item in read_listing(source.blocks()):
+                    surveyor.hear(item)
+                    yield from self._still_here()
+            except BrokenOff:
+                yield _end(_told_end(source.outcome()))
+                return
+        surveyed = surveyor.finished()
+        if fault := endings.fault(surveyed):
+            yield _end(ReceiveEnd("failed", *fault))
+            return
+        yield frame(SURVEY, _json(_told_survey(surveyed)))
+        if self._params.dry_run:
+            yield _end(ReceiveEnd("completed"))
+            return
+        with closing(self._source(self._export_command(surveyed))) as source:
+            while block := source.read():
+                self._require_running()
+                yield frame(DATA, block)
+            yield _end(_told_end(source.outcome()))
+
+    def _source(self, command: Command) -> Source:
+        return Source(self._all_of.inline, self._repository, command, self._gone, job_id=self._operation.id)
+
+    def _still_here(self) -> Iterator[bytes]:
+        self._require_running()
+        if time.monotonic() - self._told > HERE_SECONDS:
+            self._told = time.monotonic()
+            yield frame(HERE, b"")
+
+    def _require_running(self) -> None:
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        try:
+            self._all_of.job(self._agent, self._operation.id)
+        except HoldfastError as error:
+            raise NobodyWaits from error
+
+    def _list_command(self) -> Command:
+        engine, location = self._opened()
+        return engine.list_files(location, ListFilesRequest(self._address(engine), paths=self._wanted(), exact=True))
+
+    def _export_command(self, surveyed: Survey) -> Command:
+        engine, location = self._opened()
+        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
+        return engine.export_tar(
+            location, ExportTarRequest(self._address(engine), self._wanted(), excluded_paths=excluded)
+        )
+
+    def _opened(self) -> tuple[Engine, RepositoryLocation]:
+        opener = self._all_of.opener
+        return opener.engine(self._repository), opener.location(self._repository)
+
+    def _address(self, engine: Engine) -> str:
+        return engine.address(self._params.archive, self._params.engine_id)
+
+    def _wanted(self) -> tuple[str, ...]:
+        return tuple(archived_paths.for_engine(path) for path in self._placement.roots)
+
+
+def _told_survey(surveyed: Survey) -> ReceiveSurvey:
+    links = tuple(archived_paths.shown(path) for path in surveyed.links_in_the_way)
+    return ReceiveSurvey(surveyed.files, surveyed.size, surveyed.special, links)
+
+
+def _told_end(outcome: Outcome) -> ReceiveEnd:
+    warnings = tuple({"path": warning.path, "message": warning.message} for warning in outcome.warnings[:MOST_WARNINGS])
+    return ReceiveEnd(outcome.status, outcome.error_key, outcome.message, warnings)
+
+
+def _end(end: ReceiveEnd) -> bytes:
+    return frame(END, _json(end))
+
+
+def _json(message: ReceiveSurvey | ReceiveEnd) -> bytes:
+    return json.dumps(write(message)).encode()

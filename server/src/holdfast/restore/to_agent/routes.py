@@ -1,0 +1,49 @@
+"""HTTP for the agent that receives a restore."""
+
+from threading import Event
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.responses import Response
+
+from holdfast.agents.caller import ThisAgent
+from holdfast.api.answers import documented
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.restore.download.opening import Opened
+from holdfast.restore.download.response import Download
+from holdfast.restore.to_agent.pouring import MEDIA_TYPE, Pourings
+
+routes = router("/api/agents", "agents")
+
+STREAM = {
+    **documented(404, 409),
+    200: {
+        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "description": "Frames: a letter, eight bytes of length, content.",
+    },
+}
+
+
+async def the_pourings(request: Request) -> Pourings:
+    pourings: Pourings = request.app.state.restore_pourings
+    return pourings
+
+
+ThePourings = Annotated[Pourings, Depends(the_pourings)]
+
+
+@routes.get(
+    "/jobs/{job_id}/restore-stream",
+    summary="Receive the files of a restore",
+    response_class=Response,
+    responses=STREAM,
+)
+def restore_stream(agent: ThisAgent, job_id: RowId, pourings: ThePourings) -> Response:
+    """Only for the agent that has claimed the job. The last frame tells how the engine ended; without it, the stream was
+    cut. Asked again, it begins from the start, and the stream before ends."""
+
+    def begin(gone: Event) -> Opened:
+        return pourings.open(agent, job_id, gone)
+
+    return Download(begin)
