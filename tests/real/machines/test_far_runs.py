@@ -27,7 +27,7 @@ def shell(script: str, machine: Machine, **more: object) -> Command:
     return Command(("/bin/sh", "-c", script, "far-run"), environment, machine=machine, **more)  # type: ignore[arg-type]
 
 
-def ended(spool: Spool, seconds: float = 30) -> ExitRecord:
+def ended(spool: Spool, seconds: float = 120) -> ExitRecord:
     wait_until(lambda: not spool.is_alive() and spool.exit_record(), seconds, what="the run has ended here")
     record = spool.exit_record()
     assert record is not None
