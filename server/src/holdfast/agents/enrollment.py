@@ -13,7 +13,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.agents import errors, jobs, store
 from holdfast.agents.credentials import KnownAgent
-from holdfast.agents.fleet import actor
+from holdfast.agents.fleet import audited
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.models import PREFIX_LENGTH, AgentMachine, EnrollmentToken
 from holdfast.agents.schemas import NewEnrollmentToken, RegisterBody, Registered
@@ -84,12 +84,9 @@ def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Regis
         log.info("an agent has registered", agent_id=agent.agent_id, name=agent.name, token=token.token_prefix)
         audit.add(
             session,
-            audit.entry(
-                actor_user_id=None,
-                actor=actor(agent.agent_id),
-                action="agent.registered",
-                object_type="agent",
-                object_id=agent.id,
+            audited(
+                agent,
+                "agent.registered",
                 address=address,
                 details={"name": agent.name, "hostname": agent.hostname, "enrollment_token_id": token.id},
             ),
@@ -108,16 +105,7 @@ def unregister(gateway: Gateway, agent: KnownAgent) -> str:
     with gateway.database.writing() as session:
         machine = store.active(session, agent.id, to_change=True)
         shut_out(session, gateway, machine, AgentStatus.DISABLED)
-        audit.add(
-            session,
-            audit.entry(
-                actor_user_id=None,
-                actor=actor(agent.agent_id),
-                action="agent.unregistered",
-                object_type="agent",
-                object_id=machine.id,
-            ),
-        )
+        audit.add(session, audited(machine, "agent.unregistered"))
         return str(machine.status)
 
 

@@ -192,17 +192,16 @@ def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> No
     audit.add(
         session,
         *(
-            audit.entry(
-                actor_user_id=None,
-                actor=actor(machine.agent_id),
-                action="agent.status",
-                object_type="agent",
-                object_id=machine.id,
-                details={"before": str(status), "now": str(machine.status)},
-            )
+            audited(machine, "agent.status", details={"before": str(status), "now": str(machine.status)})
             for machine, status in before.items()
         ),
     )
+
+
+def audited(machine: AgentMachine, action: str, **more: Any) -> dict[str, Any]:
+    """A line of the audit trail for what an agent does to itself."""
+    name = actor(machine.agent_id)
+    return audit.entry(actor_user_id=None, actor=name, action=action, object_type="agent", object_id=machine.id, **more)
 
 
 def actor(agent_id: str) -> str:

@@ -5,23 +5,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
 from psycopg_pool import ConnectionPool
 from sqlalchemy import make_url
 
-from holdfast.archives.history.errors import IndexBusy, IndexUnavailable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.postgres import (
     Pool,
     PostgresStore,
     destroy,
     generation_in,
+    schema_exists,
     schema_size,
     sole_holder,
 )
 from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
-
-log = structlog.get_logger("holdfast.archives")
 
 MOST_CONNECTIONS = 16
 """Of one process. An ingest takes three: the right to build, the right to write, and the transaction itself."""
@@ -51,21 +48,6 @@ class DatabaseIndexes(Indexes):
         with self._guard:
             return self._open.setdefault(repository_uuid, index)
 
-    def writing(self, repository_uuid: str) -> HistoryIndex:
-        if index := self.reading(repository_uuid):
-            return index
-        schema = schema_of(repository_uuid)
-        try:
-            PostgresStore.create(self._pool, schema)
-        except IndexBusy:
-            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
-            self.forget(repository_uuid)
-            PostgresStore.create(self._pool, schema)
-        index = self.reading(repository_uuid)
-        if index is None:
-            raise IndexUnavailable("the index vanished as it was made")
-        return index
-
     def forget(self, repository_uuid: str) -> None:
         with self._guard:
             self._open.pop(repository_uuid, None)
@@ -88,6 +70,12 @@ class DatabaseIndexes(Indexes):
             self._open.clear()
         if pool is not None:
             pool.close()
+
+    def _is_there(self, repository_uuid: str) -> bool:
+        return schema_exists(self._pool, schema_of(repository_uuid))
+
+    def _make(self, repository_uuid: str) -> None:
+        PostgresStore.create(self._pool, schema_of(repository_uuid))
 
     def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
         return generation_in(self._pool, schema_of(repository_uuid)) == index.generation

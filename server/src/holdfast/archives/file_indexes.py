@@ -10,15 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
-from holdfast.archives.history.errors import IndexUnavailable
 from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
-
-log = structlog.get_logger("holdfast.archives")
 
 
 class _Open:
@@ -75,21 +70,6 @@ class FileIndexes(Indexes):
                 return None
             return opened.index
 
-    def writing(self, repository_uuid: str) -> HistoryIndex:
-        if index := self.reading(repository_uuid):
-            return index
-        file = self._file(repository_uuid)
-        if file.exists():
-            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
-            self.forget(repository_uuid)
-        from holdfast.archives.history.sqlite import SqliteStore
-
-        SqliteStore.create(file).close()
-        index = self.reading(repository_uuid)
-        if index is None:
-            raise IndexUnavailable("the index vanished as it was made")
-        return index
-
     def forget(self, repository_uuid: str) -> None:
         with self._guard:
             known = self._open.pop(repository_uuid, None)
@@ -124,6 +104,14 @@ class FileIndexes(Indexes):
             opened, self._open = list(self._open.values()), {}
         for one in opened:
             one.close()
+
+    def _is_there(self, repository_uuid: str) -> bool:
+        return self._file(repository_uuid).exists()
+
+    def _make(self, repository_uuid: str) -> None:
+        from holdfast.archives.history.sqlite import SqliteStore
+
+        SqliteStore.create(self._file(repository_uuid)).close()
 
     def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
         with self._guard:

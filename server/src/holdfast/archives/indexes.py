@@ -37,9 +37,18 @@ class Indexes(ABC):
     def reading(self, repository_uuid: str) -> HistoryIndex | None:
         """The index, or None where there is none that can be read."""
 
-    @abstractmethod
     def writing(self, repository_uuid: str) -> HistoryIndex:
         """The index, made anew where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
+        if index := self.reading(repository_uuid):
+            return index
+        if self._is_there(repository_uuid):
+            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
+            self.forget(repository_uuid)
+        self._make(repository_uuid)
+        index = self.reading(repository_uuid)
+        if index is None:
+            raise IndexUnavailable("the index vanished as it was made")
+        return index
 
     @abstractmethod
     def forget(self, repository_uuid: str) -> None:
@@ -59,6 +68,14 @@ class Indexes(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+    @abstractmethod
+    def _is_there(self, repository_uuid: str) -> bool:
+        """Is there something in the place of the index, be it readable or not?"""
+
+    @abstractmethod
+    def _make(self, repository_uuid: str) -> None:
+        """Make an empty index where there is none."""
 
     @abstractmethod
     def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:

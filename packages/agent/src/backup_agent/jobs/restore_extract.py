@@ -159,8 +159,16 @@ def _extracted(
 
 
 def _moved(work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], step: Step) -> Ended:
+    moved = moved_into_place(work, block, private, roots)
+    return moved if isinstance(moved, Failed) else _ended(work, step, moved)
+
+
+def moved_into_place(
+    work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...]
+) -> dict[str, Any] | Failed:
+    """The account of what was moved from the private folder, which is gone then; or that something stood in the way."""
     contents = roots if block.restore_layout == "contents_only" else ()
-    counted = work.steps.once("count", lambda: dict(zip(("files", "bytes"), private.count(), strict=True)))
+    counted = counted_in(work, private)
     conflicts = work.steps.once("conflicts", lambda: conflicts_of(private, contents, block.overwrite))
     if conflicts["conflict_count"]:
         private.remove()
@@ -168,7 +176,12 @@ def _moved(work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[b
         return Failed("restore.conflicts", sentence, details={**NOTHING, **conflicts})
     account = work.steps.once("moved", lambda: account_of(private, contents, block.overwrite, counted, work))
     private.remove()
-    return _ended(work, step, dict(account))
+    return dict(account)
+
+
+def counted_in(work: Work, private: PrivateTree) -> Any:
+    """Files and bytes of the private folder as they were before anything was moved."""
+    return work.steps.once("count", lambda: dict(zip(("files", "bytes"), private.count(), strict=True)))
 
 
 def conflicts_of(private: PrivateTree, contents: tuple[bytes, ...], overwrite: str) -> dict[str, Any]:

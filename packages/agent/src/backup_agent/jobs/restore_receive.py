@@ -15,11 +15,11 @@ from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
 from backup_agent.job_work import Completed, Ended, Failed, Stopped, Work, readable, within_message
 from backup_agent.jobs.restore_extract import (
     NOTHING,
-    account_of,
     block_of,
-    conflicts_of,
+    counted_in,
     destination_of,
     key_of,
+    moved_into_place,
     paths_of,
     require_known_words,
 )
@@ -200,15 +200,10 @@ def _dry_run(work: Work, block: RestoreBlock, received: Any) -> Ended:
 
 
 def _placed(work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], received: Any) -> Ended:
-    contents = roots if block.restore_layout == "contents_only" else ()
-    counted = work.steps.once("count", lambda: dict(zip(("files", "bytes"), private.count(), strict=True)))
-    conflicts = work.steps.once("conflicts", lambda: conflicts_of(private, contents, block.overwrite))
-    if conflicts["conflict_count"]:
-        private.remove()
-        sentence = f"{conflicts['conflict_count']} of the files to restore are there already; nothing was restored."
-        return Failed("restore.conflicts", sentence, details={**NOTHING, **conflicts})
-    account = dict(work.steps.once("moved", lambda: account_of(private, contents, block.overwrite, counted, work)))
-    private.remove()
+    counted = counted_in(work, private)
+    account = moved_into_place(work, block, private, roots)
+    if isinstance(account, Failed):
+        return account
     cancelled = account.pop("cancelled")
     _add_lost(account, received, counted["files"])
     work.steps.say(f"Restored {account['files_restored']} files ({account['bytes_restored']} bytes).")

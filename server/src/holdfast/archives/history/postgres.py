@@ -312,6 +312,11 @@ def generation_in(pool: Pool, schema: str) -> str | None:
     return bytes(row[0]).decode() if row is not None and isinstance(row[0], bytes) else None
 
 
+def schema_exists(pool: Pool, schema: str) -> bool:
+    with named_errors(schema), pool.connection() as connection:
+        return connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is not None
+
+
 def schema_size(pool: Pool, schema: str) -> int:
     """Bytes of all that belongs to an index; 0 where there is none."""
     question = (
