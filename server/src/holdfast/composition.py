@@ -71,7 +71,8 @@ class Service:
         self.vault = Vault(settings)
         self.engines = Engines(settings)
         self.machines = machines.Machines(settings, database, self.vault, self.engines)
-        self.opener = Opener(settings, self.engines, self.vault, self.machines)
+        called = agents.CalledEngines(database, settings.calls_dir)
+        self.opener = Opener(settings, self.engines, self.vault, self.machines, called)
         self.archive_index = archive_index.build(settings, self.opener)
         self.mirror = mirror.build(settings, database, self.vault, self.opener)
         self.registry = Registry.of(

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
     def engine_dir(self) -> Path:
         return self.data_dir / "engine"
 
+    @property
+    def calls_dir(self) -> Path:
+        """What waits for agents to come for it."""
+        return self.data_dir / "calls"
+
     @classmethod
     def settings_customise_sources(
         cls,

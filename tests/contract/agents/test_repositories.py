@@ -79,7 +79,7 @@ def test_an_import_lets_the_agent_open_it_and_then_list_its_archives(machines: M
     answer = machines.admin.post("/api/repositories/import", json=body)
     assert answer.status_code == 201, answer.text
     created = answer.json()
-    assert (created["setup_state"], created["encryption"], created["index_mode"]) == ("pending", "unknown", "archives")
+    assert (created["setup_state"], created["encryption"], created["index_mode"]) == ("pending", "unknown", "full")
     assert machines.admin.operation(created["setup_operation_id"])["kind"] == "import"
     (offered,) = agent.poll()
     assert "encryption" not in offered["payload"]["repository"]
@@ -151,23 +151,6 @@ def test_a_repository_can_be_given_to_another_agent_when_nothing_is_queued(machi
     created["agent_machine_id"] = new.id
     job = machines.backup(created)
     assert (old.poll(), [offered["id"] for offered in new.poll()]) == ([], [job])
-
-
-def test_what_needs_the_engine_in_a_request_is_refused(machines: Machines, ready: tuple[Agent, dict[str, Any]]) -> None:
-    path = f"/api/repositories/{ready[1]['id']}"
-    answers = [
-        machines.admin.get(f"{path}/key"),
-        machines.admin.get(f"{path}/archives/live"),
-        machines.admin.post(f"{path}/prune", json={"keep_last": 1, "dry_run": True}),
-        machines.admin.post(f"{path}/wipe-preview", json={"run_compact": False}),
-    ]
-    assert {(answer.status_code, answer.json()["detail"]["key"]) for answer in answers} == {
-        (422, "repository.on_agent")
-    }
-    check = machines.admin.post(f"{path}/restore-check", json={"full_archive": True, "archive": "x"})
-    assert check.status_code in (404, 422)
-    history = machines.admin.put(path, json={"index_mode": "full"})
-    assert (history.status_code, history.json()["detail"]["key"]) == (422, "repository.no_history_on_agents")
 
 
 def test_a_moved_repository_is_opened_by_its_agent_at_its_new_place(machines: Machines) -> None:
@@ -318,8 +301,7 @@ def test_a_new_passphrase_reaches_the_agent_with_its_next_job(machines: Machines
 
 def test_a_backup_is_followed_by_a_list_of_archives_where_the_mode_wants_one(machines: Machines) -> None:
     agent = machines.agent()
-    known = machines.repository(agent, index_mode="full")
-    assert known["index_mode"] == "archives"
+    known = machines.repository(agent, index_mode="archives")
     job = machines.backup(known)
     agent.begin(job)
     agent.complete(job, archive_name="a")

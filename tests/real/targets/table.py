@@ -1,7 +1,6 @@
 """What a cell can do: a cell is an engine on an execution target. docs/targets.md shows the same, and a test holds them equal."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 ENGINES = ("1.2", "1.4", "2")
 TARGETS = ("local", "ssh", "agent")
@@ -38,22 +37,10 @@ class NotThere:
 
     why: str
     code: int
-    key: str | None = None
-    sentence: str | None = None
-    answer: dict[str, Any] = field(default_factory=dict, hash=False)
-    """Where the route answers all the same: how it says that it knows nothing."""
-
-    @property
-    def told(self) -> str:
-        return f"{self.code} `{self.key}`" if self.key else f"{self.code}, empty, and it says so"
+    key: str
+    sentence: str
 
 
-IN_A_REQUEST = NotThere(
-    "an agent takes jobs; nobody can ask it in the middle of a request",
-    422,
-    "repository.on_agent",
-    "The repository is opened by its agent; this cannot be asked of it in a request.",
-)
 NO_SOFT_DELETE = NotThere(
     "engine 1 deletes at once and keeps nothing to bring back",
     422,
@@ -62,34 +49,8 @@ NO_SOFT_DELETE = NotThere(
 )
 
 
-def not_a_job(kind: str) -> NotThere:
-    return NotThere(
-        "agents have no job of this kind",
-        422,
-        "operations.not_on_agents",
-        f"Agents cannot execute operations of the kind {kind}.",
-    )
-
-
-def no_history(**answer: Any) -> NotThere:
-    return NotThere("agents send no lists of files, so there is no file history", 200, answer=answer)
-
-
-ON_AGENTS = {
-    "live": IN_A_REQUEST,
-    "browse": IN_A_REQUEST,
-    "changes": no_history(changes=[], incomplete=True, history_state="skipped"),
-    "search": no_history(results=[], coverage={"indexed": 0}),
-    "key": IN_A_REQUEST,
-    "restore_check": not_a_job("restore_check"),
-    "prune_dry_run": IN_A_REQUEST,
-    "undelete": not_a_job("undelete_archive"),
-    "wipe": IN_A_REQUEST,
-}
-
 NOT_THERE: dict[tuple[str, str, str], NotThere] = {
-    **{(engine, "agent", kind): row for engine in ENGINES for kind, row in ON_AGENTS.items()},
-    **{(engine, target, "undelete"): NO_SOFT_DELETE for engine in ("1.2", "1.4") for target in ("local", "ssh")},
+    (engine, target, "undelete"): NO_SOFT_DELETE for engine in ("1.2", "1.4") for target in TARGETS
 }
 
 
@@ -120,5 +81,8 @@ def what_is_said_instead() -> list[str]:
     return [
         "| | target | engine | answer | because |",
         "|---|---|---|---|---|",
-        *(f"| {words} | {' · '.join(engines)} | {row.told} | {row.why} |" for (words, row), engines in grouped.items()),
+        *(
+            f"| {words} | {' · '.join(engines)} | {row.code} `{row.key}` | {row.why} |"
+            for (words, row), engines in grouped.items()
+        ),
     ]

@@ -18,9 +18,17 @@ from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.places import Places
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
-from backup_protocol import DEFAULT_HEARTBEAT_SECONDS, DEFAULT_POLL_SECONDS, LONGEST_POLL_WAIT, Heartbeat, Job
+from backup_protocol import (
+    DEFAULT_HEARTBEAT_SECONDS,
+    DEFAULT_POLL_SECONDS,
+    LONGEST_POLL_WAIT,
+    Heartbeat,
+    Job,
+    OfferedCall,
+)
 
 if TYPE_CHECKING:
+    from backup_agent.calls import Calls
     from backup_agent.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -48,6 +56,7 @@ class Agent:
         self._courier = Courier(self._api, backoff=Backoff(most=config.max_backoff_seconds))
         self._courier.on_done = self._reported
         self._lock = threading.Lock()
+        self._calls: Calls | None = None
         self._held: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
         self._not_given: dict[int, float] = {}
@@ -84,7 +93,7 @@ class Agent:
         try:
             self._beat()
             if not self._held:
-                for job in self._api.poll(1, 0)[:1]:
+                for job in self._api.poll(1, 0).jobs[:1]:
                     self._accept(job)
             while self._held and not self.stopping.is_set():
                 if time.monotonic() >= self._heartbeat_due:
@@ -114,17 +123,17 @@ class Agent:
 
     def _round(self, *, poll: bool) -> float:
         """Do what is due; return the seconds until something is due again."""
-        beats, polls = time.monotonic() >= self._heartbeat_due, poll and self._free() > 0
+        beats = time.monotonic() >= self._heartbeat_due
         try:
             if beats:
                 self._beat()
             began = time.monotonic()
-            found = self._poll() if polls else False
+            found = self._poll() if poll else False
         except NotAllowed as refusal:
             return self._told_to_go(refusal)
         except (NoAnswer, Refusal) as failure:
             return self._not_answered(failure)
-        if beats or polls:  # who asks nothing gets no answer, and must not think that the service is back
+        if beats or poll:  # who asks nothing gets no answer, and must not think that the service is back
             self._answered()
         if found:
             return 0.0
@@ -158,11 +167,24 @@ class Agent:
         self._note_status(heartbeat=True, skew=_skew(answer.server_time, sent, time.monotonic() - before))
 
     def _poll(self) -> bool:
-        """Ask for jobs; wait for one at the service while nothing else needs the connection."""
+        """Ask for jobs and calls; wait for one at the service while nothing else needs the connection.
+
+        An agent that takes no more jobs asks for calls all the same: somebody waits for them.
+        """
         wait = 0 if self._held else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
-        jobs = self._api.poll(self._free(), max(0, wait))
-        accepted = [self._accept(job) for job in jobs[: self._free()]]
-        return any(accepted)
+        free = max(0, self._free())
+        offered = self._api.poll(max(1, free), max(0, wait))
+        accepted = [self._accept(job) for job in offered.jobs[:free]]
+        return self._answer(offered.calls) or any(accepted)
+
+    def _answer(self, calls: tuple[OfferedCall, ...]) -> bool:
+        if not calls:
+            return False
+        if self._calls is None:
+            from backup_agent.calls import Calls  # an idle agent does without it
+
+            self._calls = Calls(self._places, self._api, self._engines, self.stopping)
+        return self._calls.take(calls)
 
     def _until_heartbeat(self) -> float:
         return self._heartbeat_due - time.monotonic()

@@ -181,6 +181,24 @@ class Client:
         finally:
             connection.close()
 
+    def send(self, path: str, content: Iterator[bytes], seconds: float) -> Any:
+        """A long body as it is made, over a connection of its own; return the JSON answer. Raise NoAnswer or Refusal.
+
+        `seconds` is how long the service may take nothing.
+        """
+        connection = self._new_connection(seconds)
+        headers = {**self._request_headers(b""), "Content-Type": "application/octet-stream"}
+        headers["Transfer-Encoding"] = "chunked"
+        try:
+            connection.request("POST", self._target(path), content, headers, encode_chunked=True)
+            answer = connection.getresponse()
+            raw = answer.read(LARGEST_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            raise NoAnswer(self._told(error)) from error
+        finally:
+            connection.close()
+        return _understood(answer.status, answer.headers, raw)
+
     def _exchange(
         self, method: str, path: str, content: bytes | None, seconds: float
     ) -> tuple[int, http.client.HTTPMessage, bytes]:

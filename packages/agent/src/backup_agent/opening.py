@@ -1,7 +1,7 @@
 """From a job as it came to the repository as the engine takes it: what is unknown or unsafe is refused here."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,16 @@ class Opened:
     surroundings: Surroundings
 
 
-def payload_of(job_payload: dict[str, Any], secrets: dict[str, dict[str, str]]) -> Payload:
+def payload_of(
+    job_payload: dict[str, Any], secrets: dict[str, dict[str, str]], kinds: Container[JobKind] = KINDS
+) -> Payload:
     """Given a payload as it came and its secrets, return it. Raise UnsupportedJob if this agent cannot do it."""
     version, kind = job_payload.get("schema_version"), job_payload.get("job_kind")
     if version != SCHEMA_VERSION:
         raise UnsupportedJob(
             f"This agent knows payloads of version {SCHEMA_VERSION}, not {version!r}; update the agent."
         )
-    if kind not in list(JobKind) or JobKind(kind) not in KINDS:
+    if kind not in list(JobKind) or JobKind(kind) not in kinds:
         raise UnsupportedJob(f"This agent does not know jobs of the kind {kind!r}; update the agent.")
     try:
         return Payload.from_json({**job_payload, "secrets": secrets})

@@ -37,6 +37,10 @@ class Places:
         return self.state / "jobs"
 
     @property
+    def calls(self) -> Path:
+        return self.state / "calls"
+
+    @property
     def engine(self) -> Path:
         """The engine's cache, keys and security records."""
         return self.state / "engine"

@@ -1,5 +1,6 @@
 """The service's routes for agents, each a method."""
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -12,7 +13,6 @@ from backup_protocol import (
     Fail,
     Heartbeat,
     HeartbeatAnswer,
-    Job,
     LogAnswer,
     LogBatch,
     Malformed,
@@ -52,9 +52,9 @@ class RuntimeApi:
     def heartbeat(self, message: Heartbeat) -> HeartbeatAnswer:
         return _answer(HeartbeatAnswer, self._client.call("POST", f"{PREFIX}/heartbeat", write(message)))
 
-    def poll(self, limit: int, wait: int) -> tuple[Job, ...]:
+    def poll(self, limit: int, wait: int) -> Polled:
         path = f"{PREFIX}/jobs/poll?limit={limit}&wait={wait}"
-        return _answer(Polled, self._client.call("GET", path, seconds=wait + ANSWER_MARGIN)).jobs
+        return _answer(Polled, self._client.call("GET", path, seconds=wait + ANSWER_MARGIN))
 
     def claim(self, job_id: int) -> Claimed:
         """The answer has the status, and the job with its secrets."""
@@ -87,6 +87,10 @@ class RuntimeApi:
     def restore_stream(self, job_id: int) -> AbstractContextManager[OpenStream]:
         """The files of a restore that this agent receives."""
         return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
+
+    def call_output(self, call_id: str, frames: Iterator[bytes]) -> None:
+        """What the engine says for a call, as it says it."""
+        self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS)
 
     def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:
         answer = self._client.call("POST", f"{PREFIX}/jobs/{job_id}/{verb}", write(message))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Delivery = Literal["descriptor", "environment"]
 
@@ -34,6 +34,27 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class CalledAgent:
+    """A machine whose agent comes and asks what to run; nobody can reach it from here. See ``far.called``."""
+
+    name: str
+    agent_machine_id: int
+    repository_id: int
+    folder: str
+    """Where calls lie until the agent takes them."""
+    patience_seconds: float = 60.0
+    """How long an agent is waited for that does not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an agent is asked to run: a method of its engine, and the request in JSON values."""
+
+    method: str
+    request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
 
@@ -41,7 +62,9 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     working_directory: str | None = None
-    machine: Machine | None = None
+    machine: Machine | CalledAgent | None = None
+    call: Call | None = None
+    """Always there for an agent, which makes the command line itself."""
     shown: str | None = None
     """How it is told in logs, where its arguments would tell little."""
     into: tuple[str, ...] = ()

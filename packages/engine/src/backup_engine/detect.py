@@ -42,6 +42,11 @@ def detect(path: str) -> EngineProgram:
     return _identify(path, _version_text(path))
 
 
+def identified(path: str, version: str) -> EngineProgram:
+    """The program that another machine tells of. Raise EngineUnsupported if it is none that can be driven."""
+    return _identify(path, f"borg {version}")
+
+
 def find_engines(configured: Mapping[int, str | None]) -> dict[int, EngineProgram]:
     """Given the configured program of each major (None: look in PATH), return those that answer with that major.
 

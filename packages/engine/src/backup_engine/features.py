@@ -29,8 +29,6 @@ class Features:
     """What is deleted can be brought back until the next compact."""
     deletes_many: bool = True
     """One run deletes several archives."""
-    json_listing: bool = False
-    """The files of an archive are listed as JSON objects, one a line."""
     marks_extracted: bool = False
     """``extract --list`` names every entry of the archive, with a sign before it that tells whether it is extracted."""
     refused_in_names: str = ""
@@ -59,7 +57,6 @@ BETAS: Mapping[str, Features] = {
         unique_names=False,
         soft_delete=True,
         deletes_many=False,
-        json_listing=True,
         marks_extracted=True,
         refused_in_names=REFUSED_IN_NAMES,
     ),

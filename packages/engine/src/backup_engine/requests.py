@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from backup_engine.command import Machine
+from backup_engine.command import CalledAgent, Machine
 
 
 class InvalidRequest(ValueError):
@@ -22,7 +22,7 @@ class RepositoryLocation:
     rsh: str | None = None
     relocated_ok: bool = False
     unencrypted_ok: bool = False
-    machine: Machine | None = None
+    machine: Machine | CalledAgent | None = None
     """Where the engine runs that opens it; None: here."""
 
 
@@ -170,13 +170,15 @@ class ExportTarRequest:
 class ListFilesRequest:
     """Every file of an archive, or those under ``paths``, one record each on standard output.
 
-    ``exact`` asks for the short records that ``listing`` reads, in which every byte of a name survives.
+    ``exact`` asks for the short records that ``listing`` reads, in which every byte of a name survives; ``complete`` for
+    those with all that an archive tells of a file.
     """
 
     archive: str
     excludes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     exact: bool = False
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

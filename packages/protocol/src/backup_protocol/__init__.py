@@ -1,17 +1,20 @@
 """The words and messages between the service and its agents. `docs/agents.md` tells the story they belong to."""
 
+from backup_protocol.calls import CALL_METHODS
 from backup_protocol.frames import ReceiveEnd, ReceiveSurvey
 from backup_protocol.jobs import (
     BLOCK_OF_KIND,
     BackupBlock,
     Block,
     BreakLockBlock,
+    CallBlock,
     CheckBlock,
     CompactBlock,
     DeleteBlock,
     InitBlock,
     Job,
     ListBlock,
+    OfferedCall,
     Payload,
     PruneBlock,
     RepositoryBlock,
@@ -72,6 +75,7 @@ __all__ = [
     "AGENT_TOKEN_PREFIX",
     "AUTHORIZATION_HEADER",
     "BLOCK_OF_KIND",
+    "CALL_METHODS",
     "DEFAULT_HEARTBEAT_SECONDS",
     "DEFAULT_POLL_LIMIT",
     "DEFAULT_POLL_SECONDS",
@@ -90,6 +94,7 @@ __all__ = [
     "BackupBlock",
     "Block",
     "BreakLockBlock",
+    "CallBlock",
     "Canceled",
     "Capability",
     "CheckBlock",
@@ -111,6 +116,7 @@ __all__ = [
     "LogEntry",
     "LogStream",
     "Malformed",
+    "OfferedCall",
     "PartAnswer",
     "Payload",
     "Polled",

@@ -8,6 +8,7 @@ from backup_protocol.reading import Malformed, read, write
 from backup_protocol.words import JobKind
 
 BLOCK_OF_KIND: Mapping[JobKind, str] = {
+    JobKind.ENGINE_CALL: "call",
     JobKind.BACKUP_CREATE: "backup",
     JobKind.REPOSITORY_INIT: "init",
     JobKind.REPOSITORY_CHECK: "check",
@@ -115,7 +116,16 @@ class RestoreBlock(Block):
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CallBlock(Block):
+    """A method of the engine, and its request as JSON text: paths that are not UTF-8 stand in it as lone surrogates."""
+
+    method: str = ""
+    request: str = "{}"
+
+
 BLOCKS: Mapping[str, type[Block]] = {
+    "call": CallBlock,
     "backup": BackupBlock,
     "init": InitBlock,
     "check": CheckBlock,
@@ -175,6 +185,14 @@ class Job:
     created_at: str
     payload: dict[str, Any] = field(repr=False)
     status: str = "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedCall:
+    """A call of a poll: somebody waits for what the engine says. See `calls`."""
+
+    id: str
+    payload: dict[str, Any] = field(repr=False)
 
 
 class SecretMissing(LookupError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from backup_protocol.jobs import Job
+from backup_protocol.jobs import Job, OfferedCall
 from backup_protocol.words import JobStatus
 
 
@@ -64,6 +64,7 @@ class Polled:
     """The answer of `GET /jobs/poll?limit=&wait=`."""
 
     jobs: tuple[Job, ...] = ()
+    calls: tuple[OfferedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ TERMINAL_JOB_STATUSES = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobSta
 class JobKind(StrEnum):
     """What an agent can be asked to do. Each is also the capability to do it."""
 
+    ENGINE_CALL = "engine.call"
+    """No job: what somebody waits for, see `calls`."""
+
     BACKUP_CREATE = "backup.create"
     REPOSITORY_INIT = "repository.init"
     REPOSITORY_CHECK = "repository.check"

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
@@ -79,7 +79,7 @@ class Board:
             waiting = frozenset(agent for agent in session.scalars(_WAITING) if agent is not None)
             running = [RunningJob(row[0], row[1] or 0, bool(row[2]), bool(row[3])) for row in session.execute(_RUNNING)]
         self._view = View.of(number, waiting, running)
-        self._call(waiting)
+        self.call(waiting)
         return self._view
 
     def follow(self, stopping: threading.Event) -> None:
@@ -91,13 +91,16 @@ class Board:
                 self.look()
             stopping.wait(BETWEEN_LOOKS_SECONDS)
 
-    async def wait_for_work(self, agent_machine_id: int, seconds: float) -> None:
-        """Return when there may be work for the agent, or the time is up. Waiting costs no thread."""
+    async def wait_for_work(self, agent_machine_id: int, seconds: float, is_there: Callable[[], bool]) -> None:
+        """Return when there may be work for the agent, or the time is up. Waiting costs no thread.
+
+        `is_there` is asked once more when nothing can be missed any longer.
+        """
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._guard:
             self._waiters.setdefault(agent_machine_id, set()).add(waiter)
         try:
-            if self.fresh() is None:
+            if self.fresh() is None or is_there():
                 return  # something has changed since the caller looked
             async with asyncio.timeout(seconds):
                 await waiter[1].wait()
@@ -113,7 +116,8 @@ class Board:
             if not waiters:
                 self._waiters.pop(agent_machine_id, None)
 
-    def _call(self, agents: frozenset[int]) -> None:
+    def call(self, agents: frozenset[int]) -> None:
+        """Let those of the agents look again that wait here."""
         with self._guard:
             called = [waiter for agent in agents for waiter in self._waiters.get(agent, ())]
         for loop, event in called:
@@ -124,7 +128,7 @@ class Board:
         """The service stops: nobody should wait on."""
         with self._guard:
             agents = frozenset(self._waiters)
-        self._call(agents)
+        self.call(agents)
 
 
 _WAITING = (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.errors import Conflict, Forbidden, NotFound, TooLarge, Unauthenticated
+from holdfast.errors import Conflict, Forbidden, NotFound, TooLarge, Unauthenticated, Unavailable, Unprocessable
 from holdfast.operations.lanes import Verdict
 
 
@@ -71,3 +71,19 @@ def too_many_lines(most: int) -> TooLarge:
 
 def too_many_gaps(job_id: int) -> Conflict:
     return Conflict("agents.log_gaps", "The log lines are numbered with too many gaps.", job_id=job_id)
+
+
+def call_over() -> NotFound:
+    return NotFound("agents.call_over", "Nobody waits for this call any more.")
+
+
+def offline(name: str) -> Unavailable:
+    return Unavailable("agents.offline", f"The agent {name} is offline; try again when it is back.", retry_after=30)
+
+
+def too_old_for_calls(name: str) -> Unprocessable:
+    return Unprocessable("agents.too_old", f"The agent {name} is too old to be asked this; update it.")
+
+
+def shut_out(name: str) -> Conflict:
+    return Conflict("agents.revoked", f"The agent of {name} is disabled, revoked or removed; it takes no work.")

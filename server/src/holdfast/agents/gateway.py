@@ -9,9 +9,10 @@ from datetime import timedelta
 import structlog
 
 from backup_engine.redact import Redactor
-from holdfast.agents import jobs
+from holdfast.agents import jobs, store
 from holdfast.agents.board import Board
-from holdfast.agents.credentials import Credentials
+from holdfast.agents.calls import Calls, Offer
+from holdfast.agents.credentials import Credentials, KnownAgent
 from holdfast.agents.fleet import Fleet
 from holdfast.agents.intake import Intake
 from holdfast.agents.jobs import Jobs
@@ -60,12 +61,14 @@ class Gateway:
         self.board = Board(database)
         self.progress = ProgressBoard()
         self.payloads = Payloads(registry, opener)
+        self.calls = Calls(settings.calls_dir, self.payloads, self.board.call)
         self.jobs = Jobs(database, registry, self.payloads, self.fleet, self.progress, settings.logs_dir)
         self._redactors: dict[int, Redactor] = {}
         self._stopping = threading.Event()
 
     def start(self) -> None:
         threading.Thread(target=self._follow_board, name="agents-board", daemon=True).start()
+        threading.Thread(target=self._follow_calls, name="agents-calls", daemon=True).start()
         threading.Thread(target=self._tick_forever, name="agents-ticks", daemon=True).start()
 
     def stop(self) -> None:
@@ -91,11 +94,20 @@ class Gateway:
         self._redactors[job_id] = redactor
         return redactor
 
+    def offered_calls(self, agent: KnownAgent) -> list[Offer]:
+        with self.database.reading() as session:
+            store.seen(session, agent.id)
+            return self.calls.offers(session, agent)
+
     # --- threads ---------------------------------------------------------------------------------------------------
 
     def _follow_board(self) -> None:
         while not self.is_stopping:
             self._despite_trouble(lambda: self.board.follow(self._stopping))
+
+    def _follow_calls(self) -> None:
+        while not self.is_stopping:
+            self._despite_trouble(lambda: self.calls.follow(self._stopping))
 
     def _tick_forever(self) -> None:
         due = [

@@ -62,7 +62,8 @@ class HotPath:
         if agent is None or not PLAIN_QUERY.fullmatch(scope["query_string"]):
             return None
         view = await self._gateway.board.now()
-        return None if agent.id in view.waiting else NOTHING_TO_DO
+        is_wanted = agent.id in view.waiting or self._gateway.calls.wait_for(agent.id)
+        return None if is_wanted else NOTHING_TO_DO
 
     async def _heartbeat(self, scope: Scope, body: "_Body") -> bytes | None:
         headers = dict(scope["headers"])

@@ -53,6 +53,10 @@ class Payloads:
         repository = repositories.get(session, operation.repository_id or 0)
         if repository is None or not is_opened_by(repository, operation.machine_id):
             return dict(payload)
+        return self.with_passphrase(repository, payload)
+
+    def with_passphrase(self, repository: Repository, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Only for the agent that opens the repository."""
         passphrase = self._opener.passphrase(repository)
         if passphrase is None:
             return dict(payload)

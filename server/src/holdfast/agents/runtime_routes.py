@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from fastapi import Body, Depends, Query
+from fastapi import Body, Depends, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
@@ -17,6 +17,7 @@ from holdfast.agents.gateway import Gateway
 from holdfast.agents.jobs import redacted
 from holdfast.agents.schemas import (
     Acknowledgement,
+    CallAnswer,
     CanceledBody,
     Claimed,
     CompleteBody,
@@ -27,6 +28,7 @@ from holdfast.agents.schemas import (
     LogBatchBody,
     LogEntryBody,
     LogsKept,
+    OfferedCall,
     PartAnswer,
     PartBody,
     Polled,
@@ -45,6 +47,14 @@ from holdfast.kit.fields import RowId
 routes = router("/api/agents", "agents")
 
 JOB = documented(404, 409)
+CALL = documented(404)
+FRAMES = {
+    "requestBody": {
+        "description": "Frames: a letter, eight bytes of length, content. The last one tells how the engine ended.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        "required": True,
+    }
+}
 
 
 @routes.post("/register", summary="Become an agent, with a one-time token", dependencies=[Depends(public)])
@@ -96,11 +106,11 @@ async def poll(
     limit = max(1, min(limit, MOST_POLL_LIMIT))
     deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
-        jobs = await _jobs(gateway, agent, limit)
+        jobs, calls = await _jobs(gateway, agent, limit), await _calls(gateway, agent)
         remaining = deadline - time.monotonic()
-        if jobs or remaining <= 0 or gateway.is_stopping:
-            return Polled(jobs=jobs)
-        await gateway.board.wait_for_work(agent.id, remaining)
+        if jobs or calls or remaining <= 0 or gateway.is_stopping:
+            return Polled(jobs=jobs, calls=calls)
+        await gateway.board.wait_for_work(agent.id, remaining, lambda: gateway.calls.wait_for(agent.id))
 
 
 async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
@@ -108,6 +118,24 @@ async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
     if agent.id not in view.waiting:
         return []
     return await run_in_threadpool(gateway.jobs.poll, agent, limit)
+
+
+async def _calls(gateway: Gateway, agent: KnownAgent) -> list[OfferedCall]:
+    if not gateway.calls.wait_for(agent.id):
+        return []
+    offers = await run_in_threadpool(gateway.offered_calls, agent)
+    return [OfferedCall(id=offer.id, payload=offer.payload) for offer in offers]
+
+
+@routes.post(
+    "/calls/{call_id}/output", summary="Send what the engine says for a call", responses=CALL, openapi_extra=FRAMES
+)
+async def call_output(
+    agent: ThisAgent, call_id: Annotated[str, Path(max_length=60)], request: Request, gateway: TheGateway
+) -> CallAnswer:
+    """As the engine says it: the body may be of any length. It ends early once nobody waits for it any more."""
+    await gateway.calls.connect(agent, call_id, request.stream())
+    return CallAnswer(id=call_id)
 
 
 @routes.get("/jobs/{job_id}", summary="How a job of this agent stands", responses=JOB)

@@ -72,8 +72,22 @@ class Job(Schema):
     status: str
 
 
+class OfferedCall(Schema):
+    id: str
+    payload: dict[str, Any] = Field(description="All that is needed to run it, its secrets included.")
+
+
 class Polled(Schema):
     jobs: list[Job]
+    calls: list[OfferedCall] = Field(
+        default_factory=list,
+        exclude_if=lambda calls: not calls,
+        description="What somebody waits for, to be sent to `/calls/{id}/output`; not there when nobody does.",
+    )
+
+
+class CallAnswer(Schema):
+    id: str
 
 
 class Claimed(Schema):

@@ -22,7 +22,7 @@ class BodyLimit:
         self.maximum = maximum
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or _is_streamed(scope):
             await self.app(scope, receive, send)
             return
         length = dict(scope["headers"]).get(b"content-length", b"0")
@@ -56,3 +56,9 @@ class BodyLimit:
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = TooLarge("api.body_too_large", f"A body may have at most {self.maximum} bytes.", maximum=self.maximum)
         await error_answer(error)(scope, receive, send)
+
+
+def _is_streamed(scope: Scope) -> bool:
+    """Whether the body is passed on as it comes, and never held."""
+    prefixes: tuple[str, ...] = getattr(scope["app"].state, "streamed_paths", ())
+    return str(scope["path"]).startswith(prefixes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.json_listing import listing_of
-from holdfast.archives.history.listing import listing_arguments
 from holdfast.operations.context import Cancelled
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import SUCCEEDED, RepositoryWork
@@ -161,7 +160,5 @@ def _inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[
 
 def listing_command(engine: Engine, location: RepositoryLocation, archive: Archive) -> Command:
     """The engine's listing of an archive, in a form that `listing_of` reads."""
-    if engine.features.json_listing:
-        return engine.list_files(location, ListFilesRequest(engine.address(archive.name, archive.engine_id)))
-    command = engine.list_archives(location, ListArchivesRequest())
-    return replace(command, argv=(engine.program.path, *listing_arguments(location.path, archive.name)))
+    wanted = ListFilesRequest(engine.address(archive.name, archive.engine_id), complete=True)
+    return engine.list_files(location, wanted)

@@ -78,10 +78,11 @@ class Stages:
         return queued
 
     def _of_executor(self, repository: Repository, stages: Sequence[Stage]) -> Sequence[Stage]:
-        """An agent tells sizes along with the list of archives, and reads no files for the history."""
+        """An agent tells sizes along with the list of archives."""
         if repository.execution_target != "agent":
             return stages
-        return ("archives",) if {"archives", "stats"} & set(stages) else ()
+        first: Sequence[Stage] = ("archives",) if {"archives", "stats"} & set(stages) else ()
+        return (*first, *(stage for stage in stages if stage == "history"))
 
     def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
         """Queue what the mode keeps fresh, unless the same work waits already."""

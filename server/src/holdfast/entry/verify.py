@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import or_, select
 
 from holdfast.access.vault import Vault
+from holdfast.agents.called_engines import CalledEngines
 from holdfast.archives.history.errors import HistoryError
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.indexes import indexes_for
@@ -38,7 +39,13 @@ def verify(
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
         engines, vault = Engines(settings), Vault(settings)
-        opener = Opener(settings, engines, vault, Machines(settings, database, vault, engines))
+        opener = Opener(
+            settings,
+            engines,
+            vault,
+            Machines(settings, database, vault, engines),
+            CalledEngines(database, settings.calls_dir),
+        )
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )

@@ -32,7 +32,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
-from holdfast.errors import Unprocessable
 from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import outbox, streams
@@ -59,6 +58,10 @@ CANDIDATES = 1000
 DEPENDENCY_FAILED = "dependency_failed"
 CREATED_SLACK = 1000
 """Ids grow with creation times except among neighbours that were written at the same moment."""
+
+
+AGENT_CALL = "engine.call"
+"""What an agent must be able to do for operations that a runner executes on its repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +121,12 @@ def enqueue(
     package_name: str | None = None,
     job_kind: str | None = None,
 ) -> Operation:
-    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits.
-
-    Raise Unprocessable if an agent would have to execute a kind that agents do not know.
-    """
+    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
     executor = executor or (subject.executor if subject else "runner")
+    if executor == "agent" and job_kind is None:
+        executor, job_kind = _on_agent(kind)
+    elif executor == "runner" and subject is not None and subject.machine_id is not None:
+        job_kind = AGENT_CALL
     now = clock.now()
     priority = PRIORITY[origin.trigger]
     mode = lock_mode or _mode(kind, subject)
@@ -144,7 +148,7 @@ def enqueue(
         repository_path=subject.path if subject else None,
         machine_id=subject.machine_id if subject else None,
         executor=executor,
-        job_kind=(job_kind or _job_kind(kind)) if executor == "agent" else None,
+        job_kind=job_kind,
         runner_id=runner_id,
         lock_key=key,
         lock_mode=mode if key else None,
@@ -166,12 +170,9 @@ def enqueue(
     return operation
 
 
-def _job_kind(kind: Kind) -> str:
-    if kind.agent is None:
-        raise Unprocessable(
-            "operations.not_on_agents", f"Agents cannot execute operations of the kind {kind.name}.", kind=kind.name
-        )
-    return kind.agent.job_kind
+def _on_agent(kind: Kind) -> tuple[str, str]:
+    """Who executes an operation on an agent's repository: the agent, or a runner here that calls the agent."""
+    return ("agent", kind.agent.job_kind) if kind.agent is not None else ("runner", AGENT_CALL)
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
@@ -772,7 +773,7 @@ def _can(capabilities: ColumnElement[Any], waiter: Any) -> ColumnElement[bool]:
 _agents = table("agent_machines", column("id"), column("status"), column("capabilities"))
 """The kernel knows the table of agents by name alone."""
 _AGENT_REASON = case(
-    (Operation.executor != "agent", null()),
+    (Operation.job_kind.is_(None), null()),
     (func.coalesce(_agents.c.status, "") != "online", str(QueuedReason.AGENT_OFFLINE)),
     (~_can(_agents.c.capabilities, Operation), str(QueuedReason.AGENT_UNSUPPORTED)),
     else_=null(),
@@ -790,7 +791,7 @@ _WAITING = (
         _AGENT_REASON,
     )
     .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
-    .outerjoin(_agents, and_(Operation.executor == "agent", _agents.c.id == Operation.machine_id))
+    .outerjoin(_agents, and_(Operation.job_kind.is_not(None), _agents.c.id == Operation.machine_id))
     .where(Operation.status == Status.PENDING)
     .order_by(Operation.queue_rank, Operation.id)
 )
@@ -808,7 +809,7 @@ def _has_no_reason_of_its_own(waiter: Any) -> ColumnElement[bool]:
             ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(("pending", "running"))),
         ),
         or_(
-            waiter.executor != "agent",
+            waiter.job_kind.is_(None),
             exists().where(
                 its_agent.c.id == waiter.machine_id,
                 its_agent.c.status == "online",

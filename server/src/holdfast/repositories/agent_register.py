@@ -95,7 +95,6 @@ class AgentRegister:
                     passphrase=passphrase,
                     agent_machine_id=agent,
                     setup_state="pending",
-                    index_mode=without_history(wanted.index_mode),
                 )
                 session.add(repository)
                 session.flush()
@@ -133,11 +132,6 @@ def checked_place(wanted: RepositoryPlace) -> str:
 def check_sources(wanted: RepositorySettings) -> None:
     if any(not source.startswith("/") for source in wanted.source_paths):
         raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
-
-
-def without_history(index_mode: str) -> str:
-    """Agents list archives, but do not read their files for the history: the record says so instead of promising it."""
-    return "archives" if index_mode == "full" else index_mode
 
 
 def _record(session: Session, caller: Caller, action: str, repository: Repository) -> None:

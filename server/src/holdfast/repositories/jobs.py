@@ -26,6 +26,11 @@ class AgentJob:
     job_kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class OfRunner:
+    """Work that a runner does, also on the repository of an agent, which it calls for that."""
+
+
 def start(
     session: Session,
     caller: Caller,
@@ -36,11 +41,11 @@ def start(
     origin: Origin | None = None,
     archive_name: str | None = None,
     details: dict[str, Any] | None = None,
-    executed_by: AgentJob | None = None,
+    executed_by: AgentJob | OfRunner | None = None,
 ) -> Operation:
     """Queue an operation on a repository, and record who asked for it. It waits until the repository is set up.
 
-    `executed_by` is for work that an agent has a part in although the repository is not its own.
+    `executed_by` is for work that somebody else does than whoever opens the repository.
     Raise Conflict if the agent of the repository takes no work, or could not set it up.
     """
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
@@ -53,7 +58,7 @@ def start(
         origin,
         subject=_subject(repository, executed_by),
         archive_name=archive_name,
-        job_kind=executed_by.job_kind if executed_by else None,
+        job_kind=executed_by.job_kind if isinstance(executed_by, AgentJob) else None,
     )
     audit.record(
         session,
@@ -66,11 +71,15 @@ def start(
     return operation
 
 
-def _subject(repository: Repository, executed_by: AgentJob | None) -> Subject:
+def _subject(repository: Repository, executed_by: AgentJob | OfRunner | None) -> Subject:
     subject = store.subject(repository)
-    if executed_by is None:
-        return subject
-    return replace(subject, executor="agent", machine_id=executed_by.agent_machine_id)
+    match executed_by:
+        case AgentJob():
+            return replace(subject, executor="agent", machine_id=executed_by.agent_machine_id)
+        case OfRunner():
+            return replace(subject, executor="runner")
+        case None:
+            return subject
 
 
 def started(operation: Operation, what: str) -> StartAnswer:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from backup_engine.command import Machine
+from backup_engine.command import CalledAgent, Machine
 from backup_engine.interface import Engine
 from backup_engine.requests import RepositoryLocation
 from holdfast.access.vault import Vault
@@ -14,7 +14,6 @@ from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
 from holdfast.repositories.models import Repository
 from holdfast.repositories.ssh_address import SshAccount
-from holdfast.runner.inline import on_agent
 from holdfast.settings import Settings
 
 
@@ -46,6 +45,19 @@ class SshMachines(Protocol):
         """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
 
 
+class AgentEngines(Protocol):
+    """The engines of the machines on which agents run."""
+
+    def engine(self, repository: Repository) -> Engine:
+        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be asked now."""
+
+    def known_engine(self, repository: Repository) -> Engine | None:
+        """The same as the agent told of it last; None if it told of none that can be used."""
+
+    def machine(self, repository: Repository) -> CalledAgent:
+        """Where its commands are run. Raise Conflict if there is no such agent any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class FarSide:
     """Either the engine here talks to one there, or the engine runs there, or neither."""
@@ -58,16 +70,19 @@ class FarSide:
 class Opener:
     """Knows how each repository is opened: engine, place and secrets."""
 
-    def __init__(self, settings: Settings, engines: Engines, vault: Vault, machines: SshMachines) -> None:
+    def __init__(
+        self, settings: Settings, engines: Engines, vault: Vault, machines: SshMachines, agents: AgentEngines
+    ) -> None:
         self._keys = settings.engine_dir / ".config" / "borg" / "keys"
         self._engines = engines
         self._vault = vault
         self.machines = machines
+        self._agents = agents
 
     def engine(self, repository: Repository) -> Engine:
-        """Raise Unprocessable if its agent alone opens it, or this machine does not have its engine."""
+        """Raise Unprocessable, Conflict or Unavailable where it should run but does not, or cannot be reached."""
         if repository.execution_target == "agent":
-            raise on_agent()
+            return self._agents.engine(repository)
         return self.engine_of_major(repository.engine_version, runs_on(repository))
 
     def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:
@@ -77,7 +92,7 @@ class Opener:
     def known_engine(self, repository: Repository) -> Engine | None:
         """The engine of a repository, if that can be told without asking another machine."""
         if repository.execution_target == "agent":
-            return None
+            return self._agents.known_engine(repository)
         machine_id = runs_on(repository)
         if machine_id is not None:
             return self.machines.known_engine(machine_id, repository.engine_version)
@@ -94,6 +109,7 @@ class Opener:
 
     def location(self, repository: Repository, *, relocated_ok: bool = False) -> RepositoryLocation:
         far = self.far_side(repository.repository_type, repository.execution_target, repository.ssh_connection_id)
+        on_agent = repository.execution_target == "agent"
         return RepositoryLocation(
             path=repository.path,
             passphrase=self.passphrase(repository),
@@ -102,7 +118,7 @@ class Opener:
             relocated_ok=relocated_ok,
             unencrypted_ok=repository.unencrypted_confirmed,
             rsh=far.rsh,
-            machine=far.machine,
+            machine=self._agents.machine(repository) if on_agent else far.machine,
         )
 
     def far_side(self, repository_type: str, execution_target: str, connection_id: int | None) -> FarSide:

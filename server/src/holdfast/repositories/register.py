@@ -397,10 +397,6 @@ def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
     on_agent = repository.execution_target == "agent"
     if wanted.agent_machine_id is not None and not on_agent:
         raise Unprocessable("repository.not_on_agent", "The repository is not one of an agent.")
-    if on_agent and wanted.index_mode == "full":
-        raise Unprocessable(
-            "repository.no_history_on_agents", "Agents list archives, but do not read their files for the history."
-        )
     if on_agent and wanted.passphrase is not None and repository.passphrase_location == "agent":  # noqa: S105
         raise Unprocessable("repository.passphrase_on_agent", "The passphrase lies on the agent; set it there.")
     if on_agent and any(not source.startswith("/") for source in wanted.source_paths or ()):

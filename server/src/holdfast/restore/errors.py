@@ -36,10 +36,8 @@ def destination_unusable(reason: str) -> Unprocessable:
 
 
 def unsupported_target() -> Unprocessable:
-    return Unprocessable(
-        "restore.unsupported_target",
-        "What an agent opens is restored on the machine of that agent; a restore to the service takes no machine.",
-    )
+    sentence = "A restore to the service's own machine takes no destination_machine_id; leave it out."
+    return Unprocessable("restore.unsupported_target", sentence)
 
 
 def machine_missing() -> Unprocessable:

@@ -37,7 +37,6 @@ class Wanted:
 def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, data_dir: Path) -> Operation:
     """Queue a restore. Raise NotFound, Forbidden or Unprocessable."""
     wanted = check(session, caller, request, Role.OPERATOR, data_dir)
-    receiver = wanted.params.destination_machine_id if wanted.params.destination_type == "agent" else None
     return jobs.start(
         session,
         caller,
@@ -49,15 +48,24 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
             "archive": wanted.params.archive,
             "destination": readable(archived_paths.destination(wanted.params.destination)),
         },
-        executed_by=jobs.AgentJob(receiver, JobKind.RESTORE_RECEIVE) if receiver is not None else None,
+        executed_by=_executor(wanted),
     )
+
+
+def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
+    """Whoever has the destination: an agent that receives, the agent that opens the repository itself, or a runner."""
+    receiver = wanted.params.destination_machine_id
+    if wanted.params.destination_type != "agent":
+        return jobs.OfRunner()
+    return jobs.AgentJob(receiver, JobKind.RESTORE_RECEIVE) if receiver is not None else None
 
 
 def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, data_dir: Path) -> Wanted:
     """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
     archive, record = _archive(session, repository, request)
-    _check_target(repository, request)
+    if request.destination_type == "local" and request.destination_machine_id is not None:
+        raise errors.unsupported_target()
     machine = _ssh_machine(session, repository, request)
     receiver = _receiving_agent(session, repository, request)
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
@@ -98,19 +106,12 @@ def _ssh_machine(session: Session, repository: Repository, request: RestoreReque
     return machine
 
 
-def _check_target(repository: Repository, request: RestoreRequest) -> None:
-    """What an agent opens is written by that agent alone; all else goes anywhere."""
-    machine = request.destination_machine_id
-    if repository.execution_target != "agent":
-        if request.destination_type == "local" and machine is not None:
-            raise errors.unsupported_target()
-    elif request.destination_type != "agent" or machine not in (None, repository.agent_machine_id):
-        raise errors.unsupported_target()
-
-
 def _receiving_agent(session: Session, repository: Repository, request: RestoreRequest) -> int | None:
     """The agent that receives the files of a repository that it does not open; None for any other restore."""
-    if request.destination_type != "agent" or repository.execution_target == "agent":
+    if request.destination_type != "agent":
+        return None
+    opens_it = repository.agent_machine_id if repository.execution_target == "agent" else None
+    if opens_it is not None and request.destination_machine_id in (None, opens_it):
         return None
     if request.destination_machine_id is None:
         raise errors.agent_missing()

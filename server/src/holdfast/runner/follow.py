@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from backup_engine.command import Command
+from backup_engine.command import Command, Machine
 from backup_engine.events import Event
 from backup_engine.far.request import FarStop
 from backup_engine.following import Killer, StreamReader, display, engine_outcome
@@ -170,7 +170,8 @@ class Attempt(Context):
             raise FollowAgain
 
     def _killer(self, spool: Spool, command: Command) -> Killer | FarStop:
-        return Killer(spool, self._grace_seconds) if command.machine is None else FarStop(spool.folder)
+        by_ssh = isinstance(command.machine, Machine)
+        return FarStop(spool.folder) if by_ssh else Killer(spool, self._grace_seconds)
 
     def _start_or_find(self, spool: Spool, command: Command, *, despite_cancel: bool) -> Child | Adopted | None:
         state = spool.settle()
@@ -223,7 +224,7 @@ def lost_sight(spool: Spool, command: Command) -> bool:
 
     One whose output was poured into another program has ended with it: what was poured cannot be told again.
     """
-    if command.machine is None or command.machine.python is None or command.into:
+    if not isinstance(command.machine, Machine) or command.machine.python is None or command.into:
         return False
     if not spool.has_started() or spool.is_alive():
         return False

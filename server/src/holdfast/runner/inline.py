@@ -11,7 +11,7 @@ from pathlib import Path
 from backup_engine.command import Command
 from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
-from holdfast.errors import Locked, Unavailable, Unprocessable
+from holdfast.errors import Locked, Unavailable
 from holdfast.kit.schema import Schema
 from holdfast.operations import store
 from holdfast.operations.context import StepResult
@@ -47,12 +47,6 @@ INLINE = Kind(
 )
 
 
-def on_agent() -> Unprocessable:
-    return Unprocessable(
-        "repository.on_agent", "The repository is opened by its agent; this cannot be asked of it in a request."
-    )
-
-
 class InlineCalls:
     """Holds lanes for the process that answers requests."""
 
@@ -72,12 +66,7 @@ class InlineCalls:
         mode: LockMode = LockMode.SHARED,
         wait_seconds: float | None = None,
     ) -> Iterator["Hold"]:
-        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
-
-        Raise Unprocessable for the repository of an agent: no engine of this machine can open it.
-        """
-        if subject is not None and subject.executor == "agent":
-            raise on_agent()
+        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time."""
         with self._database.writing() as session:
             origin = Origin(Trigger.API)
             operation = store.enqueue(
@@ -155,6 +144,10 @@ def busy(verdict: Verdict) -> Locked:
     )
 
 
+def _interrupted() -> Unavailable:
+    return Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
+
+
 class Hold:
     """A lane that is held: engine commands may be run."""
 
@@ -169,9 +162,11 @@ class Hold:
         self._wait(spool, spool.launch(command))
         exit_record = spool.exit_record()
         if exit_record is None:
-            raise Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
+            raise _interrupted()
         accumulator = said(spool, command)
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
+        if outcome.status == "interrupted":
+            raise _interrupted()
         return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)
 
     @contextmanager

@@ -9,12 +9,24 @@ RECORD_FORMAT = (
 EXACT_FORMAT = "{bpath!a}{TAB}{type}{mode}{TAB}{size}{NUL}"
 """``!a`` writes the path as an ASCII literal; every other form turns bytes that are not UTF-8 into ``?``."""
 
+COMPLETE_FORMAT = (
+    "{bpath!a}{TAB}{type}{mode}{TAB}{uid}{TAB}{gid}{TAB}{user!a}{TAB}{group!a}{TAB}{size}{TAB}{isomtime}"
+    "{TAB}{linktarget!a}{NUL}"
+)
+"""Link targets have no exact form: a byte that is not UTF-8 stands in them as ``?``."""
+
 
 def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
-        *("list", f"--format={EXACT_FORMAT if request.exact else RECORD_FORMAT}"),
+        *("list", f"--format={_format(request)}"),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
         *("--", arguments.archive(location, request.archive)),
         *(arguments.archived_path(path) for path in request.paths),
     )
+
+
+def _format(request: ListFilesRequest) -> str:
+    if request.complete:
+        return COMPLETE_FORMAT
+    return EXACT_FORMAT if request.exact else RECORD_FORMAT

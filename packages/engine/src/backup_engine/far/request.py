@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from backup_engine.command import Command, Secret
-from backup_engine.far import run
+from backup_engine.command import CalledAgent, Command, Secret
+from backup_engine.far import called, run
 
 SUFFIX = ".far"
 SECRETS = "HOLDFAST_FAR_SECRETS"
@@ -28,6 +28,8 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
     machine = command.machine
     assert machine is not None
     file = request_file(folder)
+    if isinstance(machine, CalledAgent):
+        return _called(command, machine, file)
     kept = _read(file)
     record = {
         "run": kept["run"] if kept else secrets.token_hex(16),
@@ -49,6 +51,23 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
         argv=(sys.executable, "-I", "-S", run.__file__, str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         secrets={SECRETS: Secret(json.dumps(values))},
+    )
+
+
+def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
+    assert command.call is not None, "only what an agent knows how to run can be asked of it"
+    record = {
+        "agent_machine_id": agent.agent_machine_id,
+        "repository_id": agent.repository_id,
+        "folder": agent.folder,
+        "patience_seconds": agent.patience_seconds,
+        "method": command.call.method,
+        "request": command.call.request,
+    }
+    _write(file, record)
+    return Command(
+        argv=(sys.executable, "-I", "-S", called.__file__, str(file)),
+        environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
     )
 
 

@@ -11,21 +11,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import IO
 
+from backup_engine.borg1.list_files import COMPLETE_FORMAT
 from holdfast.archives.history.entry import LISTING, Entry, listing_flags, mode_of, owner_name
 from holdfast.archives.history.errors import ListingFailed
 
-FIELDS = (
-    "{bpath!a}",
-    "{type}{mode}",
-    "{uid}",
-    "{gid}",
-    "{user!a}",
-    "{group!a}",
-    "{size}",
-    "{isomtime}",
-    "{linktarget!a}",
-)
-FORMAT = "{TAB}".join(FIELDS) + "{NUL}"
+FORMAT = COMPLETE_FORMAT
+FIELDS = FORMAT.count("{TAB}") + 1
 
 ENVIRONMENT = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # engine 1 prints local time without a zone
 
@@ -74,8 +65,8 @@ class Listing:
 def parse_record(record: bytes) -> Entry:
     """Given a record, return its entry. Raise ListingFailed when it is not one."""
     fields = record.split(b"\t")
-    if len(fields) != len(FIELDS):
-        raise ListingFailed(f"a record has {len(fields)} fields instead of {len(FIELDS)}")
+    if len(fields) != FIELDS:
+        raise ListingFailed(f"a record has {len(fields)} fields instead of {FIELDS}")
     try:
         mode, uid, gid, user, group = _owner(*fields[1:6])
         path, size, mtime, link = _exact(fields[0]), int(fields[6]), _microseconds(fields[7]), _exact(fields[8])

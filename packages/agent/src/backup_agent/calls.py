@@ -1,0 +1,226 @@
+"""Calls: runs the engine for somebody who waits, and sends what it says as it says it. A call ends with its link."""
+
+import json
+import logging
+import os
+import select
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from backup_agent import private_files
+from backup_agent.client import NoAnswer, Refusal
+from backup_agent.engines import Engines
+from backup_agent.opening import UnsupportedJob, open_repository, payload_of
+from backup_agent.places import Places
+from backup_agent.runtime_api import RuntimeApi
+from backup_agent.secret_store import SecretStore
+from backup_engine import requests
+from backup_engine.command import Command
+from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.process import ExitRecord, Spool, remove_spools
+from backup_engine.requests import InvalidRequest
+from backup_protocol import CallBlock, JobKind, Malformed, OfferedCall, Payload, SecretMissing, read
+from backup_protocol.calls import (
+    CALL_END,
+    CALL_ERRORS,
+    CALL_HERE,
+    CALL_HERE_SECONDS,
+    CALL_METHODS,
+    CALL_OUTPUT,
+    CALL_PACKED_OUTPUT,
+    call_frame,
+)
+
+log = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 8
+BLOCK = 1 << 18
+LOOK_SECONDS = 0.2
+ENDING_SECONDS = 35.0
+PACKING_LEVEL = 1
+CANNOT, NOT_FOUND = 2, 127
+REQUESTS: Mapping[str, type[Any]] = {
+    "list_archives": requests.ListArchivesRequest,
+    "info": requests.InfoRequest,
+    "list_files": requests.ListFilesRequest,
+    "diff": requests.DiffRequest,
+    "export_tar": requests.ExportTarRequest,
+    "extract": requests.ExtractRequest,
+    "key_export": requests.KeyExportRequest,
+    "prune": requests.PruneRequest,
+    "delete_archive": requests.DeleteArchiveRequest,
+    "undelete_archive": requests.UndeleteArchiveRequest,
+    "compact": requests.CompactRequest,
+}
+assert REQUESTS.keys() == CALL_METHODS
+SENT_AS_IT_IS = frozenset({"export_tar", "extract"})
+"""Contents of files often cannot be packed; lists always can."""
+
+
+class Calls:
+    """Each call has a thread of its own. The service offers a call again until its output comes; it is run once."""
+
+    def __init__(self, places: Places, api: RuntimeApi, engines: Engines, stopping: threading.Event) -> None:
+        self._places = places
+        self._api = api
+        self._engines = engines
+        self._stopping = stopping
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        remove_spools(places.calls)  # an engine of before has ended with the agent that read its output
+
+    def take(self, calls: tuple[OfferedCall, ...]) -> bool:
+        """Begin with what is new; False if nothing is."""
+        taken = [call for call in calls if self._begin(call)]
+        for call in taken:
+            threading.Thread(target=self._run, args=(call,), name=f"call-{call.id}", daemon=True).start()
+        return bool(taken)
+
+    def _begin(self, call: OfferedCall) -> bool:
+        with self._lock:
+            if call.id in self._running or len(self._running) >= MOST_AT_ONCE:
+                return False
+            self._running.add(call.id)
+            return True
+
+    def _run(self, call: OfferedCall) -> None:
+        run = _Run(Spool(self._places.calls / call.id), self._stopping)
+        try:
+            private_files.make_folder(self._places.calls)
+            self._api.call_output(call.id, run.frames(lambda: self._command(call)))
+        except (NoAnswer, Refusal) as failure:
+            log.info("A call came to nothing: %s", failure)
+        except Exception:  # whatever is wrong with one call must not end the agent
+            log.exception("A call cannot be answered.")
+        finally:
+            run.close()
+            with self._lock:
+                self._running.discard(call.id)
+
+    def _command(self, call: OfferedCall) -> "_Asked":
+        """Raise what `_Run` knows how to tell."""
+        payload = payload_of(call.payload, call.payload.get("secrets") or {}, kinds=(JobKind.ENGINE_CALL,))
+        opened = open_repository(payload, SecretStore(self._places).get)
+        engine = self._engines.engine(payload.repository.engine_version)
+        method, request = _request(payload)
+        command = getattr(engine, method)(opened.location, request)
+        kept_here = not payload.secrets  # what the service knows itself it also takes out itself, and more exactly
+        redact = opened.surroundings.redactor.redact if kept_here else None
+        return _Asked(opened.surroundings.around(command), method not in SENT_AS_IT_IS, redact)
+
+
+def _request(payload: Payload) -> tuple[str, Any]:
+    block = payload.block
+    assert isinstance(block, CallBlock)
+    if block.method not in REQUESTS:
+        raise UnsupportedJob(f"This agent does not run {block.method!r} for a call; update the agent.")
+    try:
+        request = read(REQUESTS[block.method], json.loads(block.request))
+    except ValueError as error:
+        raise UnsupportedJob(f"The call cannot be read: {error}.") from error
+    if isinstance(request, requests.PruneRequest) and not request.dry_run:
+        raise UnsupportedJob("An agent prunes in a job, not for a call.")
+    if isinstance(request, requests.ExtractRequest) and not (request.dry_run or request.stdout):
+        raise UnsupportedJob("An agent writes files in a job, not for a call.")
+    return block.method, request
+
+
+class _Asked:
+    def __init__(self, command: Command, is_packed: bool, redact: Callable[[bytes], bytes] | None) -> None:
+        self.command = command
+        self.is_packed = is_packed
+        self.redact = redact
+
+
+class _Run:
+    """One run of the engine whose output is read here: it does not outlive its reader."""
+
+    def __init__(self, spool: Spool, stopping: threading.Event) -> None:
+        self._spool = spool
+        self._stopping = stopping
+        self._child: Any = None
+        self._descriptor: int | None = None
+        self._told = 0
+
+    def frames(self, make: Callable[[], _Asked]) -> Iterator[bytes]:
+        yield call_frame(CALL_HERE, b"")
+        try:
+            asked = make()
+        except (UnsupportedJob, SecretMissing, InvalidRequest, EngineUnsupported, Malformed) as error:
+            yield from _could_not(str(error), CANNOT)
+            return
+        except EngineNotInstalled as error:
+            yield from _could_not(str(error), NOT_FOUND)
+            return
+        self._child, self._descriptor = self._spool.launch_piped(asked.command)
+        yield from self._output(asked)
+        yield from self._errors(asked, to_the_end=True)
+        record = self._spool.exit_record()
+        if record is not None:  # without one nobody knows how the engine ended: then nothing is said of it either
+            yield from _end(record)
+
+    def _output(self, asked: _Asked) -> Iterator[bytes]:
+        assert self._descriptor is not None
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLIN)
+        said = time.monotonic()
+        while not self._stopping.is_set():
+            if poller.poll(LOOK_SECONDS * 1000):
+                block = os.read(self._descriptor, BLOCK)
+                if not block:
+                    return
+                packed = asked.is_packed
+                yield call_frame(CALL_PACKED_OUTPUT if packed else CALL_OUTPUT, _packed(block) if packed else block)
+                said = time.monotonic()
+            elif time.monotonic() - said > CALL_HERE_SECONDS:
+                yield call_frame(CALL_HERE, b"")
+                said = time.monotonic()
+            yield from self._errors(asked)
+        raise NoAnswer("The agent stops.")
+
+    def _errors(self, asked: _Asked, *, to_the_end: bool = False) -> Iterator[bytes]:
+        """Whole lines of what the engine says; at the end also one without its line end."""
+        try:
+            with self._spool.err.open("rb") as file:
+                file.seek(self._told)
+                block = file.read(BLOCK)
+        except FileNotFoundError:
+            return
+        if not to_the_end:
+            block = block[: block.rfind(b"\n") + 1]
+        if block:
+            self._told += len(block)
+            yield call_frame(CALL_ERRORS, asked.redact(block) if asked.redact else block)
+            if to_the_end:
+                yield from self._errors(asked, to_the_end=True)
+
+    def close(self) -> None:
+        """Let go of the output, which stops the engine if it still runs, and wait until it has stopped."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            deadline = time.monotonic() + ENDING_SECONDS
+            while not self._child.wait(LOOK_SECONDS) and time.monotonic() < deadline:
+                continue
+        if not self._spool.is_alive():
+            with suppress(OSError):
+                self._spool.remove()
+
+
+def _packed(block: bytes) -> bytes:
+    return zlib.compress(block, PACKING_LEVEL)
+
+
+def _could_not(words: str, code: int) -> Iterator[bytes]:
+    yield call_frame(CALL_ERRORS, words.encode("utf-8", "replace") + b"\n")
+    yield call_frame(CALL_END, json.dumps({"code": code}).encode())
+
+
+def _end(record: ExitRecord) -> Iterator[bytes]:
+    if record.exec_error is not None:
+        yield from _could_not(f"The engine could not be started there: {record.exec_error}", NOT_FOUND)
+    else:
+        yield call_frame(CALL_END, json.dumps({"code": record.code, "signal": record.signal}).encode())

@@ -1,0 +1,101 @@
+"""The engines of agents' machines, as engines of this one: each command becomes a call that the agent comes for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from backup_engine.command import Call, CalledAgent, Command
+from backup_engine.detect import EngineProgram, EngineUnsupported, identified
+from backup_engine.environment import EngineEnvironment
+from backup_engine.features import Features
+from backup_engine.interface import Engine, engine_for
+from backup_engine.requests import RepositoryLocation
+from backup_protocol import CALL_METHODS, JobKind, write
+from holdfast.agents import errors, store
+from holdfast.agents.models import AgentMachine
+from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.repositories.models import Repository
+from holdfast.storage.session import Database
+
+THERE = EngineEnvironment("/", "agent")
+"""Never used: the agent makes the command itself."""
+
+
+class CalledEngines:
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._database = database
+        self._folder = folder
+
+    def engine(self, repository: Repository) -> Engine:
+        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
+        agent = self._agent(repository)
+        if agent.status in store.SHUT_OUT:
+            raise errors.shut_out(repository.name)
+        if agent.status != "online":
+            raise errors.offline(agent.name)
+        if JobKind.ENGINE_CALL not in (agent.capabilities or ()):
+            raise errors.too_old_for_calls(agent.name)
+        return cast("Engine", _CalledEngine(_engine_of(agent, repository)))
+
+    def known_engine(self, repository: Repository) -> Engine | None:
+        try:
+            return _engine_of(self._agent(repository), repository)
+        except HoldfastError:
+            return None
+
+    def machine(self, repository: Repository) -> CalledAgent:
+        agent = self._agent(repository)
+        return CalledAgent(agent.name, agent.id, repository.id, str(self._folder.absolute()))
+
+    def _agent(self, repository: Repository) -> AgentMachine:
+        with self._database.reading() as session:
+            agent = store.get(session, repository.agent_machine_id or 0)
+        if agent is None:
+            raise errors.shut_out(repository.name)
+        return agent
+
+
+def _engine_of(agent: AgentMachine, repository: Repository) -> Engine:
+    try:
+        return engine_for(_program(agent, repository.engine_version), THERE)
+    except EngineUnsupported as error:
+        raise Unprocessable(error.key, str(error), engine=repository.engine_version) from error
+
+
+def _program(agent: AgentMachine, major: int) -> EngineProgram:
+    for entry in agent.engine_versions or ():
+        if entry.get("major") == major:
+            return identified(str(entry.get("path", "")), str(entry.get("version", "")))
+    raise Unprocessable(
+        "engine.not_installed", f"The agent {agent.name} has no BorgBackup {major}; install it there.", engine=major
+    )
+
+
+class _CalledEngine:
+    """Makes the command as the engine here would, to check the request and to show it, and adds what is asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def program(self) -> EngineProgram:
+        return self._engine.program
+
+    @property
+    def features(self) -> Features:
+        return self._engine.features
+
+    def address(self, name: str, engine_id: str | None) -> str:
+        return self._engine.address(name, engine_id)
+
+    def __getattr__(self, method: str) -> Callable[[RepositoryLocation, Any], Command]:
+        make = getattr(self._engine, method)
+
+        def called(location: RepositoryLocation, request: Any) -> Command:
+            if method not in CALL_METHODS:
+                raise EngineUnsupported("An agent does this in a job of its own, not for a call.")
+            command: Command = make(location, request)
+            return replace(command, call=Call(method, write(request)))
+
+        return called

@@ -1,0 +1,140 @@
+"""Calls that wait for agents: who offers them to their agent, and who connects what the agent sends with whoever waits.
+
+A call is a file in a folder, laid down by `backup_engine.far.called` beside a socket, and gone when nobody waits for it any more.
+So nothing of it is stored, and nothing has to be tidied up after a crash but files whose socket is dead.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
+from holdfast.agents import errors
+from holdfast.agents.credentials import KnownAgent
+from holdfast.agents.payload import Payloads, environment, is_opened_by, repository_block
+from holdfast.repositories import store as repositories
+
+NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
+LOOK_SECONDS = 0.05
+SAME_MOMENT = 200_000_000
+"""Nanoseconds. Two changes within a tick of the system's clock leave the folder with one time."""
+OFFERED_SECONDS = 10.0
+"""How long an agent has to come for a call before it is offered again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    id: str
+    payload: dict[str, Any]
+
+
+class Calls:
+    def __init__(self, folder: Path, payloads: Payloads, wake: Callable[[frozenset[int]], None]) -> None:
+        self._folder = folder
+        self._payloads = payloads
+        self._wake = wake
+        self._seen: int | None = None
+        self._waiting: dict[int, tuple[str, ...]] = {}
+        self._offered: dict[str, float] = {}
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def follow(self, stopping: threading.Event) -> None:
+        """Look for new calls until the service stops. A look costs some microseconds while nothing changes."""
+        while not stopping.wait(LOOK_SECONDS):
+            changed = self._folder.stat().st_mtime_ns
+            if changed != self._seen or time.time_ns() - changed < SAME_MOMENT:
+                self._seen = changed
+                self._look()
+
+    def _look(self) -> None:
+        waiting: dict[int, tuple[str, ...]] = {}
+        for file in sorted(self._folder.glob("*.json")):
+            if found := NAME.fullmatch(file.stem):
+                agent = int(found["agent"])
+                waiting[agent] = (*waiting.get(agent, ()), file.stem)
+        self._waiting = waiting
+        self._offered = {name: when for name, when in self._offered.items() if (self._folder / f"{name}.json").exists()}
+        self._wake(frozenset(waiting))
+
+    def wait_for(self, agent_machine_id: int) -> bool:
+        """Whether something waits for an agent that was not offered to it just now."""
+        return any(self._may_be_offered(name) for name in self._waiting.get(agent_machine_id, ()))
+
+    def _may_be_offered(self, name: str) -> bool:
+        return time.monotonic() - self._offered.get(name, float("-inf")) > OFFERED_SECONDS
+
+    def offers(self, session: Session, agent: KnownAgent) -> list[Offer]:
+        """What waits for an agent, with all that it needs to run it."""
+        found = []
+        for name in self._waiting.get(agent.id, ()):
+            payload = self._payload(session, agent, name) if self._may_be_offered(name) else None
+            if payload is not None:
+                self._offered[name] = time.monotonic()
+                found.append(Offer(name, payload))
+        return found
+
+    def _payload(self, session: Session, agent: KnownAgent, name: str) -> dict[str, Any] | None:
+        try:
+            call = json.loads((self._folder / f"{name}.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        repository = repositories.get(session, call["repository_id"])
+        if repository is None or not is_opened_by(repository, agent.id):
+            return None
+        block = {
+            "method": call["method"],
+            "request": json.dumps(call["request"]),
+            "environment": environment(repository),
+        }
+        payload = {
+            "schema_version": SCHEMA_VERSION,
+            "job_kind": str(JobKind.ENGINE_CALL),
+            "repository": repository_block(repository),
+            BLOCK_OF_KIND[JobKind.ENGINE_CALL]: block,
+            "secrets": {},
+        }
+        return self._payloads.with_passphrase(repository, payload)
+
+    async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
+        """Pass on what an agent sends to whoever waits for it. Raise NotFound once nobody does, or never did."""
+        found = NAME.fullmatch(name)
+        if found is None or int(found["agent"]) != agent.id:
+            raise errors.call_over()
+        try:
+            writer = await self._open(name)
+        except OSError as error:
+            self._remove(name)
+            raise errors.call_over() from error
+        try:
+            async for block in output:
+                writer.write(block)
+                await writer.drain()
+        except OSError as error:
+            raise errors.call_over() from error
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _open(self, name: str) -> asyncio.StreamWriter:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:  # the name of a socket must be short, and the folder's may be long
+            _, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{name}.sock")
+        finally:
+            os.close(folder)
+        return writer
+
+    def _remove(self, name: str) -> None:
+        """What a killed process left behind."""
+        for suffix in ("json", "sock"):
+            (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,174 @@
+"""Calls: what somebody waits for goes to the agent that opens the repository, and what it sends comes back to them."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from backup_protocol.calls import CALL_END, CALL_ERRORS, CALL_HERE, CALL_OUTPUT, call_frame
+from tests.contract.agents.agent import EVERYTHING, PASSPHRASE, Agent, Machines
+from tests.contract.fields import error_of
+from tests.support.service import wait_until
+
+ARCHIVES = {"archives": [], "encryption": {"mode": "repokey"}, "repository": {"id": "00", "location": "/x"}}
+CALL = {"id", "payload"}
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def ask(pool: ThreadPoolExecutor, machines: Machines, repository: dict[str, Any]) -> "Future[Any]":
+    """Somebody who waits for the engine's list of archives."""
+    address = f"/api/repositories/{repository['id']}/archives/live"
+    return pool.submit(lambda: machines.admin.get(address, timeout=120))
+
+
+def offered(agent: Agent) -> dict[str, Any]:
+    def found() -> dict[str, Any] | None:
+        answer = agent.client.get("/api/agents/jobs/poll", params={"wait": 5}, timeout=30).json()
+        return answer["calls"][0] if "calls" in answer else None
+
+    return wait_until(found, 30, what="a call is offered")
+
+
+def send(agent: Agent, call: str, *frames: bytes) -> Any:
+    return agent.client.post(f"/api/agents/calls/{call}/output", content=b"".join(frames), timeout=60)
+
+
+def end(code: int = 0) -> bytes:
+    return call_frame(CALL_END, json.dumps({"code": code}).encode())
+
+
+def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
+    machines: Machines, pool: ThreadPoolExecutor
+) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    waiting = ask(pool, machines, repository)
+    call = offered(agent)
+
+    assert set(call) == CALL
+    payload = call["payload"]
+    assert (payload["schema_version"], payload["job_kind"]) == (1, "engine.call")
+    assert payload["repository"]["repository_path"] == repository["path"]
+    assert payload["call"]["method"] == "list_archives"
+    assert list(payload["secrets"].values()) == [{"value": PASSPHRASE}]
+    sent = send(
+        agent, call["id"], call_frame(CALL_HERE, b""), call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end()
+    )
+    assert (sent.status_code, sent.json()) == (200, {"id": call["id"]})
+    answer = waiting.result(60)
+    assert (answer.status_code, answer.json()) == (200, {"archives": [], "source": "engine"})
+    assert agent.client.get("/api/agents/jobs/poll").json() == {"jobs": []}
+
+
+def test_what_the_engine_there_refuses_is_told_as_if_it_were_here(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent = machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    line = {"type": "log_message", "levelname": "ERROR", "name": "borg", "msgid": "PassphraseWrong", "message": "no"}
+    send(agent, offered(agent)["id"], call_frame(CALL_ERRORS, json.dumps(line).encode() + b"\n"), end(2))
+
+    assert error_of(waiting.result(60)) == (422, "engine.passphrase_wrong")
+
+
+def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent = machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    content = json.dumps(ARCHIVES).encode() + b" " * 3_000_000
+    sent = send(agent, offered(agent)["id"], call_frame(CALL_OUTPUT, content), end())
+
+    assert sent.status_code == 200, sent.text
+    assert waiting.result(60).json()["archives"] == []
+
+
+def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent = machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    send(agent, offered(agent)["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()))
+
+    assert error_of(waiting.result(60)) == (503, "engine.interrupted")
+
+
+def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
+    machines: Machines, pool: ThreadPoolExecutor
+) -> None:
+    agent = machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    send(agent, offered(agent)["id"], call_frame(CALL_HERE, b""))
+    again = offered(agent)
+    send(agent, again["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+
+    assert waiting.result(60).status_code == 200
+
+
+def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
+    machines: Machines, pool: ThreadPoolExecutor
+) -> None:
+    agent, other = machines.agent(), machines.agent()
+    waiting = ask(pool, machines, machines.repository(agent))
+    call = offered(agent)
+    frames = call_frame(CALL_OUTPUT, json.dumps({**ARCHIVES, "archives": [{"forged": True}]}).encode()), end()
+
+    assert other.client.get("/api/agents/jobs/poll").json() == {"jobs": []}
+    assert error_of(send(other, call["id"], *frames)) == (404, "agents.call_over")
+    stranger = machines.running.anonymous().post(f"/api/agents/calls/{call['id']}/output", content=b"x")
+    user = machines.admin.post(f"/api/agents/calls/{call['id']}/output", content=b"x")
+    assert (stranger.status_code, user.status_code) == (401, 401)
+    send(agent, call["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    assert waiting.result(60).json()["archives"] == []
+
+
+@pytest.mark.parametrize("name", ["{agent}-" + "0" * 32, "999999-" + "0" * 32, "x", "%2e%2e%2fsecret.key", "{agent}-x"])
+def test_a_call_that_nobody_waits_for_is_over(machines: Machines, name: str) -> None:
+    agent = machines.agent()
+    answer = send(agent, name.format(agent=agent.id), b"anything")
+
+    assert answer.status_code == 404, answer.text
+
+
+def test_an_agent_that_is_shut_out_gets_no_call(machines: Machines) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    machines.admin.post(f"/api/managed-machines/agents/{agent.id}/disable")
+    asked = machines.admin.get(f"/api/repositories/{repository['id']}/archives/live")
+
+    assert error_of(asked) == (409, "agents.revoked")
+    assert send(agent, f"{agent.id}-{'0' * 32}", b"x").status_code == 403
+
+
+def test_an_agent_that_cannot_be_called_is_named_with_what_to_do(machines: Machines) -> None:
+    old = machines.agent(capabilities=[word for word in EVERYTHING if word != "engine.call"])
+    without = machines.agent()
+    repositories = [machines.repository(old), machines.repository(without)]
+    without.heartbeat(engine_versions=[])
+    silent = machines.agent(online=False)
+    repositories.append(machines.repository(silent, ready=False))
+    answers = [machines.admin.get(f"/api/repositories/{one['id']}/archives/live") for one in repositories]
+
+    assert [error_of(answer) for answer in answers] == [
+        (422, "agents.too_old"),
+        (422, "engine.not_installed"),
+        (503, "agents.offline"),
+    ]
+
+
+def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPoolExecutor) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    found: list[dict[str, Any]] = []
+    polling = threading.Thread(
+        target=lambda: found.append(agent.client.get("/api/agents/jobs/poll", params={"wait": 30}, timeout=60).json())
+    )
+    polling.start()
+    waiting = ask(pool, machines, repository)
+    polling.join(60)
+
+    assert found[0]["jobs"] == []
+    send(agent, found[0]["calls"][0]["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    assert waiting.result(60).status_code == 200
