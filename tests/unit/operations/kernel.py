@@ -54,8 +54,9 @@ REGISTRY = Registry.of(KINDS.values())
 AGENT = 1
 
 
-def subject(repository_id: int) -> Subject:
-    return Subject(repository_id, f"repository {repository_id}", f"/srv/{repository_id}", AGENT)
+def subject(repository_id: int, executor: str = "runner") -> Subject:
+    agent = AGENT if executor == "agent" else None
+    return Subject(repository_id, f"repository {repository_id}", f"/srv/{repository_id}", agent, executor)
 
 
 def add_agent(database: Database, status: str = "online", capabilities: tuple[str, ...] = ("backup.create",)) -> None:
@@ -77,7 +78,7 @@ def enqueue(
     origin_names = ("run_id", "parent_id", "depends_on_id", "retry_of")
     origin = Origin(trigger, **{name: more.pop(name) for name in origin_names if name in more})
     with database.writing() as session:
-        about = subject(repository) if repository is not None else None
+        about = subject(repository, more.get("executor", "runner")) if repository is not None else None
         return store.enqueue(session, kind, {}, origin, subject=about, **more).id
 
 

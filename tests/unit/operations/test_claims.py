@@ -9,7 +9,6 @@ import time_machine
 from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 
-from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store
 from holdfast.operations.lanes import QueuedReason
@@ -114,9 +113,25 @@ def test_an_agent_that_asks_is_not_silent(database: Database) -> None:
     assert claim_one(database, first).may_start
 
 
-def test_a_kind_that_agents_do_not_know_is_refused(database: Database) -> None:
-    with pytest.raises(Unprocessable), database.writing() as session:
-        store.enqueue(session, replace(BACKUP, agent=None), {}, Origin(Trigger.MANUAL), executor="agent")
+@pytest.mark.parametrize(
+    ("status", "capabilities", "reason"),
+    [
+        ("offline", ("engine.call",), QueuedReason.AGENT_OFFLINE),
+        ("online", ("backup.create",), QueuedReason.AGENT_UNSUPPORTED),
+        ("online", ("engine.call",), None),
+    ],
+)
+def test_what_agents_have_no_job_for_is_done_by_a_runner_that_can_call_the_agent(
+    database: Database, status: str, capabilities: tuple[str, ...], reason: QueuedReason | None
+) -> None:
+    kernel.add_agent(database, status, capabilities)
+    with database.writing() as session:
+        kind, origin = replace(BACKUP, agent=None), Origin(Trigger.MANUAL)
+        mine = store.enqueue(session, kind, {}, origin, subject=kernel.subject(1, "agent")).id
+
+    assert read(database, mine).executor == "runner"
+    assert reasons(database) == {mine: reason}
+    assert claim(database) == ([] if reason else [mine])
 
 
 def test_the_oldest_of_the_same_priority_comes_first(database: Database) -> None:

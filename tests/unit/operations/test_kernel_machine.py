@@ -229,7 +229,7 @@ class Kernel(RuleBasedStateMachine):
     def enqueue(self, kind: str, repository: int, trigger: Trigger, executor: str) -> None:
         with self.database.writing() as session:
             operation = store.enqueue(
-                session, KINDS[kind], {}, Origin(trigger), subject=subject(repository), executor=executor
+                session, KINDS[kind], {}, Origin(trigger), subject=subject(repository, executor), executor=executor
             )
         self.add(operation, KINDS[kind], repository, executor)
 

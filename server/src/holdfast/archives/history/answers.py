@@ -4,6 +4,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from holdfast.archives.history.entry import INEXACT, Entry, listed
 
@@ -62,8 +63,7 @@ class BrowsePage:
     next_cursor: str | None
 
 
-@dataclass(frozen=True)
-class Presence:
+class Presence(NamedTuple):
     """One archive that has the path, and how it looks there."""
 
     archive: str

@@ -1,6 +1,7 @@
 """What differs between two archives: set algebra on their versions."""
 
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from holdfast.archives.history.presence import path_id
 from holdfast.archives.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_PATH, VERSION_TWIN
 from holdfast.archives.history.store import ArchiveRow, Snapshot
 
+MOST_STORED_PATHS = 200_000
 _KEPT_COMPARISONS = 8
+_PACKING_LEVEL = 1
 _KEPT_PATHS = 200_000  # a larger comparison is computed again for each page
 
 
@@ -48,6 +51,16 @@ class Comparison:
             np.concatenate([self.after, versions])[order],
         )
 
+    def dump(self) -> bytes:
+        """As it is stored: mostly small steps, which pack well."""
+        columns = [np.diff(column, prepend=np.uint32(0)) for column in (self.paths, self.before, self.after)]
+        return zlib.compress(np.concatenate(columns).astype("<u4").tobytes(), _PACKING_LEVEL)
+
+    @staticmethod
+    def load(data: bytes) -> "Comparison":
+        paths, before, after = np.frombuffer(zlib.decompress(data), "<u4").reshape(3, -1)
+        return Comparison(*(np.cumsum(column, dtype=np.uint32) for column in (paths, before, after)))
+
     def of_kind(self, kind: ChangeKind) -> npt.NDArray[np.bool_]:
         lacked, lacks = np.equal(self.before, 0), np.equal(self.after, 0)
         mask = {ChangeKind.ADDED: lacked, ChangeKind.REMOVED: lacks, ChangeKind.MODIFIED: ~(lacked | lacks)}[kind]
@@ -60,6 +73,7 @@ class Comparer:
     def __init__(self) -> None:
         self._version_path = CachedColumn(VERSION_PATH)
         self._path_directory = CachedColumn(PATH_DIRECTORY)
+        self._implicit: tuple[tuple[bytes, bytes], Ids] | None = None
         self._guard = threading.Lock()
         self._kept: OrderedDict[tuple[int, int], Comparison] = OrderedDict()
 
@@ -90,7 +104,7 @@ class Comparer:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        comparison = self._compute(snapshot, before, after)
+        comparison = self._stored(snapshot, before, after) or self.computed(snapshot, before, after)
         if len(comparison.paths) <= _KEPT_PATHS:
             with self._guard:
                 self._kept[key] = comparison
@@ -98,23 +112,36 @@ class Comparer:
                     self._kept.popitem(last=False)
         return comparison
 
-    def _compute(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison:
+    def _stored(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison | None:
+        if is_mixed(snapshot.meta()):  # what one side could not show may have become known since
+            return None
+        data = snapshot.comparison(before.id, after.id)
+        return Comparison.load(data) if data is not None else None
+
+    def computed(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison:
         chunks = all_chunks(snapshot)
         old = bits.decode(snapshot.bits(before.id, chunks))
         new = bits.decode(snapshot.bits(after.id, chunks))
         gone, come = bits.unpack(bits.without(old, new)), bits.unpack(bits.without(new, old))
-        implicit = np.array(snapshot.implicit_versions(), np.uint32)
-        gone, come = gone[~np.isin(gone, implicit)], come[~np.isin(come, implicit)]
         meta = snapshot.meta()
         epoch = meta.get("epoch", b"")
+        implicit = self._implicit_versions(snapshot, (epoch, meta.get("implicit", b"")))
+        gone, come = _without(gone, implicit), _without(come, implicit)
         comparison = _paired(
             self._version_path.take(snapshot, epoch, gone), gone, self._version_path.take(snapshot, epoch, come), come
         )
-        if "format_1" in meta and "format_2" in meta:
+        if is_mixed(meta):
             comparison = _without_twins(snapshot, comparison)
         pointers = changed_behind_links(snapshot, comparison.paths, comparison.before, comparison.after, old, new)
         same = unchanged_behind_links(snapshot, comparison.before, comparison.after, old, new)
         return comparison.restricted(~same).joined(self._version_path.take(snapshot, epoch, pointers), pointers)
+
+    def _implicit_versions(self, snapshot: Snapshot, state: tuple[bytes, bytes]) -> Ids:
+        """Ascending, and read again only when there are others."""
+        kept = self._implicit
+        if kept is None or kept[0] != state:
+            kept = self._implicit = state, np.sort(np.array(snapshot.implicit_versions(), np.uint32))
+        return kept[1]
 
     def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
         """Keep what is the prefix itself or lies in it; `a/b` is not a prefix of `a/bc`."""
@@ -128,6 +155,18 @@ class Comparer:
             epoch = snapshot.meta().get("epoch", b"")
             inside |= below[self._path_directory.take(snapshot, epoch, comparison.paths)]
         return comparison.restricted(inside)
+
+
+def is_mixed(meta: dict[str, bytes]) -> bool:
+    """Whether the index holds archives of both routes, of which one shows less than the other."""
+    return "format_1" in meta and "format_2" in meta
+
+
+def _without(versions: Ids, sorted_others: Ids) -> Ids:
+    if not len(sorted_others):
+        return versions
+    places = np.minimum(np.searchsorted(sorted_others, versions), len(sorted_others) - 1)
+    return np.asarray(versions[sorted_others[places] != versions], np.uint32)
 
 
 def directories_below(directory: int, parent: Ids) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.archives.history import columns
 from holdfast.archives.history.bits import Ids
-from holdfast.archives.history.entry import INEXACT, Entry, listed, printable
+from holdfast.archives.history.entry import IMPLICIT, INEXACT, Entry, listed, printable
 from holdfast.archives.history.names import ROOT, entry_of, key32, rendered, split_path
 from holdfast.archives.history.schema import (
     DIRECTORY_ENTRY,
@@ -130,6 +130,7 @@ class Dictionary:
                 number = versions[key] = next(self._version_ids)
                 batch.rows["version"].append((number, *key))
                 batch.set_number(VERSION_PATH, number, key.path)
+                batch.adds_implicit |= key.flags == IMPLICIT
                 if not batch.is_new("path", key.path):
                     added.append((key, entry))
         if self._mixed:
@@ -175,6 +176,7 @@ class _Batch:
     def __init__(self, transaction: Transaction, next_ids: dict[str, int]) -> None:
         self.transaction = transaction
         self._first_new = dict(next_ids)
+        self.adds_implicit = False
         self.rows: dict[str, list[Row]] = {"directory": [], "name": [], "owner": [], "path": [], "version": []}
         self._numbers: dict[int, tuple[list[int], list[int]]] = {}
 
@@ -192,3 +194,6 @@ class _Batch:
                 self.transaction.insert(table, rows)
         for kind, (ids, values) in self._numbers.items():
             columns.update(self.transaction, kind, np.array(ids, np.int64), np.array(values, np.int64))
+        if self.adds_implicit:  # who keeps a list of them has to read it again
+            number = int(self.transaction.meta().get("implicit", b"0"))
+            self.transaction.set_meta("implicit", str(number + 1).encode())

@@ -7,7 +7,7 @@ from itertools import islice
 from holdfast.archives.history import bits
 from holdfast.archives.history.answers import BrowsePage, ChangeKind, ChangePage, PathHistory, SearchPage
 from holdfast.archives.history.browse import Browser
-from holdfast.archives.history.changes import Comparer
+from holdfast.archives.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
 from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
@@ -82,7 +82,9 @@ class HistoryIndex:
             ingest.compare_with(base)
             for records in source.batches():
                 ingest.accept(records)
-            return ingest.finish(source.route, ingest.versions())
+            result = ingest.finish(source.route, ingest.versions())
+            self._note_changes(base, archive)
+        return result
 
     def ingest_chunks(
         self,
@@ -96,7 +98,22 @@ class HistoryIndex:
     ) -> IngestResult:
         """Index an archive from the engine's metadata chunks, reading those that the series' last archive lacks."""
         with self._store.exclusive():
-            return ingest_chunks(self._store, archive, source, series, base, excludes, progress)
+            result = ingest_chunks(self._store, archive, source, series, base, excludes, progress)
+            self._note_changes(result.base, archive)
+        return result
+
+    def _note_changes(self, before: str | None, after: str) -> None:
+        """Keep what an archive has changed against the one before it: that is asked most, and must cost little then."""
+        if before is None or before == after:
+            return
+        with self._store.read() as snapshot:
+            rows = snapshot.archive(before), snapshot.archive(after)
+            if rows[0] is None or rows[1] is None or is_mixed(snapshot.meta()):
+                return
+            comparison = self._comparer.computed(snapshot, rows[0], rows[1])
+        if len(comparison.paths) <= MOST_STORED_PATHS:
+            with self._store.write() as transaction:
+                transaction.put_comparison(rows[0].id, rows[1].id, comparison.dump())
 
     def remove(self, archives: Iterable[str]) -> int:
         """Take archives out of the index at once; what only they had is swept later. Return how many were there."""

@@ -33,6 +33,7 @@ class IngestResult:
     versions_before: int
     versions_after: int
     lossy: bool
+    base: str | None = None  # the archive whose records needed no parsing
     fallback: str | None = None  # why the carried state of the series could not be used, if it could not
 
 
@@ -130,7 +131,15 @@ class Ingest:
                 transaction.put_state(series, number, state)
             top = transaction.top_id("version")
         return IngestResult(
-            self._archive, route, len(members), self.read, self.parsed, self.versions_before, top, self.lossy
+            self._archive,
+            route,
+            len(members),
+            self.read,
+            self.parsed,
+            self.versions_before,
+            top,
+            self.lossy,
+            self._base,
         )
 
     def _write_keys(self, transaction: Transaction) -> None:

@@ -4,6 +4,7 @@ import re
 import zlib
 
 ROOT = b""
+SHORTEST_SEARCHED = 3  # characters; the search index knows nothing shorter
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 
 

@@ -81,8 +81,8 @@ class PostgresSnapshot(SqlSnapshot):
         with self._connection.cursor(binary=True) as cursor:
             return cursor.execute(_percent_style(sql).encode(), parameters).fetchall()
 
-    def rows_in(self, sql: str, ids: Iterable[int]) -> Rows:
-        return self.rows(sql, (list(ids),))
+    def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
+        return self.rows(sql, (list(ids), *more))
 
     def find_directories(self, paths: Sequence[bytes]) -> dict[bytes, int]:
         found = self.rows(
@@ -194,7 +194,15 @@ class PostgresTransaction(PostgresSnapshot):
     def delete_archive(self, archive: int, chunks: Iterable[int]) -> None:
         self._execute("DELETE FROM archive WHERE id = ?", (archive,))
         self._execute("DELETE FROM state WHERE archive = ?", (archive,))
+        self._execute("DELETE FROM comparison WHERE after = ? OR before = ?", (archive, archive))
         self._execute("DELETE FROM bits WHERE id {in}", ([bits_id(chunk, archive) for chunk in chunks],))
+
+    def put_comparison(self, before: int, after: int, data: bytes) -> None:
+        self._execute(
+            "INSERT INTO comparison VALUES (?, ?, ?)"
+            " ON CONFLICT (after) DO UPDATE SET before = excluded.before, data = excluded.data",
+            (after, before, data),
+        )
 
     def put_state(self, series: str, archive: int, data: bytes) -> None:
         self._execute(

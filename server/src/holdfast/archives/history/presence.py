@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from holdfast.archives.history import bits
 from holdfast.archives.history.answers import PathHistory, Presence
-from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_BYTES, CHUNK_IDS
 from holdfast.archives.history.names import split_path
 from holdfast.archives.history.store import Snapshot
 
@@ -28,12 +28,15 @@ def holders(snapshot: Snapshot, versions: Iterable[int], within: Collection[int]
     found: dict[int, list[int]] = {}
     for chunk, members in by_chunk.items():
         rows = snapshot.bits_of_all(chunk)
+        if within is not None:
+            rows = [row for row in rows if row[0] in within]
         for version in members:
             position = version & (CHUNK_IDS - 1)
+            place, bit = position >> 3, 1 << (position & 7)
             found[version] = [
                 archive
                 for archive, data in rows
-                if (within is None or archive in within) and bits.holds(data, position)
+                if (data[place] & bit if len(data) == CHUNK_BYTES else bits.holds(data, position))
             ]
     return found
 
@@ -44,14 +47,16 @@ def histories(snapshot: Snapshot, paths: Collection[int]) -> dict[int, PathHisto
     where = holders(snapshot, versions)
     alive = [version for version, archives in where.items() if archives]
     engine_ids = {row.id: row.engine_id for row in snapshot.archives()}
-    found: dict[int, list[tuple[int, Presence]]] = defaultdict(list)
+    found: dict[int, dict[int, Presence]] = defaultdict(dict)
     names: dict[int, bytes] = {}
     for version, path, entry in snapshot.entries(alive):
         names[path] = entry.path
-        found[path] += [(archive, Presence(engine_ids[archive], version, entry)) for archive in where[version]]
+        present = found[path]
+        for archive in where[version]:
+            present[archive] = Presence(engine_ids[archive], version, entry)
     return {
-        path: PathHistory(names[path], [presence for _, presence in sorted(rows, key=lambda row: row[0])])
-        for path, rows in found.items()
+        path: PathHistory(names[path], [present[archive] for archive in sorted(present)])
+        for path, present in found.items()
     }
 
 

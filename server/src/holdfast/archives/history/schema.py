@@ -1,6 +1,6 @@
 """Tables of an index. The same on SQLite (one file per repository) and PostgreSQL (one schema per repository)."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x486F4869  # "HoHi" in the header of the file
 ROOT_ID = 1  # the directory that holds the first component of every path
 
@@ -38,6 +38,7 @@ CREATE TABLE version(id {id} PRIMARY KEY, path {int} NOT NULL, owner {int} NOT N
     mtime {int} NOT NULL, link {blob} NOT NULL, content {int} NOT NULL, flags {int} NOT NULL);
 CREATE TABLE numbers(id {id} PRIMARY KEY, data {blob} NOT NULL);
 CREATE TABLE bits(id {id} PRIMARY KEY, data {blob} NOT NULL);
+CREATE TABLE comparison(after {id} PRIMARY KEY, before {int} NOT NULL, data {blob} NOT NULL);
 CREATE TABLE state(series TEXT PRIMARY KEY, archive {int} NOT NULL, data {blob} NOT NULL);
 CREATE INDEX directory_hash ON directory(hash);
 CREATE INDEX name_hash ON name(hash);
@@ -57,6 +58,7 @@ _MORE_POSTGRES = """
 ALTER TABLE directory ADD COLUMN folded TEXT;
 ALTER TABLE numbers ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE bits ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE comparison ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE state ALTER COLUMN data SET STORAGE EXTERNAL;
 """
 

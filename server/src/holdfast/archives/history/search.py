@@ -1,6 +1,7 @@
 """Find paths by a part of their name, or of the whole path when the text has a slash."""
 
 from collections.abc import Collection, Iterator
+from heapq import merge
 from itertools import islice
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from holdfast.archives.history import bits, cursor
 from holdfast.archives.history.answers import PathHistory, SearchPage
 from holdfast.archives.history.ingest import all_chunks
-from holdfast.archives.history.names import folded, searchable_parts
+from holdfast.archives.history.names import SHORTEST_SEARCHED, folded, searchable_parts
 from holdfast.archives.history.presence import histories
 from holdfast.archives.history.store import Snapshot
 
@@ -18,7 +19,8 @@ _HISTORIES_AT_ONCE = 25
 _WORK_MOST = 40_000  # what one call looks at before it answers with what it has, and a cursor
 _WORK_OF_A_HISTORY = 20
 
-_BY_NAME, _IN_DIRECTORY = 1, 2
+_BY_NAME, _IN_DIRECTORY, _BY_DIRECTORY = 1, 2, 3
+_FEW_DIRECTORIES = 500
 
 Position = tuple[int, int, int]  # stage, then the two ids that order it
 Candidate = tuple[Position, int]  # path id, or 0 where a position holds no match
@@ -109,29 +111,40 @@ class _Candidates:
 
     def after(self, position: Position) -> Iterator[Candidate]:
         stage, first, second = position
-        if stage <= _BY_NAME and (not self._has_slash or self._begin):
-            yield from self._ending_in_name(first, second)
+        if stage != _IN_DIRECTORY and (not self._has_slash or self._begin):
+            way = stage or self._better_way()
+            yield from (self._by_name if way == _BY_NAME else self._by_directory)(first, second)
             first = second = 0
         if self._has_slash:
             yield from self._inside_directory(first, second)
 
-    def _ending_in_name(self, first: int, second: int) -> Iterator[Candidate]:
-        by_directory = self._has_slash and len(self._begin) < 3 <= len(self._above) + 1
-        if by_directory:
-            for directory, directory_path in self._directories(self._above + "/", first):
-                if not self._ends_above(directory_path):
-                    yield (_BY_NAME, directory, 0), 0
-                    continue
-                for number, name in self._paths_in(directory, second if directory == first else 0):
-                    yield (_BY_NAME, directory, number), number if self._in_name(name) else 0
-            return
-        for number, name in self._names(self._begin, first):
-            if not self._in_name(name):
-                yield (_BY_NAME, number, 0), 0
+    def _better_way(self) -> int:
+        """To find what ends in a name: from names that begin so, or from the directories that may hold them."""
+        if not self._has_slash or len(self._above) + 1 < SHORTEST_SEARCHED:
+            return _BY_NAME
+        if len(self._begin) < SHORTEST_SEARCHED:
+            return _BY_DIRECTORY
+        found = self._snapshot.directories_like(searchable_parts(self._above + "/"), 0, _FEW_DIRECTORIES)
+        return _BY_DIRECTORY if len(found) < _FEW_DIRECTORIES else _BY_NAME
+
+    def _by_directory(self, first: int, second: int) -> Iterator[Candidate]:
+        for directory, directory_path in self._directories(self._above + "/", first):
+            if not self._ends_above(directory_path):
+                yield (_BY_DIRECTORY, directory, 0), 0
                 continue
-            for path, directory, above in self._paths_named(number, second if number == first else 0):
-                matches = not self._has_slash or self._ends_above(above)
-                yield (_BY_NAME, number, directory), path if matches else 0
+            for number, name in self._paths_in(directory, second if directory == first else 0):
+                yield (_BY_DIRECTORY, directory, number), number if self._in_name(name) else 0
+
+    def _by_name(self, first: int, second: int) -> Iterator[Candidate]:
+        for names in self._names(self._begin, first):
+            matching = [number for number, name in names if self._in_name(name)]
+            others = (((_BY_NAME, number, 0), 0) for number, name in names if not self._in_name(name))
+            yield from merge(others, self._of_names(matching, (first, second)) if matching else ())
+
+    def _of_names(self, names: list[int], after: tuple[int, int]) -> Iterator[Candidate]:
+        for number, directory, path, above in self._paths_named(names, after):
+            matches = not self._has_slash or self._ends_above(above)
+            yield (_BY_NAME, number, directory), path if matches else 0
 
     def _inside_directory(self, first: int, second: int) -> Iterator[Candidate]:
         for directory, path in self._directories(self._needle, first):
@@ -149,10 +162,10 @@ class _Candidates:
     def _ends_above(self, directory: bytes) -> bool:
         return folded(b"/" + directory).endswith(self._above + "/")
 
-    def _names(self, text: str, first: int) -> Iterator[tuple[int, bytes]]:
+    def _names(self, text: str, first: int) -> Iterator[list[tuple[int, bytes]]]:
         parts, after = searchable_parts(text), max(first - 1, 0)
         while rows := self._snapshot.names_like(parts, after, _FETCH):
-            yield from rows
+            yield rows
             after = rows[-1][0]
 
     def _directories(self, text: str, first: int) -> Iterator[tuple[int, bytes]]:
@@ -161,10 +174,10 @@ class _Candidates:
             yield from rows
             after = rows[-1][0]
 
-    def _paths_named(self, name: int, after: int) -> Iterator[tuple[int, int, bytes]]:
-        while rows := self._snapshot.paths_named(name, after, _FETCH):
+    def _paths_named(self, names: list[int], after: tuple[int, int]) -> Iterator[tuple[int, int, int, bytes]]:
+        while rows := self._snapshot.paths_named(names, after, _FETCH):
             yield from rows
-            after = rows[-1][1]
+            after = rows[-1][:2]
 
     def _paths_in(self, directory: int, after: int) -> Iterator[tuple[int, bytes]]:
         while rows := self._snapshot.paths_in(directory, after, _FETCH):

@@ -29,8 +29,8 @@ class SqlSnapshot(ABC):
         """Run a query written with `?`."""
 
     @abstractmethod
-    def rows_in(self, sql: str, ids: Iterable[int]) -> Rows:
-        """Run a query whose only parameter is the list of ids at `{in}`."""
+    def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
+        """Run a query with a list of ids at `{in}`, and `?` for what is behind it."""
 
     def meta(self) -> dict[str, bytes]:
         return {key: bytes(value) for key, value in self.rows("SELECT key, value FROM meta")}
@@ -97,13 +97,17 @@ class SqlSnapshot(ABC):
         found = self.rows_in("SELECT id, directory, name FROM path WHERE id {in}", paths)
         return {row[0]: (row[1], row[2]) for row in found}
 
-    def paths_named(self, name: int, after: int, limit: int) -> list[tuple[int, int, bytes]]:
-        found = self.rows(
-            "SELECT p.id, p.directory, d.path FROM path p JOIN directory d ON d.id = p.directory"
-            " WHERE p.name = ? AND p.directory > ? ORDER BY p.directory LIMIT ?",
-            (name, after, limit),
+    def paths_named(
+        self, names: Sequence[int], after: tuple[int, int], limit: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        found = self.rows_in(
+            "SELECT p.name, p.directory, p.id, (SELECT d.path FROM directory d WHERE d.id = p.directory) FROM path p"
+            " WHERE p.name {in} AND (p.name > ? OR p.name = ? AND p.directory > ?)"
+            " ORDER BY p.name, p.directory LIMIT ?",
+            names,
+            (after[0], *after, limit),
         )
-        return [(row[0], row[1], row[2]) for row in found]
+        return [(row[0], row[1], row[2], row[3]) for row in found]
 
     def paths_in(self, directory: int, after: int, limit: int) -> list[tuple[int, bytes]]:
         found = self.rows(
@@ -116,6 +120,10 @@ class SqlSnapshot(ABC):
     def state(self, series: str) -> tuple[int, bytes] | None:
         found = self.rows("SELECT archive, data FROM state WHERE series = ?", (series,))
         return (found[0][0], bytes(found[0][1])) if found else None
+
+    def comparison(self, before: int, after: int) -> bytes | None:
+        found = self.rows("SELECT data FROM comparison WHERE after = ? AND before = ?", (after, before))
+        return bytes(found[0][0]) if found else None
 
     def states(self) -> Iterator[bytes]:
         for (series,) in self.rows("SELECT series FROM state"):

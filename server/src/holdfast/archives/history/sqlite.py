@@ -67,12 +67,12 @@ class SqliteSnapshot(SqlSnapshot):
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         return self._connection.execute(sql, parameters).fetchall()
 
-    def rows_in(self, sql: str, ids: Iterable[int]) -> Rows:
+    def rows_in(self, sql: str, ids: Iterable[int], more: Sequence[object] = ()) -> Rows:
         found: Rows = []
         remaining = iter(ids)
         while batch := list(islice(remaining, _IDS_PER_STATEMENT)):
             statement = sql.replace("{in}", f"IN ({','.join('?' * len(batch))})")
-            found += self._connection.execute(statement, batch)
+            found += self._connection.execute(statement, [*batch, *more])
         return found
 
     def _one_id(self, sql: str, parameters: Sequence[object]) -> int | None:
@@ -177,7 +177,11 @@ class SqliteTransaction(SqliteSnapshot):
     def delete_archive(self, archive: int, chunks: Iterable[int]) -> None:
         self._connection.execute("DELETE FROM archive WHERE id = ?", (archive,))
         self._connection.execute("DELETE FROM state WHERE archive = ?", (archive,))
+        self._connection.execute("DELETE FROM comparison WHERE after = ? OR before = ?", (archive, archive))
         self._connection.executemany("DELETE FROM bits WHERE id = ?", [(bits_id(chunk, archive),) for chunk in chunks])
+
+    def put_comparison(self, before: int, after: int, data: bytes) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO comparison VALUES (?, ?, ?)", (after, before, data))
 
     def put_state(self, series: str, archive: int, data: bytes) -> None:
         self._connection.execute(
