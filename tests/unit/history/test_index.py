@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.archives.history.answers import ChangeKind
+from holdfast.archives.history.changes import Comparer, Comparison
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor, ListingFailed
 from holdfast.archives.history.excludes import Excludes
@@ -92,6 +93,39 @@ def test_removal_and_sweep_leave_the_other_archives_as_they_were(index: HistoryI
             assert index.sweep().versions > 0
     check_everything(index, model, rng)
     assert index.damage() == []
+
+
+def test_what_an_archive_changed_is_kept_until_one_of_the_two_goes(index: HistoryIndex) -> None:
+    model = Model()
+    rng = random.Random(7)
+    files = random_archive(rng)
+    for day in ("one", "two", "three"):
+        add_listing(index, model, day, files, base={"two": "one", "three": "two"}.get(day))
+        files = changed(rng, files)
+
+    def kept(before: str, after: str) -> Comparison | None:
+        with index._store.read() as snapshot:
+            rows = snapshot.archive(before), snapshot.archive(after)
+            data = snapshot.comparison(rows[0].id, rows[1].id) if rows[0] and rows[1] else None
+        return Comparison.load(data) if data is not None else None
+
+    with index._store.read() as snapshot:
+        rows = snapshot.archive("two"), snapshot.archive("three")
+        assert rows[0] is not None
+        assert rows[1] is not None
+        computed = Comparer().computed(snapshot, rows[0], rows[1])
+    stored = kept("two", "three")
+    assert stored is not None
+    assert [column.tolist() for column in (stored.paths, stored.before, stored.after)] == [
+        column.tolist() for column in (computed.paths, computed.before, computed.after)
+    ]
+    assert len(stored.paths) > 0
+    assert kept("one", "three") is None
+    index.remove(["one"])
+    assert kept("two", "three") is not None
+    index.remove(["two"])
+    with index._store.read() as snapshot:
+        assert snapshot.rows("SELECT count(*) FROM comparison")[0][0] == 0  # type: ignore[attr-defined]
 
 
 def test_what_was_swept_is_gone_and_its_ids_are_used_again(index: HistoryIndex) -> None:
