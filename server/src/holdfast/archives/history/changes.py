@@ -183,11 +183,12 @@ def directories_below(directory: int, parent: Ids) -> npt.NDArray[np.bool_]:
 
 def _paired(gone_paths: Ids, gone: Ids, come_paths: Ids, come: Ids) -> Comparison:
     """Given the versions that went and came, join them by path."""
-    paths = np.union1d(gone_paths, come_paths)
-    before, after = np.zeros(len(paths), np.uint32), np.zeros(len(paths), np.uint32)
-    before[np.searchsorted(paths, gone_paths)] = gone
-    after[np.searchsorted(paths, come_paths)] = come
-    return Comparison(paths, before, after)
+    top = int(max(gone_paths.max(initial=0), come_paths.max(initial=0)))
+    before, after = np.zeros(top + 1, np.uint32), np.zeros(top + 1, np.uint32)  # path ids are dense
+    before[gone_paths] = gone
+    after[come_paths] = come
+    paths = np.flatnonzero(before | after).astype(np.uint32)
+    return Comparison(paths, before[paths], after[paths])
 
 
 def _without_twins(snapshot: Snapshot, comparison: Comparison) -> Comparison:

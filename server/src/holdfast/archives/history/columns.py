@@ -63,7 +63,7 @@ class CachedColumn:
         """Return the numbers at these ids, as of the sweep that the snapshot sees last."""
         if not len(ids):
             return np.zeros(0, COLUMN_TYPES[self._kind])
-        chunks = np.unique(ids >> CHUNK_BITS).tolist()
+        chunks = np.flatnonzero(np.bincount(ids >> CHUNK_BITS)).tolist()
         if chunks[-1] >= _CACHED_CHUNKS:
             return self._take_uncached(snapshot, chunks, ids)
         with self._guard:

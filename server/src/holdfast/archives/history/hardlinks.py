@@ -43,7 +43,10 @@ def changed_behind_links(
 ) -> npt.NDArray[np.uint32]:
     """Given the paths that differ, return the pointers, the same in both archives, to those with another content."""
     link = columns.load(snapshot, VERSION_LINK)
-    pointers = np.flatnonzero(np.isin(link, paths[(before != 0) & (after != 0)]) & (link != 0)).astype(np.uint32)
+    pointers = np.flatnonzero(link).astype(np.uint32)
+    if not len(pointers):
+        return pointers
+    pointers = pointers[np.isin(link[pointers], paths[(before != 0) & (after != 0)])]
     pointers = pointers[bits.member_mask(old, pointers) & bits.member_mask(new, pointers)]
     if not len(pointers):
         return pointers

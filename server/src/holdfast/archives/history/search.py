@@ -16,7 +16,7 @@ from holdfast.archives.history.store import Snapshot
 _FETCH = 500
 _CANDIDATES_AT_ONCE = 200
 _HISTORIES_AT_ONCE = 25
-_WORK_MOST = 40_000  # what one call looks at before it answers with what it has, and a cursor
+_WORK_MOST = 15_000  # what one call looks at before it answers with what it has, and a cursor
 _WORK_OF_A_HISTORY = 20
 
 _BY_NAME, _IN_DIRECTORY, _BY_DIRECTORY = 1, 2, 3
