@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ class Site:
             case "check":
                 answer = admin.post(f"/api/repositories/{number}/check", json={})
             case "prune":
-                answer = admin.post(f"/api/repositories/{number}/prune", json={"keep_last": 3})
+                answer = admin.post(f"/api/repositories/{number}/prune", json={"keep_last": 1})
             case _:
                 answer = self._start_restore(kind, destination)
         assert answer.status_code == 200, answer.text
@@ -67,10 +68,13 @@ class Site:
         }
         return self.running.admin.post("/api/restore/start", json={**body, **there})
 
-    def keep_an_archive(self) -> None:
-        """There is one to restore from, however many the prunes have removed."""
-        if not any(name == "kept" for name, _ in self.archives()):
+    def have_archives(self) -> None:
+        """One to restore from and one more, however many the prunes have removed."""
+        names = [name for name, _ in self.archives()]
+        if "kept" not in names:
             self.back_up(archive_name="kept")
+        if len(names) < 2:
+            self.back_up()
 
     def back_up(self, **more: Any) -> None:
         """A backup that nobody disturbs."""
@@ -115,8 +119,19 @@ class Site:
         found = [line.split("\t") for line in listed.stdout.splitlines()]
         return [(name, comment) for name, comment in found]
 
-    def archives_of(self, operation: dict[str, Any]) -> int:
-        return sum(f"holdfast:{operation['uuid']}" in comment.split() for _, comment in self.archives())
+    def key_of(self, operation_id: int) -> str:
+        """What the comment of an archive carries of the operation that made it."""
+        with contextlib.closing(sqlite3.connect(self.running.process.data_dir / "holdfast.db")) as store:
+            (key,) = store.execute("SELECT uuid FROM operations WHERE id = ?", (operation_id,)).fetchone()
+        return str(key)
+
+    def archives_of(self, operation_id: int) -> int:
+        key = f"holdfast:{self.key_of(operation_id)}"
+        return sum(key in comment.split() for _, comment in self.archives())
+
+    def backups_begun(self, operation_id: int) -> list[str]:
+        """Each start of the engine for a backup."""
+        return self.engine.starts_of(self.key_of(operation_id))
 
     def recorded_archives(self) -> set[str]:
         found = self.running.admin.get(f"/api/repositories/{self.repository['id']}/archives").json()

@@ -93,7 +93,7 @@ def play(site: Site, played: Round, destination: Path) -> tuple[dict[str, Any], 
         finally:
             site.network.heal()
     ended = site.running.admin.wait_for_end(operation_id, 300)
-    runs = site.engine.count_of(verb) - before if verb else len(site.engine.starts_of(ended["uuid"]))
+    runs = site.engine.count_of(verb) - before if verb else len(site.backups_begun(operation_id))
     return ended, runs
 
 
@@ -107,7 +107,7 @@ def look_into(site: Site, played: Round, ended: dict[str, Any], runs: int, desti
         assert ended["status"] == "failed", told
         assert may_fail(played, ended, runs), (told, runs)
     if "backup" in played.kind:
-        made = site.archives_of(ended)
+        made = site.archives_of(ended["id"])
         assert made == (ended["status"] == "completed"), (told, made)
         look_at_log(site, ended)
     elif "restore" in played.kind:
@@ -131,7 +131,7 @@ def look_at_log(site: Site, ended: dict[str, Any]) -> None:
     for run, numbers in told.items():
         assert numbers == list(range(1, len(numbers) + 1)), (run, numbers)
     if ended["status"] == "completed" and ended["result"]["return_code"] is not None:
-        last = site.engine.starts_of(ended["uuid"])[-1]
+        last = site.backups_begun(ended["id"])[-1]
         assert len(told[last]) == site.engine.said(last)
 
 
@@ -161,7 +161,7 @@ def name_of(played: Round) -> str:
 )
 def test_an_operation_over_a_cut_network_is_recorded_as_it_ended(site: Site, tmp_path: Path, played: Round) -> None:
     destination = tmp_path / "restored"
-    site.keep_an_archive()
+    site.have_archives()
     ended, runs = play(site, played, destination)
 
     look_into(site, played, ended, runs, destination)
