@@ -24,6 +24,7 @@ build  | libxxhash-dev | pkg-config --exists libxxhash
 build  | libssl-dev    | pkg-config --exists libcrypto
 ssh    | openssh-client | have ssh-keyscan
 sshd   | openssh-server | have_sshd
+sshd   | iproute2      | have ip
 demo   | curl          | have curl
 mirror | rclone        | have rclone
 '
@@ -80,7 +81,7 @@ everything_is_in_place() {
     .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
     [ "$mode" != test ] || engines_for_tests_are_there || return 1
-    [ "$mode" != test ] || { have_sshd && have rclone && [ -x .boot/s3/bin/moto_server ]; } || return 1
+    [ "$mode" != test ] || { have_sshd && have ip && have rclone && [ -x .boot/s3/bin/moto_server ]; } || return 1
     [ "$mode" != demo ] || have curl
 }
 

@@ -32,11 +32,12 @@ LINE = re.compile(r"line (?P<run>\S+) (?P<number>\d+)")
 SCRIPT = r"""#!/bin/sh
 [ "$1" = --version ] && exec "@ENGINE@" "$@"
 notes="@NOTES@"
-verb= repository= key=- previous= last=
+verb= dry= repository= key=- previous= last=
 for argument in "$@"; do
     [ "$previous" = -- ] && [ -z "$repository" ] && repository=${argument%%::*}
     case "$argument" in
-        create|list|info|init|delete|prune|compact|check|break-lock|key) [ -z "$verb" ] && verb=$argument ;;
+        create|list|info|init|delete|prune|compact|check|break-lock|key|extract|export-tar) [ -z "$verb" ] && verb=$argument ;;
+        --dry-run) dry=-dry ;;
         --comment=*holdfast:*) key=${argument##*holdfast:} ;;
     esac
     previous=$argument last=$argument
@@ -44,8 +45,9 @@ done
 read -r uptime idle < /proc/uptime
 run="$$.$uptime"
 exec 9>>"$notes/${repository##*/}.lane"
-case "$verb" in list|info|key) mode=-s ;; *) mode=-x ;; esac
+case "$verb" in list|info|key|extract|export-tar) mode=-s ;; *) mode=-x ;; esac
 flock -n $mode 9 || echo "$run $verb $repository" >> "$notes/overlaps"
+echo "$run $verb$dry" >> "$notes/verbs"
 [ -e "$notes/slow-$verb" ] && sleep "$(cat "$notes/slow-$verb")"
 [ "$verb" = create ] || exec "@ENGINE@" "$@"
 echo "$run $key" >> "$notes/starts"
@@ -144,6 +146,10 @@ class PacedEngine:
 
     def starts_of(self, key: str) -> list[str]:
         return [run.id for run in self.runs() if run.key == key]
+
+    def count_of(self, verb: str) -> int:
+        """How often a command of this name was started, dry runs left out."""
+        return sum(line.split()[1:] == [verb] for line in self._lines("verbs"))
 
     def said(self, run: str) -> int:
         """How many lines a run has certainly said; it may have said one more and died before it noted that."""

@@ -1,4 +1,4 @@
-"""A real sshd on loopback: host keys, home folder and authorized_keys of its own, and nothing shared with the machine's."""
+"""A real sshd, on loopback or in a network of its own: with a home folder and keys that it shares with nobody."""
 
 import contextlib
 import getpass
@@ -21,7 +21,7 @@ PASSWORD = "a password of the account"
 PRIVILEGE_SEPARATION = Path("/run/sshd")
 CONFIGURATION = """
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {folder}/host_key
 PidFile none
 AuthorizedKeysFile {home}/.ssh/authorized_keys
@@ -44,6 +44,9 @@ class Sshd:
     path: str = "/usr/local/bin:/usr/bin:/bin"
     takes_passwords: bool = False
     """Needs root: the password is in a file that only this sshd sees in place of the system's."""
+    address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+    """A program that starts it, with its arguments: for a machine in a network of its own."""
     port: int = field(default_factory=free_port)
     process: "subprocess.Popen[bytes] | None" = None
 
@@ -68,9 +71,16 @@ class Sshd:
         configuration = self.folder / "sshd_config"
         password = "yes" if self.takes_passwords else "no"
         configuration.write_text(
-            CONFIGURATION.format(port=self.port, folder=self.folder, home=self.home, path=self.path, password=password)
+            CONFIGURATION.format(
+                address=self.address,
+                port=self.port,
+                folder=self.folder,
+                home=self.home,
+                path=self.path,
+                password=password,
+            )
         )
-        command = [PROGRAM, "-D", "-e", "-f", str(configuration)]
+        command = [*self.prefix, PROGRAM, "-D", "-e", "-f", str(configuration)]
         with (self.folder / "sshd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 self._with_password(command) if self.takes_passwords else command,
@@ -97,7 +107,7 @@ class Sshd:
     def _listens(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, self.log()
-        return f"Server listening on 127.0.0.1 port {self.port}" in self.log()
+        return f"Server listening on {self.address} port {self.port}" in self.log()
 
     def log(self) -> str:
         return (self.folder / "sshd.log").read_text(errors="replace")
@@ -149,7 +159,7 @@ class Sshd:
         return self.unauthorized_connection(client, name, **more)
 
     def unauthorized_connection(self, client: Client, name: str, **more: object) -> int:
-        body = {"name": name, "host": "127.0.0.1", "port": self.port, "username": self.username, **more}
+        body = {"name": name, "host": self.address, "port": self.port, "username": self.username, **more}
         answer = client.post("/api/ssh-connections", json=body)
         assert answer.status_code == 201, answer.text
         number: int = answer.json()["id"]

@@ -115,6 +115,60 @@ def test_a_path_that_the_archive_lacks_and_a_dry_run_write_nothing(
     assert not target.exists()
 
 
+def test_a_preview_tells_what_is_in_the_way_there_and_writes_nothing(
+    running: Running, admin: Client, connection: int, backed_up: dict[str, Any]
+) -> None:
+    source, target = Path(backed_up["source_paths"][0]), running.new_folder("occupied")
+    (target / "file-0").write_text("mine")
+    (target / "folder").write_text("no folder")
+    body = {
+        "repository_id": backed_up["id"],
+        "archive": "whole",
+        "paths": [str(source)],
+        "destination": str(target),
+        "destination_type": "ssh",
+        "destination_machine_id": connection,
+        "restore_layout": "contents_only",
+    }
+    before = tree(target)
+    answer = admin.post("/api/restore/preview", json=body)
+    linked = running.new_path("linked")
+    linked.symlink_to(target)
+
+    assert answer.status_code == 200, answer.text
+    preview = answer.json()
+    assert preview["files"] == len(tree(source))
+    archived = str(source).lstrip("/")
+    in_the_way = "something that is no folder stands where a folder is needed"
+    assert {one["path"]: one["reason"] for one in preview["conflicts"]} == {
+        f"{archived}/file-0": "a file is there already",
+        f"{archived}/folder": in_the_way,
+        f"{archived}/folder/linked": in_the_way,
+        f"{archived}/folder/with a 'name'": in_the_way,
+    }
+    assert preview["conflict_count"] == 4
+    assert tree(target) == before
+    refused = admin.post("/api/restore/preview", json={**body, "destination": str(linked)})
+    assert error_of(refused) == (422, "restore.destination_is_link")
+    nowhere = admin.post("/api/restore/preview", json={**body, "destination": f"{target}/not/there"})
+    assert (nowhere.status_code, nowhere.json()["conflicts"]) == (200, [])
+
+
+def test_a_preview_says_why_the_machine_cannot_be_asked(running: Running, admin: Client, own_machine: Sshd) -> None:
+    connection = own_machine.connection(admin, running.new_name("machine"), engine_path=ENGINE)
+    assert admin.post(f"/api/ssh-connections/{connection}/test", json={}).status_code == 200
+    own_machine.stop()
+    body = {
+        "repository_id": running.known.repository["id"],
+        "archive": admin.operation(running.known.job_id)["archive_name"],
+        "destination": "/x",
+        "destination_type": "ssh",
+        "destination_machine_id": connection,
+    }
+
+    assert error_of(admin.post("/api/restore/preview", json=body)) == (422, "ssh.connection_refused")
+
+
 @pytest.mark.parametrize(
     ("more", "key"),
     [

@@ -24,7 +24,7 @@ def link(far_host: Sshd, tmp_path: Path) -> SshLink:
     far_host.authorize(key.with_suffix(".pub").read_text())
     known = tmp_path / "known_hosts"
     known.write_text("holdfast-1 " + (far_host.folder / "host_key.pub").read_text())
-    return SshLink(far_host.username, "127.0.0.1", far_host.port, "holdfast-1", key, known)
+    return SshLink(far_host.username, far_host.address, far_host.port, "holdfast-1", key, known)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import shlex
 import socket
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,6 +141,38 @@ def run_script_with_password(
         PASSWORD_VARIABLE: password,
     }
     return _run(command, script, seconds, variables)
+
+
+class Telling:
+    """A program on a machine that is told one thing after the other, and says nothing before it has heard all."""
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        """Raise OSError if ssh cannot be run."""
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
+
+    def tell(self, words: bytes) -> None:
+        """If nobody listens any more, the answer will say why."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(words)
+
+    def answer(self, seconds: float = ANSWER_SECONDS) -> Answer:
+        try:
+            output, errors = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return Answer(FAILED, "", "timed out")
+        return Answer(self._process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def reach(host: str, port: int) -> str | None:

@@ -64,8 +64,17 @@ def unknown_machine(machine_id: int) -> Unprocessable:
 
 
 def no_preview_there() -> Unprocessable:
-    sentence = "A preview looks at the folders of the service's own machine; start a dry run instead."
+    sentence = "A preview cannot look at the folders of an agent's machine; start a dry run instead."
     return Unprocessable("restore.no_preview_there", sentence)
+
+
+def python_missing() -> Unprocessable:
+    sentence = "A restore to an ssh machine needs Python 3.10 or newer there; install it."
+    return Unprocessable("restore.python_missing", sentence)
+
+
+def not_answered(words: str) -> Unprocessable:
+    return Unprocessable("restore.not_answered", f"The machine could not say what is at the destination: {words}")
 
 
 def path_not_found(missing: list[str]) -> NotFound:

@@ -1,9 +1,12 @@
-"""What is at the destination already."""
+"""What is at the destination already.
+
+The text of this file is also handed to the Python of other machines (`occupied_there`): it imports the standard library alone.
+"""
+
+from __future__ import annotations
 
 import os
 import stat
-
-from holdfast.restore.archived_paths import ancestors
 
 MOST_REMEMBERED = 10_000
 
@@ -33,7 +36,7 @@ class Occupied:
 
     def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
         """Why something cannot simply be put there; None when the place is free, or a folder meets a folder."""
-        for folder in reversed(list(ancestors(target))):
+        for folder in _above(target):
             mode = self._folder(folder)
             if mode == 0:
                 return None
@@ -49,7 +52,7 @@ class Occupied:
         return LINK_THERE if stat.S_ISLNK(mode) else FILE_THERE
 
     def is_folder(self, target: bytes) -> bool:
-        above = all(stat.S_ISDIR(self._folder(folder)) for folder in ancestors(target))
+        above = all(stat.S_ISDIR(self._folder(folder)) for folder in _above(target))
         return above and stat.S_ISDIR(self._mode(target))
 
     def _folder(self, folder: bytes) -> int:
@@ -66,3 +69,9 @@ class Occupied:
             return os.lstat(self._root + b"/" + target).st_mode
         except OSError:
             return 0
+
+
+def _above(target: bytes) -> list[bytes]:
+    """The folders above a path, the outermost first."""
+    parts = target.split(b"/")
+    return [b"/".join(parts[:count]) for count in range(1, len(parts))]

@@ -23,7 +23,7 @@ from holdfast.operations.kinds import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.work import SUCCEEDED, RepositoryWork, warnings_of
-from holdfast.restore import archived_paths, endings
+from holdfast.restore import archived_paths, endings, errors
 from holdfast.restore.layout import Placement
 from holdfast.restore.progress import ExtractProgress
 from holdfast.restore.schemas import RestoreParams
@@ -99,9 +99,7 @@ class MachineRestore:
 
     def run(self, surveyed: Survey) -> Outcome | TryAgain:
         if self._machine.python is None:
-            raise Unprocessable(
-                "restore.python_missing", "A restore to an ssh machine needs Python 3.10 or newer there; install it."
-            )
+            raise errors.python_missing()
         made = self._placing(MAKE)
         if "unusable" in made:
             return endings.refused("restore.destination_unusable", made["unusable"])

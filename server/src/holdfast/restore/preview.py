@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from backup_engine.command import Command
@@ -15,7 +15,8 @@ from holdfast.repositories.location import Opener
 from holdfast.restore import archived_paths, endings, errors
 from holdfast.restore.archived_paths import shown
 from holdfast.restore.layout import Placement
-from holdfast.restore.occupied import Occupied
+from holdfast.restore.occupied import Occupied, Unseen
+from holdfast.restore.occupied_there import OccupiedThere
 from holdfast.restore.schemas import RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.restore.start import Wanted
@@ -32,20 +33,38 @@ class Previews:
     opener: Opener
 
     def preview(self, wanted: Wanted) -> RestorePreview:
-        """Raise NotFound for a path that is not there, Locked, TooLarge, or what the engine refuses."""
-        if wanted.params.destination_type != "local":
+        """Raise NotFound for a path that is not there, Locked, TooLarge, or what engine or machine refuse."""
+        if wanted.params.destination_type == "agent":
             raise errors.no_preview_there()
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
-        occupied = Occupied(archived_paths.destination(wanted.params.destination))
-        surveyor = Surveyor(placement, occupied)
+        destination = archived_paths.destination(wanted.params.destination)
         sample: list[ListedFile] = []
-        with closing(Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())) as source:
+        with ExitStack() as stack:
+            there = self._there(wanted, placement, destination, stack)
+            surveyor = Surveyor(placement, Occupied(destination) if there is None else Unseen())
+            source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
+            stack.enter_context(closing(source))
             for item in _items(source):
                 surveyor.hear(item)
+                if there is not None:
+                    there.hear(item)
                 if len(sample) < MOST_SAMPLES:
                     sample.append(item)
-        return _answer(surveyor.finished(), sample)
+            surveyed = surveyor.finished()
+            if there is not None:
+                there.add_to(surveyed)
+        return _answer(surveyed, sample)
+
+    def _there(
+        self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
+    ) -> OccupiedThere | None:
+        """What looks at the destination, where that is not here."""
+        number = wanted.params.destination_machine_id
+        if number is None:
+            return None
+        there = OccupiedThere(self.opener.machines.machine(number), placement, destination)
+        return stack.enter_context(closing(there))
 
     def _command(self, wanted: Wanted, roots: list[bytes]) -> Command:
         paths = tuple(archived_paths.for_engine(path) for path in roots)

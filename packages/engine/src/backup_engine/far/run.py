@@ -31,6 +31,10 @@ GRACE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 30.0
 CANCEL_PATIENCE_SECONDS = 600.0
 """How long an engine that is to be stopped is looked for on a machine that does not answer."""
+WORD_SECONDS = 5
+SILENCES = 10
+"""Of how many words not a single one may come before the machine takes the link for cut. ssh gives up later than that here
+(`holdfast.execution.ssh`), so that an engine that must not outlive its link has been stopped when this side says that it is cut."""
 NOT_COPIED = 93
 MOST_CRASHES = 3
 LONGEST_GREETING = 1 << 16
@@ -60,18 +64,47 @@ export BORG_PASSPHRASE {names}
 exec 3<&0
 {enter}{command} </dev/null 3<&- &
 child=$!
-(while read -r word; do :; done; kill -TERM "$child") <&3 >/dev/null 2>&1 &
+(
+    silences=0
+    trap 'silences=0' USR1
+    while sleep {word_seconds}; do
+        silences=$((silences + 1))
+        [ "$silences" -lt {silences} ] || kill -TERM "$child"
+    done
+) </dev/null >/dev/null 2>&1 3<&- &
+silent=$!
+(while read -r word; do kill -USR1 "$silent"; done; kill -TERM "$child") <&3 >/dev/null 2>&1 &
 watcher=$!
 exec 3<&-
 wait "$child"
 code=$?
-kill "$watcher" 2>/dev/null
+kill "$watcher" "$silent" 2>/dev/null
 exit "$code"
 """
 
 
 class NobodyReads(Exception):
     """Whoever took the output of the engine is gone."""
+
+
+class Words:
+    """Tells a machine that this side is there, also while the output of its engine waits for somebody to take it."""
+
+    def __init__(self, link: "subprocess.Popen[bytes]") -> None:
+        assert link.stdin is not None
+        self._descriptor = link.stdin.fileno()
+
+    def begin(self) -> None:
+        signal.signal(signal.SIGALRM, self.say)
+        signal.setitimer(signal.ITIMER_REAL, WORD_SECONDS, WORD_SECONDS)
+
+    def say(self, *_: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._descriptor, b"HERE\n")
+
+    @staticmethod
+    def end() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Cancel:
@@ -144,6 +177,7 @@ class FarRun:
             except BrokenPipeError:
                 end = None
             finally:
+                Words.end()
                 code = hang_up(link)
             if end is not None:
                 return self._exit_code(end)
@@ -198,9 +232,11 @@ class FarRun:
             "err": self._offsets["e"],
             "out": self._offsets["o"],
             "must_exist": os.path.exists(self._place + ".collected"),
+            "silence_seconds": WORD_SECONDS * SILENCES,
         }
         link.stdin.write(json.dumps(request).encode() + b"\n")
         link.stdin.flush()
+        Words(link).begin()
         self._asked.clear()
 
     def _tell(self, letter: str, content: bytes) -> None:
@@ -335,8 +371,10 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
     with contextlib.suppress(BrokenPipeError):
         link.stdin.write(octal.encode() + b"\n")
         link.stdin.flush()
+    Words(link).begin()
     while link.poll() is None:
         if cancel.is_asked() and not link.stdin.closed:
+            Words.end()
             link.stdin.close()
         time.sleep(LOOK_SECONDS)
     return link.returncode if link.returncode >= 0 else 128 - link.returncode
@@ -354,6 +392,8 @@ def plain_script(command: dict[str, Any]) -> str:
     directory = command.get("working_directory")
     script = PLAIN.format(
         names=" ".join(name for name in variables if name != "HOME"),
+        word_seconds=WORD_SECONDS,
+        silences=SILENCES,
         enter=f"cd -- {shlex.quote(directory)} || exit 2\n" if directory else "",
         command=shlex.join(("nice", "-n", str(command["nice"])))
         + " "

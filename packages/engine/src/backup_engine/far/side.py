@@ -2,8 +2,9 @@
 
 Copied beside ``shim.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
 library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:
-``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten. The
-end of the input means that the link is gone: the engine goes on, and its spool can be followed again.
+``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten,
+``HERE`` only that somebody is there. The end of the input, and no word for the request's ``silence_seconds`` (a network that is
+cut says nothing of it), mean that the link is gone: the engine goes on, and its spool can be followed again.
 
 Answers are frames (one letter, eight bytes of length, content) after a mark that tells them from whatever the account's login
 shell prints: ``h`` hello, ``e`` and ``o`` the engine's streams from the
@@ -38,48 +39,70 @@ RESERVED = ("started.json", "engine.json", "exit.json")
 RESERVED_BYTES = 4096
 
 
-def send(letter: bytes, content: bytes) -> None:
-    data = FRAME.pack(letter, len(content)) + content
-    while data:
-        data = data[os.write(1, data) :]
-
-
-def tell_end(end: dict[str, Any]) -> None:
-    send(b"x", json.dumps(end).encode())
+class NobodyIsThere(Exception):
+    """The other side has been silent for longer than it would be if it were there."""
 
 
 def main() -> int:
     os.umask(0o077)
-    os.write(1, MARK)
-    send(b"h", b"")
     words = Words()
+    frames = Frames(words)
+    frames.begin()
     request = words.request()
     if request is None:
         return 0
+    words.silence_seconds = request.get("silence_seconds")
     forget_old_runs()
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
-        tell_end({"state": "interrupted"})  # forgotten after all of it had been told once
+        frames.tell_end({"state": "interrupted"})  # forgotten after all of it had been told once
         return 0
     try:
         pipe = run.start(request)
     except OSError as error:
-        tell_end({"state": "not_started", "words": str(error)})
+        frames.tell_end({"state": "not_started", "words": str(error)})
         return 0
     if pipe is False:
-        tell_end({"state": "not_started", "words": "the shim ended at once"})
-    elif not run.follow(words, request, pipe):
+        frames.tell_end({"state": "not_started", "words": "the shim ended at once"})
+    elif not run.follow(words, frames, request, pipe):
         return 0
     if words.wait_for_done():
         shutil.rmtree(run.folder, ignore_errors=True)
     return 0
 
 
+class Frames:
+    """What goes to standard output."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def begin(self) -> None:
+        os.write(1, MARK)
+        os.set_blocking(1, False)  # what waits for room must also see whether anybody is there
+        self.send(b"h", b"")
+
+    def send(self, letter: bytes, content: bytes) -> None:
+        data = memoryview(FRAME.pack(letter, len(content)) + content)
+        while data:
+            try:
+                data = data[os.write(1, data) :]
+            except BlockingIOError:
+                select.select([], [1], [], LOOK_SECONDS)
+                self._words.listen()
+
+    def tell_end(self, end: dict[str, Any]) -> None:
+        self.send(b"x", json.dumps(end).encode())
+
+
 class Words:
     """What comes on standard input."""
 
+    silence_seconds: float | None = None
+
     def __init__(self) -> None:
         self._received = b""
+        self._heard_at = time.monotonic()
         self.ended = False
 
     def request(self) -> dict[str, Any] | None:
@@ -92,11 +115,16 @@ class Words:
         return request
 
     def new(self) -> list[bytes]:
-        """The words since the last time; does not wait."""
-        while not self.ended and select.select([0], [], [], 0)[0]:
-            self._read()
+        """The words since the last time; does not wait. Raise NobodyIsThere after too long a silence."""
+        self.listen()
         *words, self._received = self._received.split(b"\n")
         return words
+
+    def listen(self) -> None:
+        while not self.ended and select.select([0], [], [], 0)[0]:
+            self._read()
+        if self.silence_seconds is not None and time.monotonic() - self._heard_at > self.silence_seconds:
+            raise NobodyIsThere
 
     def wait_for_done(self) -> bool:
         while b"DONE" not in (words := self.new()):
@@ -108,6 +136,7 @@ class Words:
     def _read(self) -> None:
         block = os.read(0, BLOCK)
         self._received += block
+        self._heard_at = time.monotonic()
         self.ended = not block
 
 
@@ -155,18 +184,18 @@ class Run:
             time.sleep(0.01)
         return output[0] if output else None
 
-    def follow(self, words: Words, request: dict[str, Any], pipe: int | None) -> bool:
+    def follow(self, words: Words, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
         """Tell what the engine says until it has ended. False if the link ended before."""
-        streams = [Stream(self._file("err"), b"e", request["err"])]
+        streams = [Stream(frames, self._file("err"), b"e", request["err"])]
         if not request["piped"]:
-            streams.append(Stream(self._file("out"), b"o", request["out"]))
+            streams.append(Stream(frames, self._file("out"), b"o", request["out"]))
         wanted: list[bytes] = []
         while True:
             free = pipe is None and self.is_free()
             for stream in streams:
                 stream.tell()
             if free:
-                tell_end(self._end())
+                frames.tell_end(self._end())
                 return True
             wanted = [word for word in (*wanted, *words.new()) if not self._signal(word)]
             if words.ended:
@@ -175,7 +204,7 @@ class Run:
             if pipe in ready:
                 block = os.read(pipe, BLOCK)
                 if block:
-                    send(b"o", block)
+                    frames.send(b"o", block)
                 else:
                     pipe = None
 
@@ -229,7 +258,8 @@ class Run:
 class Stream:
     """A growing file, told in frames from an offset on."""
 
-    def __init__(self, path: str, letter: bytes, offset: int) -> None:
+    def __init__(self, frames: Frames, path: str, letter: bytes, offset: int) -> None:
+        self._frames = frames
         self._path = path
         self._letter = letter
         self._offset = offset
@@ -240,7 +270,7 @@ class Stream:
         with open(self._path, "rb") as file:
             file.seek(self._offset)
             while block := file.read(BLOCK):
-                send(self._letter, block)
+                self._frames.send(self._letter, block)
                 self._offset += len(block)
 
 
@@ -275,5 +305,5 @@ def forget_old_runs() -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BrokenPipeError:
+    except (BrokenPipeError, NobodyIsThere):
         os._exit(0)

@@ -1,0 +1,111 @@
+"""What is at a destination on an ssh machine already, asked of the Python of that machine while the listing is read.
+
+It is told each path, looks, and keeps what it found until the end: so neither side holds more than the first conflicts.
+"""
+
+import base64
+import json
+import shlex
+from pathlib import Path
+
+from backup_engine.command import Machine
+from backup_engine.listing import ListedFile
+from holdfast.execution.ssh import Telling
+from holdfast.machines.errors import refused
+from holdfast.restore import errors, occupied
+from holdfast.restore.layout import Placement
+from holdfast.restore.survey import MOST_SHOWN, Survey, is_safe
+
+MAIN = """
+
+import base64
+import json
+import sys
+
+
+def fields():
+    rest = b""
+    while True:
+        block = sys.stdin.buffer.read1(1 << 16)
+        if not block:
+            return
+        *whole, rest = (rest + block).split(b"\\0")
+        yield from whole
+
+
+def in_the_way(root):
+    place = b""
+    for part in filter(None, root.split(b"/")):
+        place += b"/" + part
+        try:
+            mode = os.lstat(place).st_mode
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return {"unusable": error.strerror}
+        if stat.S_ISLNK(mode):
+            return {"link": place.decode("utf-8", "replace")}
+        if not stat.S_ISDIR(mode):
+            return {"unusable": place.decode("utf-8", "replace") + " is not a folder"}
+
+
+def main(root, most):
+    bad = in_the_way(root)
+    if bad:
+        return bad
+    there, count, found = Occupied(root), 0, []
+    told = fields()
+    for kind, path, target in zip(told, told, told):
+        reason = there.conflict(target, is_directory=kind == b"d")
+        if reason:
+            count += 1
+            if len(found) < most:
+                found.append([base64.b64encode(path).decode(), reason])
+    return {"count": count, "found": found}
+
+
+print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
+"""
+
+
+class OccupiedThere:
+    """Hears what would be restored, and says at the end what is in the way of it."""
+
+    def __init__(self, machine: Machine, placement: Placement, destination: bytes) -> None:
+        """Raise Unprocessable if the machine has no Python."""
+        if machine.python is None:
+            raise errors.python_missing()
+        script = Path(occupied.__file__).read_text() + MAIN
+        words = ("-I", "-S", "-c", script, base64.b64encode(destination).decode(), str(MOST_SHOWN))
+        self._placement = placement
+        try:
+            self._telling = Telling((*machine.ssh, shlex.join((machine.python, *words))))
+        except OSError as error:
+            raise refused("ssh.not_installed") from error
+
+    def hear(self, item: ListedFile) -> None:
+        if item.is_special or not is_safe(item.path):
+            return
+        target = self._placement.target(item.path, is_directory=item.is_directory)
+        if target is not None:
+            self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
+
+    def add_to(self, surveyed: Survey) -> None:
+        """Raise Unprocessable if the machine cannot say it, or if the destination cannot be one."""
+        answer = self._telling.answer()
+        if answer.failure is not None:
+            raise refused(answer.failure)
+        if answer.code != 0:
+            raise errors.not_answered(
+                answer.errors.strip().rpartition("\n")[2][:500] or f"Python ended with {answer.code}."
+            )
+        told = json.loads(answer.output.splitlines()[-1])
+        if "link" in told:
+            raise errors.destination_is_link(told["link"])
+        if "unusable" in told:
+            raise errors.destination_unusable(told["unusable"])
+        surveyed.conflict_count = told["count"]
+        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in told["found"]]
+
+    def close(self) -> None:
+        self._telling.close()
