@@ -71,9 +71,10 @@ class Service:
         self.vault = Vault(settings)
         self.engines = Engines(settings)
         self.machines = machines.Machines(settings, database, self.vault, self.engines)
-        self.opener = Opener(settings, self.engines, self.vault, self.machines)
+        native_remotes = mirror.native_remotes(settings, database, self.vault)
+        self.opener = Opener(settings, self.engines, self.vault, self.machines, native_remotes)
         self.archive_index = archive_index.build(settings, self.opener)
-        self.mirror = mirror.build(settings, database, self.vault, self.opener)
+        self.mirror = mirror.build(settings, database, native_remotes.remotes, self.opener)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),

@@ -13,6 +13,7 @@ from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
 from holdfast.machines.machines import Machines
+from holdfast.mirror.feature import native_remotes
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
@@ -38,7 +39,8 @@ def verify(
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
         engines, vault = Engines(settings), Vault(settings)
-        opener = Opener(settings, engines, vault, Machines(settings, database, vault, engines))
+        machines = Machines(settings, database, vault, engines)
+        opener = Opener(settings, engines, vault, machines, native_remotes(settings, database, vault))
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )

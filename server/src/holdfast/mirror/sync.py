@@ -8,20 +8,18 @@ from functools import partial
 from typing import Any
 
 from backup_engine.outcome import SENTENCES
+from backup_engine.rclone import NOT_THERE, OTHER
 from holdfast.mirror import sanity, store
-from holdfast.mirror.program import place
+from holdfast.mirror.program import NOT_FOUND, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork, Run
 from holdfast.mirror.schemas import SyncParams
 from holdfast.mirror.source import Survey, identity_of_config, survey
-from holdfast.mirror.trouble import NOT_THERE, OTHER
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 
-NOT_FOUND = 3
-"""rclone's exit code for a folder that is not there."""
 IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
