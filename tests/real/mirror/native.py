@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.gate import FLAG
 from tests.support.processes import processes_naming
 from tests.support.rclone import Backend
 from tests.support.running import PASSPHRASE, Running
@@ -36,6 +37,7 @@ class OnRemote:
             **kinds,
             "passphrase": PASSPHRASE,
             "index_mode": "off",
+            "custom_flags": [FLAG],
             **more,
         }
 

@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.mirror.source import Survey
 
 KEY = "mirror.source_suspicious"
+MOST_NAMED = 3
 OVERRIDE = "The mirror was left as it is. Check the repository; to mirror it all the same, sync with override_sanity."
 
 
@@ -18,6 +19,18 @@ def suspicions(
         suspicious.append(("other_repository", "Another repository lies in the folder."))
     if mirrored and not found.problems:
         suspicious += _compared(found, mirrored, shrink_percent)
+    return suspicious
+
+
+def of_contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Given what `contents` has found out about a repository of engine 2, return the same pairs."""
+    suspicious = []
+    if damaged := found["damaged"]:
+        some = ", ".join(damaged[:MOST_NAMED])
+        suspicious.append(("damaged", f"The content of {len(damaged)} files is not what it should be: {some}."))
+    if lost := found["lost"]:
+        some = ", ".join(lost[:MOST_NAMED])
+        suspicious.append(("segments_missing", f"{len(lost)} packs that its index names are missing: {some}."))
     return suspicious
 
 
