@@ -31,7 +31,34 @@ def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield on_remote(services.get(), backend)
 
 
-@pytest.mark.parametrize("provider", ["webdav", *(pytest.param(name, marks=AT_LENGTH) for name in ("s3", "sftp"))])
+@pytest.fixture(scope="module")
+def kept(world: OnRemote) -> dict[str, Any]:
+    """A repository on the remote."""
+    return world.create()
+
+
+def test_a_backup_is_kept_on_the_remote_and_restored_from_it(
+    world: OnRemote, kept: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = world.backend.seen(kept["path"].split(":", 2)[2])
+    assert (kept["repository_type"], kept["rclone_remote_id"]) == ("rclone", world.remote["id"])
+    assert (folder / "config" / "id").read_text() != ""
+
+    made = world.back_up(kept)
+
+    assert (folder / "archives" / made["result"]["archive"]["id"]).is_file()
+    archives = get(world.admin, f"/api/repositories/{kept['id']}/archives")["archives"]
+    source = Path(kept["source_paths"][0])
+    restored = restore(world, kept, archives[0]["id"], tmp_path / "restored")
+    assert {file.name: file.read_bytes() for file in restored.iterdir()} == {
+        file.name: file.read_bytes() for file in source.iterdir()
+    }
+    assert world.companions() == []
+    assert_no_secret_is_told(world)
+
+
+@AT_LENGTH
+@pytest.mark.parametrize("provider", ["webdav", "s3", "sftp"])
 def test_every_kind_of_work_is_done_on_the_remote(services: Services, tmp_path: Path, provider: str) -> None:
     with serving(provider, tmp_path / "served") as backend:
         world = on_remote(services.get(), backend)
@@ -159,8 +186,10 @@ def test_a_folder_of_this_machine_needs_no_remote_and_a_repository_on_one_no_mir
     assert not folder.exists()
 
 
-def test_a_repository_keeps_its_place_for_itself_and_its_remote_from_being_forgotten(world: OnRemote) -> None:
-    repository = world.create()
+def test_a_repository_keeps_its_place_for_itself_and_its_remote_from_being_forgotten(
+    world: OnRemote, kept: dict[str, Any]
+) -> None:
+    repository = kept
     remote = f"/api/rclone/remotes/{world.remote['id']}"
     below = f"{repository['path']}/below"
 
@@ -173,6 +202,7 @@ def test_a_repository_keeps_its_place_for_itself_and_its_remote_from_being_forgo
     assert error_of(world.admin.delete(remote)) == (409, "rclone.remote_in_use")
 
 
+@AT_LENGTH
 def test_a_remote_with_another_name_and_one_that_went_away(world: OnRemote) -> None:
     remote = world.add_remote()
     word = world.running.new_name("renamed")
@@ -217,10 +247,11 @@ def engine_of(world: OnRemote, repository: dict[str, Any]) -> list[int]:
     return [pid for pid, said in processes_naming(engine_name).items() if " create " in said]
 
 
-@pytest.mark.parametrize("target", ["engine", pytest.param("service", marks=AT_LENGTH)])
+@AT_LENGTH
+@pytest.mark.parametrize("target", ["engine", "service"])
 def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: OnRemote, target: str) -> None:
     repository = world.create()
-    with world.running.held_backup(repository) as (job, _gate):
+    with world.running.held_backup(repository) as (job, gate):
         wait_until(world.companions, SECONDS, what="the engine has its rclone")
         if target == "service":
             world.running.process.kill()
@@ -229,14 +260,17 @@ def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: 
             for pid in engine_of(world, repository):
                 os.kill(pid, signal.SIGKILL)
             wait_until(lambda: not world.companions(), 10, what="the rclone of the killed engine is gone")
-            world.end(job)
+            gate.forget()
+            gate.open()
 
-    assert world.end(job)["status"] == ("completed" if target == "service" else "failed")
+    ended = world.end(job)
+    assert (ended["status"], ended["attempt"]) == ("completed", 1 if target == "service" else 2)
     wait_until(lambda: not world.companions(), 10, what="no rclone is left")
     assert run(world.running, repository, "compact")["status"] == "completed", "it wants the repository alone"
     world.back_up(repository)
 
 
+@AT_LENGTH
 def test_a_cancelled_backup_gives_its_lock_back_through_its_own_rclone(world: OnRemote) -> None:
     repository = world.create()
     with world.running.held_backup(repository) as (job, _gate):
