@@ -42,7 +42,7 @@ def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -
         suspicious.append(("shrunk", sentence))
     newest = mirrored.get("newest")
     if newest is not None and found.newest is not None and found.newest < newest:
-        sentence = f"Its newest segment is {found.newest}, the mirror's is {newest}: it was set back to an older state."
+        sentence = "It is older than what was mirrored last: it was set back to an earlier state."
         suspicious.append(("set_back", sentence))
     return suspicious
 

@@ -24,6 +24,7 @@ class Survey:
     bytes: int = 0
     files: int = 0
     newest: int | None = None
+    """What grows with each transaction: the number of a segment, or of engine 2 when names were last added or removed."""
     identity: str | None = None
     problems: list[tuple[str, str]] = field(default_factory=list)
     uncommitted: list[str] = field(default_factory=list)
@@ -173,6 +174,8 @@ def _survey_second(path: Path, found: Survey) -> None:
     )
     if has_archives and not has_data:
         found.find("segments_missing", "There are archives, but no data that they are made of.")
+    named = [folder.stat().st_mtime_ns for folder in (path / "archives", path / "index") if folder.is_dir()]
+    found.newest = max(named, default=None)
     found.locked_by = _exclusive_holders(path / "locks")
     found.is_marked = (path / MARK).is_file()
 
