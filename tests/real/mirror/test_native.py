@@ -274,6 +274,8 @@ def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: 
 def test_a_cancelled_backup_gives_its_lock_back_through_its_own_rclone(world: OnRemote) -> None:
     repository = world.create()
     with world.running.held_backup(repository) as (job, _gate):
+        asked = world.admin.get(f"/api/repositories/{repository['id']}/archives/live")
+        assert error_of(asked) == (423, "repository.busy"), "one engine at a time"
         assert world.admin.post(f"/api/operations/{job}/cancel").status_code == 200
         ended = world.end(job)
 
