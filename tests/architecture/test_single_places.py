@@ -22,6 +22,7 @@ MAY_START_PROCESSES = {
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
+    "holdfast/mirror/companion.py": "becomes the rclone of an engine that starts one itself",
     "holdfast/mirror/program.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
 }

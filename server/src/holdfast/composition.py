@@ -72,9 +72,10 @@ class Service:
         self.engines = Engines(settings)
         self.machines = machines.Machines(settings, database, self.vault, self.engines)
         called = agents.CalledEngines(database, settings.calls_dir)
-        self.opener = Opener(settings, self.engines, self.vault, self.machines, called)
+        native_remotes = mirror.native_remotes(settings, database, self.vault)
+        self.opener = Opener(settings, self.engines, self.vault, self.machines, called, native_remotes)
         self.archive_index = archive_index.build(settings, self.opener)
-        self.mirror = mirror.build(settings, database, self.vault, self.opener)
+        self.mirror = mirror.build(settings, database, native_remotes.remotes, self.opener)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),

@@ -1,7 +1,5 @@
 """rclone, its shim and the service killed while a mirror is copied: run again, it is equal to its source."""
 
-import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from tests.support.rclone import are_equal, serving
 from tests.support.running import Services
 from tests.support.service import wait_until
 
-TARGETS = ("rclone", "shim", "service")
 AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
@@ -85,25 +82,6 @@ def test_a_cancelled_hydrate_goes_on_in_the_same_folder_and_nobody_else_fills_it
     assert are_equal(world.mirror, hydrated, but="nonce")
     body = {"destination": str(hydrated), "confirm": True}
     assert world.admin.post(f"{world.url}/hydrate", json=body).status_code == 422, "it is whole now"
-
-
-@AT_LENGTH
-@pytest.mark.parametrize("seed", range(12))
-def test_a_mirror_struck_at_random_instants_ends_equal(world: World, seed: int) -> None:
-    chance = random.Random(seed)
-    world.back_up(2 * MEBIBYTE)
-    job = world.start_sync()
-    for _ in range(2):
-        time.sleep(chance.uniform(0.0, 2.5))
-        world.strike(chance.choice(TARGETS), job)
-
-    ended = world.end(job)
-    if ended["status"] == "failed":  # each strike costs an attempt, and there are three
-        assert ended["error_key"] == "operations.interrupted", ended
-        ended = world.end(world.start_sync())
-
-    assert ended["status"] == "completed", ended
-    assert world.is_equal()
 
 
 @AT_LENGTH

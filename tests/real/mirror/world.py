@@ -1,13 +1,17 @@
 """A repository mirrored to a real remote, and the processes of its operations, to be killed."""
 
+import json
 import os
 import random
 import shutil
 import signal
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.engines import ENGINE_2
+from tests.support.outside import Outside
 from tests.support.processes import processes_naming
 from tests.support.rclone import Backend, are_equal
 from tests.support.running import PASSPHRASE, Running
@@ -106,19 +110,57 @@ class World:
         """The archives of a repository as they are in a copy of it, of which each can be listed to its last file."""
         copy = self.running.new_path("copy")
         shutil.copytree(path, copy)
+        if self.repository["engine_version"] == 2:
+            return self._archives_of_engine_2(copy)
         outside = self.running.outside
         found = outside.archives(copy, PASSPHRASE)
         for name in found:
             assert outside.files(copy, name, PASSPHRASE)
         return set(found)
 
+    def _archives_of_engine_2(self, path: Path) -> set[str]:
+        outside = self.outside_2()
+        told = outside.run("-r", str(path), "repo-list", "--json", "--format={id}", passphrase=PASSPHRASE)
+        found = {archive["id"] for archive in json.loads(told)["archives"]}
+        for archive in found:
+            assert outside.run("-r", str(path), "list", f"aid:{archive}", passphrase=PASSPHRASE)
+        return found
+
+    def outside_2(self) -> Outside:
+        """Engine 2 that has never seen the repository before."""
+        assert ENGINE_2 is not None
+        return Outside(ENGINE_2, self.running.new_folder("outside"))
+
+    def restored(self, path: Path) -> dict[str, bytes]:
+        """The files of the newest archive of a repository, extracted by an engine that has never seen it before."""
+        folder = self.running.new_folder("restored")
+        if self.repository["engine_version"] == 2:
+            outside = self.outside_2()
+            told = outside.run("-r", str(path), "repo-list", "--json", "--format={id}{time}", passphrase=PASSPHRASE)
+            newest = max(json.loads(told)["archives"], key=lambda archive: str(archive["time"]))["id"]
+            exporting = ("-r", str(path), "export-tar", f"aid:{newest}")
+        else:
+            outside = self.running.outside
+            exporting = ("export-tar", f"{path}::{list(outside.archives(path, PASSPHRASE))[-1]}")
+        outside.run(*exporting, str(folder / "all.tar"), passphrase=PASSPHRASE)
+        with tarfile.open(folder / "all.tar") as archive:
+            members = [member for member in archive.getmembers() if member.isfile()]
+            return {Path(member.name).name: archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
+
+    def source_files(self) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in Path(self.repository["source_paths"][0]).iterdir()}
+
     def is_equal(self) -> bool:
-        return are_equal(self.path, self.mirror)
+        mirror = self.mirror
+        return are_equal(self.path, mirror) and not (mirror / "cache" / "chunkindex-invalid").exists()
 
 
-def a_world(running: Running, backend: Backend, **mirror: Any) -> World:
+ENCRYPTION = {1: "repokey-blake2", 2: "aes256-ocb"}
+
+
+def a_world(running: Running, backend: Backend, engine: int = 1, **mirror: Any) -> World:
     """A repository with an archive whose initial sync has ended well."""
-    repository = running.new_repository(encryption="repokey-blake2", passphrase=PASSPHRASE)
+    repository = running.new_repository(engine_version=engine, encryption=ENCRYPTION[engine], passphrase=PASSPHRASE)
     admin = running.admin
     assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
     remote = admin.post("/api/rclone/remotes", json=backend.new_remote(running.new_name(backend.provider)))

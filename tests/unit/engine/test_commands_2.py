@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from backup_engine.borg2.init import ENCRYPTION_MODES
-from backup_engine.command import Command
+from backup_engine.command import Command, Secret
 from backup_engine.detect import EngineProgram, EngineUnsupported
 from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
@@ -25,6 +25,7 @@ from backup_engine.requests import (
     ListArchivesRequest,
     ListFilesRequest,
     PruneRequest,
+    RcloneAccess,
     RenameRequest,
     RepositoryLocation,
     RetentionPolicy,
@@ -243,3 +244,25 @@ def test_no_command_carries_the_passphrase_where_others_can_read_it() -> None:
         command = build(engine())
         assert "secret words" not in repr(command)
         assert "secret words" not in " ".join((*command.argv, *command.environment.values()))
+
+
+def on_remote(path: str) -> RepositoryLocation:
+    access = RcloneAccess({"RCLONE_CONFIG_REMOTE7_TYPE": "webdav"}, {"RCLONE_CONFIG_REMOTE7_PASS": "obscured"})
+    return RepositoryLocation(path, "secret words", rclone=access)
+
+
+def test_a_repository_on_a_remote_is_opened_by_the_engines_own_rclone() -> None:
+    command = engine().info(on_remote("rclone:remote7:backups of/my nas"), InfoRequest())
+
+    assert command.argv[command.argv.index("-r") + 1] == "rclone:remote7:backups of/my nas"
+    assert command.environment["RCLONE_CONFIG_REMOTE7_TYPE"] == "webdav"
+    assert command.secrets["RCLONE_CONFIG_REMOTE7_PASS"] == Secret("obscured", "environment")
+    assert "obscured" not in repr(on_remote("rclone:remote7:x")) + repr(command.environment)
+
+
+@pytest.mark.parametrize(
+    "path", ["rclone:", "rclone:remote7:", "rclone::x", "rclone:r:a#b", "rclone:r:a?b", "rclone:r:a{b", "rclone:r:/"]
+)
+def test_an_address_that_the_engine_would_misread_is_refused(path: str) -> None:
+    with pytest.raises(InvalidRequest, match="rclone:REMOTE:PATH"):
+        engine().info(RepositoryLocation(path), InfoRequest())

@@ -39,6 +39,13 @@ PUBLISHED = {
     "engine.repository_exists",
     "ssh.key_refused",
     "ssh.host_key_changed",
+    "rclone.credentials_refused",
+    "rclone.unreachable",
+    "rclone.storage_full",
+    "rclone.permission_denied",
+    "rclone.configuration_refused",
+    "rclone.not_found",
+    "rclone.failed",
 }
 
 
@@ -305,3 +312,35 @@ def test_a_source_that_may_not_be_read_is_not_missing() -> None:
     accumulator = Accumulator().add_all([warning("/data: dir_open: [Errno 13] Permission denied: 'data'")])
 
     assert accumulator.missing_sources(["/data"]) == ()
+
+
+def rclone_failed(why: str) -> LogMessage:
+    """As engine 2 tells it."""
+    said = '{\n\t"error": "' + why + '",\n\t"input": {"fs": "remote1:quota/"},\n\t"status": 500\n}'
+    report = (
+        f"\nError:\n\nBackendError: rclone rc command failed: error 500: {said}\n\nTraceback (most recent call last):\n"
+    )
+    return error(report + '  File "rclone.py", line 1, in open\n    EOF', "Exception")
+
+
+@pytest.mark.parametrize(
+    ("why", "key"),
+    [
+        ("read metadata failed: Unauthorized: 401 Unauthorized", "rclone.credentials_refused"),
+        (r"Propfind \"http://127.0.0.1:1/a\": dial tcp 127.0.0.1:1: connect: connection refused", "rclone.unreachable"),
+        ('failed to make Fs: didn\'t find backend called \\"x\\"', "rclone.configuration_refused"),
+        ("mkdir: permission denied", "rclone.permission_denied"),
+        ("something that nobody has heard of", "rclone.failed"),
+    ],
+)
+def test_what_the_rclone_of_the_engine_says_is_told_as_of_any_rclone(why: str, key: str) -> None:
+    found = ended(2, error("Local Exception", "Exception"), rclone_failed(why))
+
+    assert (found.status, found.error_key, found.message) == ("failed", key, SENTENCES[key])
+
+
+def test_an_rclone_that_the_stop_has_ended_is_no_failure() -> None:
+    said = error("ConnectionError: HTTPConnectionPool(host='127.0.0.1', port=34659): Max retries exceeded", "Exception")
+
+    assert ended(2, said).error_key == "rclone.failed"
+    assert ended(2, said, cancel_requested=True).status == "cancelled"

@@ -23,8 +23,9 @@ from tests.unit.mirror.rows import add_mirror
 def mirrors(database: Database, tmp_path: Path) -> Mirrors:
     settings = Settings(data_dir=tmp_path, database_url=None, role="all")
     vault = Vault(settings)
-    opener = Opener(settings, None, vault, None, None)  # type: ignore[arg-type] # no engine is asked for anything
-    return feature.build(settings, database, vault, opener).mirrors
+    native = feature.native_remotes(settings, database, vault)
+    opener = Opener(settings, None, vault, None, None, native)  # type: ignore[arg-type] # no engine is asked for anything
+    return feature.build(settings, database, native.remotes, opener).mirrors
 
 
 def syncs(database: Database, repository_id: int) -> list[Operation]:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from backup_engine.rclone import OTHER, trouble_of
 from backup_engine.redact import Redactor
-from holdfast.mirror.trouble import OTHER, trouble_of
 from holdfast.mirror.words import Progress, Words
 
 STATS = {

@@ -341,3 +341,19 @@ def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_w
 
     assert claim(database) == [writer, reader, other_copy]
     assert reasons(database) == {copy: QueuedReason.REPOSITORY_BUSY}
+
+
+def test_even_readers_have_the_lane_alone_where_one_run_at_a_time_is_borne(database: Database) -> None:
+    alone = replace(kernel.subject(1), shared_writers=True, one_at_a_time=True)
+    with database.writing() as session:
+        wanted = (RESTORE, RESTORE, replace(BACKUP, only_adds=True))
+        first, second, writer = (
+            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=alone).id for kind in wanted
+        )
+        asked = store.enqueue(
+            session, RESTORE, {}, Origin(Trigger.API), subject=alone, executor="inline", lock_mode=LockMode.SHARED
+        )
+        assert asked.lock_mode == LockMode.EXCLUSIVE
+
+    assert claim(database) == [first]
+    assert set(reasons(database)) >= {second, writer}

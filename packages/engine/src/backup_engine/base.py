@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from backup_engine.command import Command
 from backup_engine.detect import EngineProgram
-from backup_engine.environment import EngineEnvironment, passphrase_secrets
+from backup_engine.environment import EngineEnvironment, location_secrets
 from backup_engine.features import Features, features
 from backup_engine.requests import RepositoryLocation
 
@@ -34,7 +34,7 @@ class EngineBase:
         return Command(
             argv=(self.program.path, *arguments),
             environment={**self.environment.variables(location, quick=quick), **(variables or {})},
-            secrets=passphrase_secrets(location),
+            secrets=location_secrets(location),
             working_directory=working_directory,
             machine=location.machine,
         )

@@ -41,7 +41,17 @@ class EngineEnvironment:
             "BORG_RSH": location.rsh or UNATTENDED_SSH,
             **({"BORG_REMOTE_PATH": location.remote_path} if location.remote_path else {}),
             **({"BORG_SELFTEST": "disabled"} if quick else {}),
+            **(location.rclone.variables if location.rclone else {}),
         }
+
+
+def location_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:
+    """Given a repository, return all secrets that open it."""
+    given = location.rclone.secrets if location.rclone else {}
+    return {
+        **passphrase_secrets(location),
+        **{name: Secret(value, "environment") for name, value in given.items()},
+    }
 
 
 def passphrase_secrets(location: RepositoryLocation) -> Mapping[str, Secret]:

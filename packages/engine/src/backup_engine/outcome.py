@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Literal
 
 from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
+from backup_engine.rclone import OTHER, TABLE
 from backup_engine.render import log_line
 
 Status = Literal["completed", "completed_with_warnings", "failed", "cancelled", "interrupted"]
@@ -89,6 +90,9 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
 
 Source = Literal["error", "warning", "remote"]
 
+RCLONE_FAILED = r"rclone rc command failed: error \d+: "
+"""How major 2 tells what the rclone that it has started says, which comes as JSON."""
+
 KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     (re.compile(r"\[Errno (?:28|122)\]|No space left on device"), frozenset({"error", "warning"}), "engine.disk_full"),
     (re.compile(r"No space left on device|Disk quota exceeded"), frozenset({"remote"}), "engine.disk_full"),
@@ -121,6 +125,15 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
     # Major 2, of an id that no archive has, or a name that none or several have.
     (re.compile(r"match precisely one archive"), frozenset({"error"}), ARCHIVE_MISSING),
+    *(
+        (
+            re.compile(rf'{RCLONE_FAILED}\{{\s*"error": "(?:[^"\\]|\\.)*?(?:{"|".join(signs)})', re.IGNORECASE),
+            frozenset[Source]({"error"}),
+            trouble.key,
+        )
+        for trouble, signs in TABLE
+    ),
+    (re.compile(rf"{RCLONE_FAILED}|HTTPConnectionPool\(host='127\.0\.0\.1'"), frozenset({"error"}), OTHER.key),
 )
 """What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
 
@@ -213,6 +226,8 @@ SENTENCES: Mapping[str, str] = {
     ARCHIVE_MISSING: "The archive does not exist in the repository any more; refresh the list of archives.",
     UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
     FAILED: "The engine failed without a word; try again, and look at the machine's own log.",
+    **{trouble.key: trouble.sentence for trouble, _ in TABLE},
+    OTHER.key: OTHER.sentence,
 }
 
 PUBLISHED_AS: Mapping[str, str] = {
@@ -231,7 +246,7 @@ STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.
 """The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
 TRACEBACK = "Traceback (most recent call last):"
 """Outside the engine's log: it broke before it could log. Python then ends with 1, the engine's code for a warning."""
-CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE})
+CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE, OTHER.key})
 """Failures that the stop itself brings about: the engine's children get the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
 """Failures to the product that the engine reports with the exit code of a warning, or even of success."""

@@ -1,5 +1,6 @@
 """What can be asked of an engine, as values without a word of its command line."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from backup_engine.command import CalledAgent, Machine
@@ -9,6 +10,14 @@ class InvalidRequest(ValueError):
     """The request holds a value that must not reach the engine. The message says which and why."""
 
     key = "engine.invalid_request"
+
+
+@dataclass(frozen=True, slots=True)
+class RcloneAccess:
+    """What the engine's rclone needs to get to the remote that a repository lies on, as variables of its environment."""
+
+    variables: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,8 @@ class RepositoryLocation:
     unencrypted_ok: bool = False
     machine: Machine | CalledAgent | None = None
     """Where the engine runs that opens it; None: here."""
+    rclone: RcloneAccess | None = None
+    """For an address of the form ``rclone:REMOTE:PATH``."""
 
 
 @dataclass(frozen=True, slots=True)

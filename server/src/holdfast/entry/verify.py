@@ -14,6 +14,7 @@ from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
 from holdfast.machines.machines import Machines
+from holdfast.mirror.feature import native_remotes
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
@@ -39,13 +40,9 @@ def verify(
     try:
         inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
         engines, vault = Engines(settings), Vault(settings)
-        opener = Opener(
-            settings,
-            engines,
-            vault,
-            Machines(settings, database, vault, engines),
-            CalledEngines(database, settings.calls_dir),
-        )
+        machines = Machines(settings, database, vault, engines)
+        called, remotes = CalledEngines(database, settings.calls_dir), native_remotes(settings, database, vault)
+        opener = Opener(settings, engines, vault, machines, called, remotes)
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )

@@ -1,7 +1,7 @@
 """Repositories that are created with a mirror: `repository_type: rclone`, or `mirror` beside a local one.
 
 Engine 1 cannot write to a cloud itself. Its repository lies in a folder of this machine, the working copy, and the mirror
-holds all of it.
+holds all of it. Engine 2 keeps its repository there itself.
 """
 
 import uuid
@@ -10,29 +10,36 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_engine.rclone import trouble_of
+from backup_engine.redact import Redactor
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.mirror import errors, store
+from holdfast.mirror import address, errors, native, store
 from holdfast.mirror.arrange import Mirrors, checked_path
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.program import IMPATIENT, NOT_FOUND, place
+from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import MirrorSettings
+from holdfast.mirror.words import Words
+from holdfast.operations import store as operations
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
-from holdfast.repositories.schemas import NewMirror, NewRepository
+from holdfast.repositories.place import Place
+from holdfast.repositories.schemas import NewMirror, NewRepository, RepositoryPlace
 from holdfast.storage.session import Database
-
-ADDRESS = "rclone:"
 
 
 @dataclass(frozen=True, slots=True)
 class MirroredPlaces:
     database: Database
+    remotes: Remotes
     mirrors: Mirrors
     folder: Path
     """Where working copies lie that were given no path."""
 
     def placed(self, wanted: NewRepository) -> NewRepository:
         """Give it a folder and its mirror. All that can be refused is, before the engine makes anything."""
-        if wanted.repository_type == "rclone" and wanted.engine_version == 1 and wanted.execution_target == "local":
+        if wanted.repository_type == "rclone" and wanted.execution_target == "local" and not _is_native(wanted):
             wanted = self._in_the_cloud(wanted)
         if wanted.mirror is None:
             return wanted
@@ -48,13 +55,30 @@ class MirroredPlaces:
             store.place_is_free(session, remote.id, path, None)
         return wanted
 
-    def created(self, session: Session, caller: Caller, repository: Repository, wanted: NewRepository) -> None:
+    def native(self, wanted: RepositoryPlace) -> Place | None:
+        """The place on a remote, which has answered and which nothing else of ours uses."""
+        if not _is_native(wanted):
+            return None
+        remote, path = self._parts_of_address(wanted)
+        if remote.provider == "local":
+            raise errors.bad_path("A folder of this machine needs no remote; give its path with repository_type local.")
+        path = native.normal_path(remote, path)
+        with self.database.reading() as session:
+            store.place_is_free(session, remote.id, path, None)
+        self._refuse_unreachable(remote, path)
+        return Place(address.of(remote.name, path), address.identity(remote.id, path), rclone_remote_id=remote.id)
+
+    def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """The mirror and its initial sync are stored with the repository, or not at all."""
-        if wanted.mirror is not None:
+        if repository.rclone_remote_id is not None:
+            operations.serialise_claims(session)  # places are looked at and taken by one at a time
+            remote = store.remote(session, repository.rclone_remote_id)
+            store.place_is_free(session, remote.id, address.path_of(repository.path), repository.id)
+        if isinstance(wanted, NewRepository) and wanted.mirror is not None:
             self.mirrors.set(session, caller, repository, MirrorSettings(**wanted.mirror.model_dump()))
 
     def _in_the_cloud(self, wanted: NewRepository) -> NewRepository:
-        if wanted.path.startswith(ADDRESS):
+        if wanted.path.startswith(address.PREFIX):
             mirror = self._mirror_of_address(wanted)
             folder = self.folder.absolute() / uuid.uuid4().hex
             return wanted.model_copy(update={"path": str(folder), "mirror": mirror})
@@ -66,13 +90,34 @@ class MirroredPlaces:
         return wanted
 
     def _mirror_of_address(self, wanted: NewRepository) -> NewMirror:
-        name, colon, path = wanted.path.removeprefix(ADDRESS).partition(":")
+        remote, path = self._parts_of_address(wanted)
+        settings = wanted.mirror.model_dump(exclude={"remote_id", "path"}) if wanted.mirror else {}
+        return NewMirror(remote_id=remote.id, path=path, **settings)
+
+    def _parts_of_address(self, wanted: RepositoryPlace) -> tuple[RcloneRemote, str]:
+        parts = address.split(wanted.path)
         with self.database.reading() as session:
-            remote = store.remote_of_name(session, name)
-        if remote is None or not colon or not path:
+            remote = store.remote_of_name(session, parts[0]) if parts else None
+        if remote is None or parts is None:
             raise Unprocessable(
                 "mirror.bad_address",
                 "The address must be rclone:REMOTE:PATH with the name of a remote; GET /api/rclone/remotes lists them.",
             )
-        settings = wanted.mirror.model_dump(exclude={"remote_id", "path"}) if wanted.mirror else {}
-        return NewMirror(remote_id=remote.id, path=path, **settings)
+        return remote, parts[1]
+
+    def _refuse_unreachable(self, remote: RcloneRemote, path: str) -> None:
+        """The engine would tell it too, but late, and in many words."""
+        access = self.remotes.access(remote)
+        answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
+        if answer.code not in (0, NOT_FOUND):
+            words = Words(Redactor(access.secrets.values())).hear_all(answer.words)
+            trouble = trouble_of(words.reasons)
+            raise Unprocessable(trouble.key, trouble.sentence)
+
+
+def _is_native(wanted: RepositoryPlace) -> bool:
+    return (wanted.repository_type, wanted.engine_version, wanted.execution_target) == (
+        "rclone",
+        2,
+        "local",
+    ) and wanted.path.startswith(address.PREFIX)

@@ -25,7 +25,7 @@ def name_taken() -> Conflict:
 def remote_in_use(repository_ids: list[int]) -> Conflict:
     return Conflict(
         "rclone.remote_in_use",
-        "Repositories are mirrored to this remote; remove their mirror settings first.",
+        "Repositories lie on this remote or are mirrored to it; forget them or remove their mirror settings first.",
         repository_ids=repository_ids,
     )
 
@@ -67,7 +67,7 @@ def not_local() -> Unprocessable:
 def place_taken(repository_id: int) -> Conflict:
     return Conflict(
         "mirror.path_taken",
-        "Another repository is mirrored to this place, above or below it; choose another path.",
+        "Another repository lies at this place or is mirrored to it, above it or below it; choose another path.",
         repository_id=repository_id,
     )
 

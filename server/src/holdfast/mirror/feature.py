@@ -11,6 +11,7 @@ from holdfast.mirror import hydrate, sync
 from holdfast.mirror.arrange import Mirrors
 from holdfast.mirror.creation import MirroredPlaces
 from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.native import NativeRemotes
 from holdfast.mirror.program import Rclone
 from holdfast.mirror.remotes import Remotes, secret_context
 from holdfast.mirror.routes import mirror_routes, remote_routes
@@ -37,12 +38,16 @@ class CloudMirror:
         return ((Effect.ARCHIVES_CHANGED, self.mirrors.after_archives_changed),)
 
 
-def build(settings: Settings, database: Database, vault: Vault, opener: Opener) -> CloudMirror:
-    remotes = Remotes(Rclone(settings), vault)
+def native_remotes(settings: Settings, database: Database, vault: Vault) -> NativeRemotes:
+    """How engines get to remotes by themselves: whoever opens repositories needs it."""
+    return NativeRemotes(database, Remotes(Rclone(settings), vault))
+
+
+def build(settings: Settings, database: Database, remotes: Remotes, opener: Opener) -> CloudMirror:
     mirrors = Mirrors(
         sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener), settings.data_dir.absolute()
     )
-    return CloudMirror(remotes, mirrors, MirroredPlaces(database, mirrors, settings.data_dir / "cloud"))
+    return CloudMirror(remotes, mirrors, MirroredPlaces(database, remotes, mirrors, settings.data_dir / "cloud"))
 
 
 def install(app: FastAPI, cloud_mirror: CloudMirror) -> None:

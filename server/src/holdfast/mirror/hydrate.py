@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from backup_engine.rclone import NOT_THERE, OTHER
 from backup_engine.requests import CheckRequest
 from holdfast.mirror import errors, store
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork
 from holdfast.mirror.schemas import HydrateParams
-from holdfast.mirror.trouble import NOT_THERE, OTHER
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.models import Operation

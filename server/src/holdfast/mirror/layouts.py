@@ -17,6 +17,8 @@ class Layout:
     left_out: tuple[str, ...]
     """Locks and caches: they belong to one place and its programs."""
     identity_file: str
+    named_by_content: bool = False
+    """The data and its index are named by their content, so that it can be told of each file whether it is whole."""
 
     def known(self, newest: int, uncommitted: Sequence[str]) -> tuple[str, ...]:
         """The data of which the mirror has all: what was there when it was last complete."""
@@ -29,6 +31,13 @@ class Layout:
 
     def everything(self, uncommitted: Sequence[str]) -> tuple[str, ...]:
         return self._without(uncommitted)
+
+    def only_data(self) -> tuple[str, ...]:
+        return (*self._without(()), *_rules("+", self.data), *_rules("-", ("*",)))
+
+    def only_names(self) -> tuple[str, ...]:
+        """What refers to the data, without the settings."""
+        return (*self._without(()), *_rules("-", (*self.data, *self.settings)))
 
     def only_settings(self) -> tuple[str, ...]:
         return (*_rules("+", self.settings), *_rules("-", ("*",)))
@@ -59,10 +68,11 @@ LAYOUTS = {
         identity_file="config",
     ),
     2: Layout(
-        data=("/packs/**", "/data/**"),  # as later and as earlier betas call it
+        data=("/packs/**",),
         smallest_data=None,
         settings=("/config/**",),
-        left_out=("/locks/**", "/cache/**"),
+        left_out=("/locks/**", "/cache/**", "*.tmp"),
         identity_file="config/id",
+        named_by_content=True,
     ),
 }

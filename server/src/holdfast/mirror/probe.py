@@ -6,20 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from backup_engine.rclone import OTHER, trouble_of
 from backup_engine.redact import Redactor
 from holdfast.access.vault import SecretUnreadable
 from holdfast.errors import HoldfastError
 from holdfast.mirror.models import RcloneRemote
-from holdfast.mirror.program import IMPATIENT, Access, Answer, place
+from holdfast.mirror.program import IMPATIENT, NOT_FOUND, Access, Answer, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import ProbeStep, RemoteVerdict, StepName
-from holdfast.mirror.trouble import OTHER, trouble_of
 from holdfast.mirror.words import Words
 
 T = TypeVar("T")
 STEPS: tuple[StepName, ...] = ("program", "configuration", "reach", "credentials", "write", "read", "delete")
-NOT_FOUND = 3
-"""rclone's exit code for a folder that is not there."""
 
 
 class _Failed(Exception):

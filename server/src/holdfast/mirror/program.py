@@ -5,8 +5,11 @@ the pipe of the shim.
 """
 
 import json
+import secrets
+import shlex
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +17,15 @@ from pathlib import Path
 
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
-from holdfast.mirror import errors
+from holdfast.mirror import companion, errors
 from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings
 
 REMOTE = "mirror"
 """What the one remote of each call is called."""
 ANSWER_SECONDS = 60.0
+NOT_FOUND = 3
+"""Its exit code for a folder that is not there."""
 TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
 PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
@@ -34,11 +39,12 @@ class Access:
     options: Mapping[str, str]
     secrets: Mapping[str, str]
 
-    def variables(self) -> dict[str, str]:
-        return {_variable("type"): self.provider, **{_variable(name): value for name, value in self.options.items()}}
+    def variables(self, remote: str = REMOTE) -> dict[str, str]:
+        options = {"type": self.provider, **self.options}
+        return {_variable(remote, name): value for name, value in options.items()}
 
-    def secret_variables(self) -> dict[str, str]:
-        return {_variable(name): value for name, value in self.secrets.items()}
+    def secret_variables(self, remote: str = REMOTE) -> dict[str, str]:
+        return {_variable(remote, name): value for name, value in self.secrets.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,17 @@ class Rclone:
         secrets = {name: Secret(value, "environment") for name, value in access.secret_variables().items()}
         return Command((self.path(), *arguments), self._environment(access), secrets, working_directory="/")
 
+    def companion(self) -> str:
+        """The program for an engine that starts rclone itself. Raise Unprocessable if rclone is not installed."""
+        words = (sys.executable, "-I", "-S", companion.__file__, self.path())
+        content = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
+        file = Path(self._home) / "rclone-of-engine"
+        try:
+            _write_program(file, content)
+        except OSError as error:
+            raise errors.not_answering(f"{file} could not be written ({error.strerror}).") from error
+        return str(file)
+
     def _environment(self, access: Access | None) -> dict[str, str]:
         """Complete, never inherited: the service's own variables may hold secrets, or settings meant for another."""
         return {
@@ -136,5 +153,16 @@ def place(path: str, *below: str) -> str:
     return f"{REMOTE}:" + "/".join(part for part in (path, *below) if part)
 
 
-def _variable(option: str) -> str:
-    return f"RCLONE_CONFIG_{REMOTE}_{option}".upper()
+def _write_program(file: Path, content: str) -> None:
+    """Make it appear whole, unless it is there."""
+    if file.exists() and file.read_text() == content:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    part.write_text(content)
+    part.chmod(0o700)
+    part.rename(file)
+
+
+def _variable(remote: str, option: str) -> str:
+    return f"RCLONE_CONFIG_{remote}_{option}".upper()

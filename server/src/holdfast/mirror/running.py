@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.outcome import Accumulator
+from backup_engine.rclone import Trouble, trouble_of
 from backup_engine.redact import Redactor
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
 from holdfast.mirror.remotes import Remotes
-from holdfast.mirror.trouble import Trouble, trouble_of
 from holdfast.mirror.words import Progress, Words
 from holdfast.operations.context import Context, Interrupted, ProgramResult
 from holdfast.operations.kinds import Outcome

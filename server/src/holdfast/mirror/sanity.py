@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.mirror.source import Survey
 
 KEY = "mirror.source_suspicious"
+MOST_NAMED = 3
 OVERRIDE = "The mirror was left as it is. Check the repository; to mirror it all the same, sync with override_sanity."
 
 
@@ -21,6 +22,18 @@ def suspicions(
     return suspicious
 
 
+def of_contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Given what `contents` has found out about a repository of engine 2, return the same pairs."""
+    suspicious = []
+    if damaged := found["damaged"]:
+        some = ", ".join(damaged[:MOST_NAMED])
+        suspicious.append(("damaged", f"The content of {len(damaged)} files is not what it should be: {some}."))
+    if lost := found["lost"]:
+        some = ", ".join(lost[:MOST_NAMED])
+        suspicious.append(("segments_missing", f"{len(lost)} packs that its index names are missing: {some}."))
+    return suspicious
+
+
 def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -> list[tuple[str, str]]:
     suspicious = []
     before = int(mirrored.get("bytes") or 0)
@@ -29,7 +42,7 @@ def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -
         suspicious.append(("shrunk", sentence))
     newest = mirrored.get("newest")
     if newest is not None and found.newest is not None and found.newest < newest:
-        sentence = f"Its newest segment is {found.newest}, the mirror's is {newest}: it was set back to an older state."
+        sentence = "It is older than what was mirrored last: it was set back to an earlier state."
         suspicious.append(("set_back", sentence))
     return suspicious
 

@@ -59,7 +59,7 @@ class RemoteAnswer(Schema):
     provider: str
     options: dict[str, str]
     secret_options: list[str] = Field(description="The names of the secret options that are set.")
-    repository_ids: list[int] = Field(description="The repositories that are mirrored to it.")
+    repository_ids: list[int] = Field(description="The repositories that lie on it or are mirrored to it.")
     created_at: Timestamp
     updated_at: Timestamp
 

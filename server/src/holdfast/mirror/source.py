@@ -1,13 +1,20 @@
 """A look at a repository's folder before it is mirrored: what is there, and what is missing that should be there."""
 
 import configparser
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from holdfast.kit import clock
+from holdfast.mirror.contents import MARK
+
 MOST_UNCOMMITTED = 500
+STALE = timedelta(minutes=30)
+"""From then on engine 2 does not mind a lock that nobody has renewed."""
 
 
 @dataclass
@@ -17,10 +24,13 @@ class Survey:
     bytes: int = 0
     files: int = 0
     newest: int | None = None
+    """What grows with each transaction: the number of a segment, or of engine 2 when names were last added or removed."""
     identity: str | None = None
     problems: list[tuple[str, str]] = field(default_factory=list)
     uncommitted: list[str] = field(default_factory=list)
     locked_by: list[str] = field(default_factory=list)
+    is_marked: bool = False
+    """Engine 2 has marked its index as one that does not fit its packs."""
 
     def find(self, word: str, sentence: str) -> None:
         self.problems.append((word, sentence))
@@ -160,10 +170,28 @@ def _survey_second(path: Path, found: Survey) -> None:
         found.find("manifest_missing", "The file config/manifest is missing.")
     has_archives, has_data = (
         _holds_files(path / "archives"),
-        _holds_files(path / "packs") or _holds_files(path / "data"),
+        _holds_files(path / "packs"),
     )
     if has_archives and not has_data:
         found.find("segments_missing", "There are archives, but no data that they are made of.")
+    named = [folder.stat().st_mtime_ns for folder in (path / "archives", path / "index") if folder.is_dir()]
+    found.newest = max(named, default=None)
+    found.locked_by = _exclusive_holders(path / "locks")
+    found.is_marked = (path / MARK).is_file()
+
+
+def _exclusive_holders(folder: Path) -> list[str]:
+    """Who holds engine 2's exclusive lock, in the form of engine 1. A lock that cannot be read is one being made or removed."""
+    holders = []
+    for file in sorted(folder.glob("*")):
+        try:
+            lock = json.loads(file.read_bytes())
+            is_stale = clock.now() - datetime.fromisoformat(lock["time"]) > STALE
+            if lock["exclusive"] and not is_stale:
+                holders.append(f"{lock['hostid']}.{lock['processid']}-{lock['threadid']}")
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return holders
 
 
 def _holds_files(folder: Path) -> bool:

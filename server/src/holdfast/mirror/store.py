@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
-from holdfast.mirror import errors
+from holdfast.mirror import address, errors
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
@@ -43,9 +43,14 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
 
 
 def users_of(session: Session, remote_id: int) -> list[int]:
-    """The repositories that are mirrored to a remote."""
+    """The repositories that are mirrored to a remote, or lie on it."""
     statement = select(RepositoryMirror.repository_id).where(RepositoryMirror.remote_id == remote_id)
-    return sorted(session.scalars(statement))
+    return sorted({*session.scalars(statement), *(repository.id for repository in lying_on(session, remote_id))})
+
+
+def lying_on(session: Session, remote_id: int) -> list[Repository]:
+    """The repositories that the engine itself keeps on a remote."""
+    return list(session.scalars(select(Repository).where(Repository.rclone_remote_id == remote_id)))
 
 
 def mirror_of(session: Session, repository_id: int) -> RepositoryMirror | None:
@@ -62,11 +67,13 @@ def require_mirror(session: Session, repository_id: int) -> RepositoryMirror:
 
 
 def place_is_free(session: Session, remote_id: int, path: str, but: int | None) -> None:
-    """Raise Conflict if another repository is mirrored to this place, above it or below it: a sync deletes the rest."""
-    statement = select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id)
-    for other in session.scalars(statement):
-        if other.repository_id != but and (_is_within(other.path, path) or _is_within(path, other.path)):
-            raise errors.place_taken(other.repository_id)
+    """Raise Conflict if another repository uses this place, one above it or one below it: a sync deletes the rest."""
+    mirrors = session.scalars(select(RepositoryMirror).where(RepositoryMirror.remote_id == remote_id))
+    used = [(mirror.repository_id, mirror.path) for mirror in mirrors]
+    used += [(repository.id, address.path_of(repository.path)) for repository in lying_on(session, remote_id)]
+    for repository_id, other in used:
+        if repository_id != but and (_is_within(other, path) or _is_within(path, other)):
+            raise errors.place_taken(repository_id)
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -5,28 +5,29 @@ as it was before the sync or as it is after it. A repository that does not look 
 """
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from backup_engine.outcome import SENTENCES
-from holdfast.mirror import sanity, store
-from holdfast.mirror.program import place
+from backup_engine.rclone import NOT_THERE, OTHER
+from holdfast.mirror import contents, sanity, store
+from holdfast.mirror.program import NOT_FOUND, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork, Run
 from holdfast.mirror.schemas import SyncParams
 from holdfast.mirror.source import Survey, identity_of_config, survey
-from holdfast.mirror.trouble import NOT_THERE, OTHER
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 
-NOT_FOUND = 3
-"""rclone's exit code for a folder that is not there."""
 IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
-DELETING = "names"
-"""The step that copies what refers to the data, and then deletes what the repository has no more."""
+DELETING = ("names", "leftovers")
+"""The steps that delete what the repository has no more, the first after it has copied what refers to the data."""
+MARK = Path(__file__).parent / "marks" / Path(contents.MARK).name
+"""The engine's mark as a file to be copied."""
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
     "mirror.destination_taken",
@@ -81,6 +82,10 @@ def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAga
     return _Sync(remotes, install_id, context).run()
 
 
+Transfer = tuple[str, tuple[str, ...], tuple[float, float], str]
+"""A step's name, rclone's arguments, its share of the whole in percent, and what is told meanwhile."""
+
+
 class _Sync:
     """One attempt. `run` may be called again for the same attempt after a restart."""
 
@@ -96,11 +101,13 @@ class _Sync:
         found = self._look("survey")
         if any(not holder.startswith(f"{self._install_id}.") for holder in found.locked_by):
             return TryAgain("engine.locked", SENTENCES["engine.locked"], delay_seconds=LOCKED_SECONDS)
-        if bad := self._suspicious(found) or self._prepare(found):
+        if bad := self._suspicious(found) or self._prepare(found) or self._examine():
             return bad
         runs: list[Run] = []
         for name, arguments, share, message in self._transfers(found):
-            if name == DELETING and self._has_changed(found, "before"):  # a disk that is gone by now looks empty
+            if name in DELETING and self._has_changed(
+                found, f"before-{name}"
+            ):  # a disk that is gone by now looks empty
                 return TryAgain(*WRITTEN_MEANWHILE, delay_seconds=LOCKED_SECONDS)
             runs.append(self._work.transfer(name, arguments, share, message))
             if bad := self._bad_transfer(runs[-1]):
@@ -133,6 +140,9 @@ class _Sync:
             mirrored=work.mirror.mirrored,
             shrink_percent=work.mirror.shrink_threshold_percent,
         )
+        return self._judged(suspicious)
+
+    def _judged(self, suspicious: list[tuple[str, str]]) -> Outcome | None:
         if not suspicious:
             return None
         if self._override:
@@ -161,7 +171,42 @@ class _Sync:
             return Outcome(Status.FAILED, *TAKEN, result={"destination": work.shown_place})
         return self._copy_settings("claim").bad_ending()
 
-    def _transfers(self, found: Survey) -> list[tuple[str, tuple[str, ...], tuple[float, float], str]]:
+    def _examine(self) -> Outcome | None:
+        """Of engine 2: prove that what is to be copied is whole, before anything of the mirror is changed."""
+        work = self._work
+        if not self._layout.named_by_content:
+            return None
+        rules = [
+            word
+            for pattern in ("packs/**", "index/**", "keys/**", contents.MARK)
+            for word in ("--include", f"/{pattern}")
+        ]
+        listed = work.ask(
+            "list", ("lsf", "-R", "--files-only", "--format", "sp", "--separator", ":", *rules, work.place)
+        )
+        if not listed.succeeded:
+            return listed.bad_ending()
+        there = contents.listing_of(listed.result.stdout.read_text("utf-8", "replace").splitlines())
+        return self._judged(sanity.of_contents(self._context.once("contents", lambda: self._compared(there))))
+
+    def _compared(self, there: contents.Listing) -> dict[str, Any]:
+        comparison = contents.compared(contents.listing_here(self._work.source), there)
+        total, done = sum(comparison.lacking.values()), 0
+
+        def look_up(size: int) -> None:
+            nonlocal done
+            done += size
+            self._context.pause(0)
+            self._context.report(
+                progress_percent=0.0, current=done, total=total, message="Reading what is to be copied."
+            )
+
+        damaged = contents.damaged(self._work.source, comparison.lacking, look_up)
+        return {"is_equal": comparison.is_equal, "damaged": damaged, "lost": list(comparison.lost)}
+
+    def _transfers(self, found: Survey) -> list[Transfer]:
+        if self._layout.named_by_content:
+            return self._transfers_by_content(found)
         source, target = str(self._work.source), self._work.place
         newest = None if self._override else (self._work.mirror.mirrored or {}).get("newest")
         first = self._layout.first(newest, found.uncommitted)
@@ -180,6 +225,24 @@ class _Sync:
             return transfers
         known = self._layout.known(newest, found.uncommitted)
         return [("known", ("copy", source, target, *known, "--immutable"), (0.0, 5.0), "Comparing data."), *transfers]
+
+    def _transfers_by_content(self, found: Survey) -> list[Transfer]:
+        """From the first new part of the index to the last old pack the mirror's index is marked as one not to be used."""
+        source, target = str(self._work.source), self._work.place
+        mark = place(self._work.mirror.path, contents.MARK)
+        is_equal = (self._context.kept("contents") or {}).get("is_equal")
+        marking = [("mark", ("copyto", str(MARK), mark), (85.0, 86.0), "Marking the mirror's index.")]
+        unmarking = [("unmark", ("deletefile", mark), (95.0, 95.0), "Taking the mark away.")]
+        names = ("sync", source, target, *self._layout.only_names(), "--size-only", "--delete-after")
+        leftovers = ("sync", source, target, *self._layout.only_data(), "--size-only", "--delete-after")
+        return [
+            ("data", ("copy", source, target, *self._layout.only_data(), "--size-only"), (0.0, 85.0), "Copying data."),
+            *(marking if found.is_marked or not is_equal else []),
+            ("names", names, (86.0, 91.0), "Copying what refers to it."),
+            ("leftovers", leftovers, (91.0, 93.0), "Deleting what the repository has no more."),
+            ("settings", self._settings_arguments(), (93.0, 95.0), "Copying settings."),
+            *([] if found.is_marked or is_equal else unmarking),
+        ]
 
     def _settings_arguments(self) -> tuple[str, ...]:
         only = self._layout.only_settings()

@@ -76,6 +76,8 @@ class Subject:
     executor: str = "runner"
     shared_writers: bool = False
     """Its engine lets operations run side by side that only add to it."""
+    one_at_a_time: bool = False
+    """It bears no two runs of the engine at once, not even of readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ def enqueue(
     now = clock.now()
     priority = PRIORITY[origin.trigger]
     mode = lock_mode or _mode(kind, subject)
+    if mode and subject and subject.one_at_a_time:
+        mode = LockMode.EXCLUSIVE
     key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
     operation = Operation(
         uuid=uuid.uuid4().hex,

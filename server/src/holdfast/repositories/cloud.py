@@ -1,4 +1,6 @@
-"""The seam to whoever mirrors repositories: one that is created in the cloud lies in a folder here and is mirrored there."""
+"""The seam to whoever knows the cloud. A repository of engine 1 that is created there lies in a folder here and is mirrored
+there; engine 2 keeps it there itself.
+"""
 
 from typing import Protocol
 
@@ -6,12 +8,16 @@ from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
 from holdfast.repositories.models import Repository
-from holdfast.repositories.schemas import NewRepository
+from holdfast.repositories.place import Place
+from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 
 
 class CloudPlaces(Protocol):
     def placed(self, wanted: NewRepository) -> NewRepository:
         """What was asked for, with the folder of this machine as its path. Raise HoldfastError if it cannot be mirrored."""
 
-    def created(self, session: Session, caller: Caller, repository: Repository, wanted: NewRepository) -> None:
+    def native(self, wanted: RepositoryPlace) -> Place | None:
+        """Where the engine itself will keep what was asked for; None: not on a remote. Raise HoldfastError if it cannot."""
+
+    def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """Called in the transaction that stores the repository."""

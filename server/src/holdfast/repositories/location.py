@@ -8,7 +8,7 @@ from typing import Protocol
 
 from backup_engine.command import CalledAgent, Machine
 from backup_engine.interface import Engine
-from backup_engine.requests import RepositoryLocation
+from backup_engine.requests import RcloneAccess, RepositoryLocation
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
@@ -59,25 +59,47 @@ class AgentEngines(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """What the engine gets in the place of a repository's address on a remote."""
+
+    address: str
+    rclone: RcloneAccess
+
+
+class CloudAccess(Protocol):
+    def reach(self, remote_id: int, text: str) -> Reach:
+        """Given a remote and an address on it. Raise HoldfastError if it cannot be opened."""
+
+
+@dataclass(frozen=True, slots=True)
 class FarSide:
-    """Either the engine here talks to one there, or the engine runs there, or neither."""
+    """Either the engine here talks to one there, or to a remote through rclone, or the engine runs there, or neither."""
 
     rsh: str | None = None
     engine_path: str | None = None
     machine: Machine | None = None
+    address: str | None = None
+    rclone: RcloneAccess | None = None
 
 
 class Opener:
     """Knows how each repository is opened: engine, place and secrets."""
 
     def __init__(
-        self, settings: Settings, engines: Engines, vault: Vault, machines: SshMachines, agents: AgentEngines
+        self,
+        settings: Settings,
+        engines: Engines,
+        vault: Vault,
+        machines: SshMachines,
+        agents: AgentEngines,
+        cloud: CloudAccess,
     ) -> None:
         self._keys = settings.engine_dir / ".config" / "borg" / "keys"
         self._engines = engines
         self._vault = vault
         self.machines = machines
         self._agents = agents
+        self._cloud = cloud
 
     def engine(self, repository: Repository) -> Engine:
         """Raise Unprocessable, Conflict or Unavailable where it should run but does not, or cannot be reached."""
@@ -108,10 +130,16 @@ class Opener:
         return any(os.path.lexists(source) for source in sources)
 
     def location(self, repository: Repository, *, relocated_ok: bool = False) -> RepositoryLocation:
-        far = self.far_side(repository.repository_type, repository.execution_target, repository.ssh_connection_id)
         on_agent = repository.execution_target == "agent"
+        far = self.far_side(
+            repository.path,
+            repository.repository_type,
+            repository.execution_target,
+            repository.ssh_connection_id,
+            repository.rclone_remote_id,
+        )
         return RepositoryLocation(
-            path=repository.path,
+            path=far.address or repository.path,
             passphrase=self.passphrase(repository),
             encryption=repository.encryption,
             remote_path=repository.remote_path or far.engine_path,
@@ -119,10 +147,16 @@ class Opener:
             unencrypted_ok=repository.unencrypted_confirmed,
             rsh=far.rsh,
             machine=self._agents.machine(repository) if on_agent else far.machine,
+            rclone=far.rclone,
         )
 
-    def far_side(self, repository_type: str, execution_target: str, connection_id: int | None) -> FarSide:
-        """What of an engine's work on a repository happens on the machine of its ssh connection."""
+    def far_side(
+        self, path: str, repository_type: str, execution_target: str, connection_id: int | None, remote_id: int | None
+    ) -> FarSide:
+        """What of an engine's work on a repository happens on the machine of its ssh connection, or on its remote."""
+        if remote_id is not None:
+            reach = self._cloud.reach(remote_id, path)
+            return FarSide(address=reach.address, rclone=reach.rclone)
         if connection_id is not None and execution_target == "ssh":
             return FarSide(machine=self.machines.machine(connection_id))
         if connection_id is not None and repository_type == "ssh":

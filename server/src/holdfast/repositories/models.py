@@ -30,6 +30,8 @@ class Repository(Base):
     execution_target: Mapped[str] = mapped_column(String(10))
     agent_machine_id: Mapped[int | None] = mapped_column(Identifier)
     ssh_connection_id: Mapped[int | None] = mapped_column(Identifier)
+    rclone_remote_id: Mapped[int | None] = mapped_column(Identifier)
+    """The remote on which the engine itself keeps it; None: it lies elsewhere, or there as a mirror alone."""
     encryption: Mapped[str] = mapped_column(String(40))
     compression: Mapped[str] = mapped_column(String(40))
     source_paths: Mapped[list[str]] = mapped_column(JsonValue)

@@ -16,6 +16,7 @@ class Place:
     ssh_connection_id: int | None = None
     runs_on: int | None = None
     """The ssh machine on which the engine runs; None: here."""
+    rclone_remote_id: int | None = None
 
 
 def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:

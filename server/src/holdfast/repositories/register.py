@@ -30,7 +30,7 @@ from holdfast.operations.status import LockMode
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.cloud import CloudPlaces
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import FarSide, Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place, place_of
 from holdfast.repositories.record import new_record
@@ -69,18 +69,19 @@ class Register:
         wanted = self.cloud.placed(wanted)
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
-        place = place_of(wanted, self.opener.machines)
-        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
+        place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
+        far = self._far_side(place, wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
-            place.path,
+            far.address or place.path,
             passphrase,
             wanted.encryption,
             wanted.remote_path or far.engine_path,
             far.rsh,
             unencrypted_ok=wanted.encryption == "none",
             machine=far.machine,
+            rclone=far.rclone,
         )
         check_settings(engine, location, wanted)
         with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
@@ -98,17 +99,17 @@ class Register:
         """
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
-        place = place_of(wanted, self.opener.machines)
+        place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
         if wanted.keyfile is not None and place.runs_on is not None:
             raise Unprocessable(
                 "repository.keyfile_on_machine",
                 f"The key belongs on the machine that runs the engine; put it there into {FAR_BASE}/.config/borg/keys.",
             )
-        far = self.opener.far_side(wanted.repository_type, wanted.execution_target, place.ssh_connection_id)
+        far = self._far_side(place, wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
         location = RepositoryLocation(
-            place.path,
+            far.address or place.path,
             passphrase,
             wanted.encryption,
             wanted.remote_path or far.engine_path,
@@ -116,6 +117,7 @@ class Register:
             relocated_ok=True,
             unencrypted_ok=wanted.encryption == "none",
             machine=far.machine,
+            rclone=far.rclone,
         )
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
@@ -239,6 +241,10 @@ class Register:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
+    def _far_side(self, place: Place, wanted: RepositoryPlace) -> FarSide:
+        kinds = wanted.repository_type, wanted.execution_target
+        return self.opener.far_side(place.path, *kinds, place.ssh_connection_id, place.rclone_remote_id)
+
     def _still_free(self, place: Place, name: str) -> None:
         with self.database.reading() as session:
             here = place.path if place.runs_on is None else None
@@ -271,6 +277,7 @@ class Register:
             passphrase=passphrase,
             known=known,
             ssh_connection_id=place.ssh_connection_id,
+            rclone_remote_id=place.rclone_remote_id,
         )
         try:
             with self.database.writing() as session:
@@ -288,8 +295,7 @@ class Register:
                 if action == "repository.imported":
                     for listener in self.on_import:
                         listener(session, repository)
-                if isinstance(wanted, NewRepository):
-                    self.cloud.created(session, caller, repository, wanted)
+                self.cloud.created(session, caller, repository, wanted)
         except IntegrityError as error:
             raise errors.path_taken() from error
         return repository

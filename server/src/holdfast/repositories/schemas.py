@@ -241,6 +241,7 @@ class RepositoryAnswer(Schema):
     execution_target: str
     agent_machine_id: int | None
     ssh_connection_id: int | None
+    rclone_remote_id: int | None = Field(description="The remote on which the engine itself keeps the repository.")
     encryption: str
     compression: str
     source_paths: list[str]

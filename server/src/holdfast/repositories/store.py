@@ -101,6 +101,8 @@ def subject(repository: Repository) -> Subject:
         repository.agent_machine_id,
         executor,
         shared_writers=repository.engine_version in SHARED_WRITERS,
+        # An engine breaks off there when the lock of another goes away while it looks.
+        one_at_a_time=repository.rclone_remote_id is not None,
     )
 
 

@@ -33,6 +33,8 @@ __all__ = (
 ADDRESS = re.compile(r"aid:[0-9a-f]{64}")
 """How an archive is named for certain: several may have one name."""
 LONGEST_ARCHIVE_NAME = 200
+RCLONE = "rclone:"
+RCLONE_REPOSITORY = re.compile(r"rclone:[A-Za-z0-9][A-Za-z0-9_.-]*:/?[\w.,@+=~-](?:[\w.,@+=~/ -]*[\w.,@+=~-])?")
 
 
 def common(location: RepositoryLocation, lock_wait: int, *flags: str) -> tuple[str, ...]:
@@ -42,10 +44,24 @@ def common(location: RepositoryLocation, lock_wait: int, *flags: str) -> tuple[s
 
 def repository(location: RepositoryLocation) -> str:
     """Given a location, return the repository argument. Raise InvalidRequest or EngineUnsupported."""
+    if location.path.startswith(RCLONE):
+        return _on_remote(location.path)
     path = borg1.repository(location)
     if not borg1.LOCAL_REPOSITORY.fullmatch(path):
-        raise EngineUnsupported("BorgBackup 2 is driven on local repositories alone; give an absolute path.")
+        raise EngineUnsupported(
+            "BorgBackup 2 is driven on local repositories and on remotes of rclone alone;"
+            " give an absolute path, or rclone:REMOTE:PATH."
+        )
     return path
+
+
+def _on_remote(address: str) -> str:
+    if not RCLONE_REPOSITORY.fullmatch(address):
+        raise InvalidRequest(
+            f"The address {address!r} must be rclone:REMOTE:PATH, with a path of letters, digits, spaces and any of"
+            " _ . , @ + = ~ - / alone: the engine makes it part of a URL."
+        )
+    return address
 
 
 def archive(text: str) -> str:

@@ -1,4 +1,7 @@
-"""What rclone's words mean: each kind of trouble with its own key and a sentence that says what to do."""
+"""What rclone's words mean: each kind of trouble with its own key and a sentence that says what to do.
+
+The mirror runs it, and engine 2 opens repositories on its remotes through it.
+"""
 
 import re
 from collections.abc import Iterable
@@ -37,10 +40,10 @@ DENIED = Trouble(
 CONFIGURATION = Trouble(
     "configuration",
     "rclone.configuration_refused",
-    "rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
+    "The program rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
 )
-NOT_THERE = Trouble("storage", "rclone.not_found", "The path is not there on the remote; check the mirror's path.")
-OTHER = Trouble("storage", "rclone.failed", "rclone failed; the log has its words.")
+NOT_THERE = Trouble("storage", "rclone.not_found", "The path is not there on the remote; check the path.")
+OTHER = Trouble("storage", "rclone.failed", "The program rclone failed; read what it said in the log.")
 
 TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (

@@ -1,0 +1,90 @@
+"""Engine 2 names most files by the hash of their content: what of them a mirror lacks, and whether it may be copied.
+
+A pack that was mirrored is gone only after a compaction, and a compaction writes the whole index anew. So packs that are
+missing beside an index that is still the same are lost.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKS, INDEX, KEYS = "packs", "index", "keys"
+MARK = "cache/chunkindex-invalid"
+"""The engine's own sign that the index does not fit the packs: it makes a new one from the packs then."""
+UNFINISHED = ".tmp"
+NAME_LENGTH = 64
+
+Listing = dict[str, int]
+"""Paths in a repository, with the sizes of the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    lacking: Listing
+    """What the mirror has not, or not whole."""
+    surplus: bool
+    """The mirror has what the repository has no more."""
+    lost: tuple[str, ...]
+    """Packs that the mirror has, and that the repository should have."""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.lacking and not self.surplus
+
+
+def listing_of(lines: Iterable[str]) -> Listing:
+    """Given the answer of `rclone lsf --format sp --separator :`, return the files."""
+    parted = (line.partition(":") for line in lines)
+    return {path: int(size) for size, colon, path in parted if colon and size.isdecimal()}
+
+
+def listing_here(repository: Path) -> Listing:
+    """The files of a repository that are named by their content."""
+    return {
+        str(file.relative_to(repository)): file.stat().st_size
+        for folder in (PACKS, INDEX, KEYS)
+        for file in (repository / folder).rglob("*")
+        if file.is_file() and not file.name.endswith(UNFINISHED)
+    }
+
+
+def compared(here: Listing, there: Listing) -> Comparison:
+    """Given the files of the repository and those of its mirror, which may hold the engine's mark besides."""
+    is_marked = MARK in there
+    there = {path: size for path, size in there.items() if path != MARK}
+    gone = sorted(there.keys() - here.keys())
+    index_is_the_same = not is_marked and any(_is_in(INDEX, path) for path in there)
+    index_is_the_same = index_is_the_same and not any(_is_in(INDEX, path) for path in gone)
+    return Comparison(
+        lacking={path: size for path, size in sorted(here.items()) if there.get(path) != size},
+        surplus=bool(gone) or is_marked,
+        lost=tuple(path for path in gone if index_is_the_same and _is_in(PACKS, path)),
+    )
+
+
+def damaged(repository: Path, sizes: Listing, look_up: Callable[[int], None]) -> list[str]:
+    """Given files that are to be copied, return those that cannot be read, or are not what they are called by.
+
+    `look_up` is called after each, with its size.
+    """
+    found = []
+    for path, size in sizes.items():
+        if not _is_whole(repository / path):
+            found.append(path)
+        look_up(size)
+    return found
+
+
+def _is_whole(file: Path) -> bool:
+    if len(file.name) != NAME_LENGTH:
+        return True
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == file.name
+    except OSError:
+        return False
+
+
+def _is_in(folder: str, path: str) -> bool:
+    return path.startswith(f"{folder}/")

@@ -1,0 +1,56 @@
+"""Repositories that engine 2 itself keeps on a remote: where they may lie, and what its rclone needs to get there.
+
+A remote may be given another name, so the engine gets one that never changes: it remembers where each repository was.
+"""
+
+import posixpath
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from backup_engine.requests import RcloneAccess
+from holdfast.mirror import address, errors, store
+from holdfast.mirror.models import RcloneRemote
+from holdfast.mirror.remotes import Remotes
+from holdfast.repositories import store as repositories
+from holdfast.repositories.location import Reach
+from holdfast.storage.session import Database
+
+PATIENCE = {"RCLONE_CONTIMEOUT": "30s", "RCLONE_TIMEOUT": "5m", "RCLONE_LOW_LEVEL_RETRIES": "5"}
+
+
+def normal_path(remote: RcloneRemote, given: str) -> str:
+    """The path of a repository on a remote in its plain form. Raise Unprocessable if it cannot be one."""
+    path = posixpath.normpath(given)
+    if path in (".", "/") or ".." in path.split("/"):
+        raise errors.bad_path("The path must name a folder on the remote, without .. in it.")
+    return path if remote.provider == "sftp" else path.lstrip("/")
+
+
+def rename(session: Session, remote: RcloneRemote) -> None:
+    """Let the repositories on a remote be called by its new name."""
+    for repository in store.lying_on(session, remote.id):
+        repository.path = address.of(remote.name, address.path_of(repository.path))
+        repositories.tell(session, repository.id, "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRemotes:
+    """How the engine gets to remotes by itself."""
+
+    database: Database
+    remotes: Remotes
+
+    def reach(self, remote_id: int, text: str) -> Reach:
+        """Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its key is."""
+        with self.database.reading() as session:
+            remote = store.remote(session, remote_id)
+        name, access, rclone = f"remote{remote_id}", self.remotes.access(remote), self.remotes.rclone
+        variables = {
+            **PATIENCE,
+            "RCLONE_CONFIG": "",
+            "RCLONE_ASK_PASSWORD": "false",
+            "RCLONE_BINARY": rclone.companion(),
+            **access.variables(name),
+        }
+        return Reach(address.of(name, address.path_of(text)), RcloneAccess(variables, access.secret_variables(name)))
