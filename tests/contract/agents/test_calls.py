@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,3 +173,33 @@ def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPo
     assert found[0]["jobs"] == []
     send(agent, found[0]["calls"][0]["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert waiting.result(60).status_code == 200
+
+
+def test_a_restore_to_the_service_reads_the_archive_by_calls_and_fails_as_the_engine_there_does(
+    machines: Machines, tmp_path: Path
+) -> None:
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    body = {"repository_id": repository["id"], "archive": "gone", "destination": str(tmp_path / "made")}
+    job = machines.admin.post("/api/restore/start", json=body).json()["job_id"]
+    call = offered(agent)
+
+    assert call["payload"]["call"]["method"] == "list_files"
+    assert json.loads(call["payload"]["call"]["request"]) == {
+        "archive": "gone",
+        "excludes": [],
+        "paths": [],
+        "exact": True,
+        "complete": False,
+    }
+    line = {
+        "type": "log_message",
+        "levelname": "ERROR",
+        "name": "borg",
+        "msgid": "Archive.DoesNotExist",
+        "message": "no",
+    }
+    send(agent, call["id"], call_frame(CALL_ERRORS, json.dumps(line).encode() + b"\n"), end(13))
+    ended = machines.admin.wait_for_end(job)
+    assert ended["status"] == "failed", ended
+    assert (ended["machine_id"], not (tmp_path / "made").exists()) == (agent.id, True)

@@ -266,7 +266,8 @@ def test_a_restore_goes_to_the_machine_of_the_agent(machines: Machines, ready: t
         "destination": "/far/restored",
         "destination_type": "agent",
     }
-    local = machines.admin.post("/api/restore/start", json={**wanted, "destination_type": "local"})
+    here = {"destination_type": "local", "destination_machine_id": agent.id}
+    local = machines.admin.post("/api/restore/start", json={**wanted, **here})
     assert (local.status_code, local.json()["detail"]["key"]) == (422, "restore.unsupported_target")
     escape = machines.admin.post("/api/restore/start", json={**wanted, "destination": "/far/../etc"})
     assert escape.status_code == 422

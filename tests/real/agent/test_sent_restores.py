@@ -181,7 +181,7 @@ def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: 
     assert list((tmp_path / "made").iterdir()) == []
 
 
-@pytest.mark.parametrize("victim", ["agent", "service"])
+@pytest.mark.parametrize("victim", [pytest.param("agent", marks=pytest.mark.campaign), "service"])
 def test_a_link_that_is_cut_restores_nothing_and_says_so(sending: Sending, tmp_path: Path, victim: str) -> None:
     sending.set_mode("stalls")
     job = sending.start(tmp_path / "made")
