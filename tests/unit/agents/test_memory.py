@@ -339,8 +339,8 @@ def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite:
     board.refreshed()
 
     async def wait() -> tuple[bool, bool]:
-        mine = asyncio.create_task(board.wait_for_work(1, 20))
-        other = asyncio.create_task(board.wait_for_work(2, 20))
+        mine = asyncio.create_task(board.wait_for_work(1, 20, lambda: False))
+        other = asyncio.create_task(board.wait_for_work(2, 20, lambda: False))
         await asyncio.sleep(0)
         await asyncio.to_thread(enqueue, sqlite, BACKUP, 1, executor="agent")
         await asyncio.to_thread(board.look)
@@ -357,7 +357,7 @@ def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
     board = Board(sqlite)
     board.refreshed()
 
-    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01), 10))
+    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01, lambda: False), 10))
 
     assert board._waiters == {}
 

@@ -1,0 +1,47 @@
+"""Which calls an agent runs, and which it refuses."""
+
+import json
+from typing import Any
+
+import pytest
+
+from backup_agent.calls import _request
+from backup_agent.opening import UnsupportedJob
+from backup_engine.requests import ExtractRequest, ListFilesRequest, PruneRequest, RetentionPolicy
+from backup_protocol import CallBlock, JobKind, Payload, RepositoryBlock, write
+
+
+def payload(method: str, request: str) -> Payload:
+    return Payload(1, JobKind.ENGINE_CALL, RepositoryBlock(1, 1, "/r"), CallBlock({}, method, request))
+
+
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("list_files", ListFilesRequest("a", paths=("caf\udce9", "x\ny"), exact=True)),
+        ("prune", PruneRequest(RetentionPolicy(keep_last=1), dry_run=True)),
+        ("extract", ExtractRequest("a", stdout=True)),
+        ("extract", ExtractRequest("a", dry_run=True)),
+    ],
+)
+def test_a_request_arrives_as_it_was_made(method: str, request_: Any) -> None:
+    assert _request(payload(method, json.dumps(write(request_)))) == (method, request_)
+
+
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("create", "{}"),
+        ("init", "{}"),
+        ("__class__", "{}"),
+        ("check", "{}"),
+        ("list_files", "not JSON"),
+        ("list_files", "{}"),
+        ("list_files", json.dumps({"archive": 5})),
+        ("prune", json.dumps(write(PruneRequest(RetentionPolicy(keep_last=1))))),
+        ("extract", json.dumps(write(ExtractRequest("a", destination="/")))),
+    ],
+)
+def test_what_writes_files_or_is_not_known_is_refused(method: str, request_: str) -> None:
+    with pytest.raises(UnsupportedJob):
+        _request(payload(method, request_))
