@@ -14,7 +14,7 @@ from tests.contract.machines.every_job import back_up, live, maintain, read
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
-from tests.support.service import Client
+from tests.support.service import Client, wait_until
 from tests.support.sshd import Sshd
 
 ENGINE = str(ENGINES["1.4"])
@@ -219,3 +219,19 @@ def test_what_goes_wrong_on_the_way_has_its_own_key(running: Running, admin: Cli
     own_machine.new_host_key()
     own_machine.start()
     assert failure() == ("failed", "ssh.host_key_changed")
+
+
+def test_a_machine_that_does_not_answer_for_a_moment_is_tried_again(
+    running: Running, admin: Client, own_machine: Sshd
+) -> None:
+    number = own_machine.connection(admin, running.new_name("away"), engine_path=ENGINE)
+    repository = created(running, number)
+    own_machine.stop()
+    job_id = admin.start_backup(repository)
+    wait_until(
+        lambda: any("cannot be reached" in line for line in admin.log_lines(job_id)), what="the first attempt is over"
+    )
+    own_machine.start()
+    ended = admin.wait_for_end(job_id)
+
+    assert (ended["status"], ended["attempt"] > 1) == ("completed", True), (ended["error_key"], ended["error_message"])

@@ -144,10 +144,11 @@ def test_a_difficult_tree_goes_from_one_machine_to_another(site: Site, tmp_path:
 @pytest.mark.campaign
 @pytest.mark.parametrize("to", ["local", "ssh"])
 def test_the_stream_of_engine_2_carries_attributes_and_times_to_the_microsecond(
-    services: Services, machines: tuple[Sshd, Sshd], tmp_path: Path, to: str
+    services: Services, tmp_path: Path, to: str
 ) -> None:
-    site = make_site(services, tmp_path, *machines, "2")
-    ended = site.restore(tmp_path / "made", to)
+    with sshd(tmp_path / "first") as first, sshd(tmp_path / "second") as second:
+        site = make_site(services, tmp_path, first, second, "2")
+        ended = site.restore(tmp_path / "made", to)
 
     assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
     there = tmp_path / "made" / str(site.source).lstrip("/")

@@ -178,7 +178,7 @@ class _Backup:
 
     def _failed(self, step: StepResult, ending: Outcome | TryAgain) -> Outcome | TryAgain:
         """The engine failed; but it may have made the archive just before."""
-        if ending.error_key not in MAY_COME_AFTER_THE_ARCHIVE:
+        if isinstance(ending, TryAgain) or ending.error_key not in MAY_COME_AFTER_THE_ARCHIVE:
             return ending
         try:
             found = self._evidence(AFTER)

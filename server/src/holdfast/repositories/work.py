@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.command import Command
+from backup_engine.far.request import has_begun_elsewhere, request_file
 from backup_engine.interface import Engine
-from backup_engine.outcome import SENTENCES, Accumulator
+from backup_engine.outcome import SENTENCES, UNREACHABLE, Accumulator
 from backup_engine.requests import RepositoryLocation
 from holdfast.errors import NotFound, Unavailable
 from holdfast.operations.context import Context, Interrupted, StepResult
@@ -69,6 +70,8 @@ class RepositoryWork:
             return Outcome(Status.CANCELLED, result=result)
         if outcome.error_key == "engine.locked":
             return self.locked(outcome.message)
+        if outcome.error_key == UNREACHABLE and _never_reached(step):
+            return self._try_again(UNREACHABLE, outcome.message)
         if outcome.status == "failed":
             return Outcome(
                 Status.FAILED, outcome.error_key, outcome.message, result=result, warnings=warnings_of(step.accumulator)
@@ -77,8 +80,17 @@ class RepositoryWork:
 
     def locked(self, message: str | None) -> TryAgain:
         """Another program holds the repository: give it a little time."""
+        return self._try_again("engine.locked", message)
+
+    def _try_again(self, key: str, message: str | None) -> TryAgain:
         delay = LOCK_BACKOFF_SECONDS * self.context.operation.attempt
-        return TryAgain("engine.locked", message or SENTENCES["engine.locked"], delay_seconds=delay)
+        return TryAgain(key, message or SENTENCES[key], delay_seconds=delay)
+
+
+def _never_reached(step: StepResult) -> bool:
+    """True when the attempt's machine did not answer at all: nothing was begun there, so it can be tried again."""
+    folder = step.stderr.parent
+    return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
 
 
 def success_status(step: StepResult) -> Status:
