@@ -20,7 +20,10 @@ from tests.support.rclone import PASSWORD, serving
 from tests.support.running import PASSPHRASE, Services
 from tests.support.service import free_port, wait_until
 
-pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed")
+pytestmark = [
+    pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed"),
+    pytest.mark.timeout(900),
+]
 AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
