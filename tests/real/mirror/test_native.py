@@ -20,7 +20,10 @@ from tests.support.rclone import PASSWORD, serving
 from tests.support.running import PASSPHRASE, Services
 from tests.support.service import free_port, wait_until
 
-pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed")
+pytestmark = [
+    pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed"),
+    pytest.mark.timeout(900),
+]
 AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
@@ -85,14 +88,21 @@ def test_every_kind_of_work_is_done_on_the_remote(services: Services, tmp_path: 
         assert filecmp.dircmp(source, restored).diff_files == []
         assert {file.name for file in restored.iterdir()} == {file.name for file in source.iterdir()}
 
-        assert run(running, repository, "check", verify_data=True)["result"]["problems"] == []
-        assert run(running, repository, "prune", keep_last=1)["status"] == "completed"
+        def done(word: str, **body: Any) -> dict[str, Any]:
+            ended = run(running, repository, word, **body)
+            wait_for_index(admin, repository)  # which has the repository alone, like all others
+            assert ended["status"] == "completed", ended
+            return ended
+
+        assert done("check", verify_data=True)["result"]["problems"] == []
+        done("prune", keep_last=1)
         assert (set(live(running, repository)), deleted(running, repository)) == ({second}, [first])
-        assert run(running, repository, f"deleted-archives/{first}/undelete")["status"] == "completed"
+        done(f"deleted-archives/{first}/undelete")
         assert set(live(running, repository)) == {first, second}
         gone = world.end(admin.delete(f"/api/archives/{known[second]['id']}").json()["job_id"])
+        wait_for_index(admin, repository)
         assert (gone["status"], deleted(running, repository)) == ("completed", [second])
-        assert run(running, repository, "compact")["status"] == "completed"
+        done("compact")
         assert (set(live(running, repository)), deleted(running, repository)) == ({first}, [])
         assert admin.get(f"{url}/key").json()["key"].startswith("BORG_KEY ")
         assert admin.post(f"{url}/break-lock").status_code == 200

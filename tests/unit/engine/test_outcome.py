@@ -343,4 +343,5 @@ def test_an_rclone_that_the_stop_has_ended_is_no_failure() -> None:
     said = error("ConnectionError: HTTPConnectionPool(host='127.0.0.1', port=34659): Max retries exceeded", "Exception")
 
     assert ended(2, said).error_key == "rclone.failed"
+    assert ended(2, error("ChunkedEncodingError: ('Connection broken', 10)")).error_key == "rclone.failed"
     assert ended(2, said, cancel_requested=True).status == "cancelled"

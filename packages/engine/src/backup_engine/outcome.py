@@ -92,6 +92,8 @@ Source = Literal["error", "warning", "remote"]
 
 RCLONE_FAILED = r"rclone rc command failed: error \d+: "
 """How major 2 tells what the rclone that it has started says, which comes as JSON."""
+RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
+"""Its words when that rclone does not answer, or breaks off."""
 
 KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     (re.compile(r"\[Errno (?:28|122)\]|No space left on device"), frozenset({"error", "warning"}), "engine.disk_full"),
@@ -133,7 +135,7 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         )
         for trouble, signs in TABLE
     ),
-    (re.compile(rf"{RCLONE_FAILED}|HTTPConnectionPool\(host='127\.0\.0\.1'"), frozenset({"error"}), OTHER.key),
+    (re.compile(rf"{RCLONE_FAILED}|{RCLONE_GONE}"), frozenset({"error"}), OTHER.key),
 )
 """What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
 
