@@ -18,8 +18,7 @@ OF_ENGINE_2 = pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not insta
     [
         ("webdav", 1),
         *(pytest.param(name, 1, marks=AT_LENGTH) for name in ("s3", "sftp", "local")),
-        pytest.param("webdav", 2, marks=OF_ENGINE_2),
-        *(pytest.param(name, 2, marks=[AT_LENGTH, OF_ENGINE_2]) for name in ("s3", "sftp", "local")),
+        *(pytest.param(name, 2, marks=[AT_LENGTH, OF_ENGINE_2]) for name in ("webdav", "s3", "sftp", "local")),
     ],
 )
 def test_a_mirror_grows_with_its_repository_and_gives_all_of_it_back(

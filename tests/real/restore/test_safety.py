@@ -20,7 +20,9 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("overwrite", ["skip", "replace", "fail"])
+@pytest.mark.parametrize(
+    "overwrite", ["replace", *(pytest.param(word, marks=pytest.mark.campaign) for word in ("skip", "fail"))]
+)
 def test_a_folder_at_the_destination_that_is_a_link_is_not_written_through(
     newest: Workshop, tmp_path: Path, outside: Path, overwrite: str
 ) -> None:

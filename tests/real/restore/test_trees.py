@@ -4,6 +4,8 @@ import base64
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.real.restore.archives import SECONDS, Workshop, below, private_folders, same_tree
 from tests.support.trees import FIFO, MEBIBYTE, NOT_UTF8, blocks_of, look_at, make_difficult_tree, make_many_files
 
@@ -26,6 +28,7 @@ def test_a_difficult_tree_comes_back_byte_for_byte(workshop: Workshop, tmp_path:
     assert private_folders(destination) == []
 
 
+@pytest.mark.campaign
 def test_ten_thousand_files_come_back_equal(newest: Workshop, tmp_path: Path) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
