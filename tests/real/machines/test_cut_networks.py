@@ -44,7 +44,6 @@ class Round:
 
 SUITE = (
     Round("late backup", ((1.5, PACKETS, 3.0),)),
-    Round("prune", ((1.0, ANSWERS, 2.0),)),
     Round("restore here", ((1.5, CABLE, 2.0),)),
 )
 
