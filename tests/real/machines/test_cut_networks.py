@@ -16,7 +16,7 @@ import pytest
 
 from tests.real.machines.cut_site import STRIKES, Site, cut_site
 from tests.support import networks
-from tests.support.networks import ANSWERS, CABLE, PACKETS, WAYS
+from tests.support.networks import CABLE, PACKETS, WAYS
 from tests.support.paced_engine import lines_by_run
 from tests.support.running import Services
 from tests.support.trees import look_at
