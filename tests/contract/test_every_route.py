@@ -61,7 +61,7 @@ def hidden(services: Services) -> Iterator[Hidden]:
     admin = running.admin
     source = running.new_source()
     repository = running.new_repository(
-        path=running.folder / "hidden-heron",
+        path=running.new_path("hidden-heron"),
         source_paths=[source],
         encryption="repokey-blake2",
         passphrase=SECRET,
@@ -76,7 +76,9 @@ def hidden(services: Services) -> Iterator[Hidden]:
     wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 60, what="nothing runs")
     admin.put(place, json={"index_mode": "off"})
     preview = admin.post(f"{place}/wipe-preview", json={}).json()
-    remote = admin.post("/api/rclone/remotes", json={"name": "remote-heron", "provider": "local"}).json()
+    remote = admin.post(
+        "/api/rclone/remotes", json={"name": running.new_name("remote-heron"), "provider": "local"}
+    ).json()
     mirror = {"remote_id": remote["id"], "path": str(running.new_path("mirror-heron"))}
     with running.held_backup(repository):
         restore = {"repository_id": repository["id"], "archive_id": archives[0]["id"], "paths": []}
