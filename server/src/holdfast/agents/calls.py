@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy.orm import Session
+from starlette.requests import ClientDisconnect
 
 from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
 from holdfast.agents import errors
@@ -119,6 +120,8 @@ class Calls:
             async for block in output:
                 writer.write(block)
                 await writer.drain()
+        except ClientDisconnect:
+            return  # the agent is gone, and there is nobody to answer; whoever waits sees that the end is missing
         except OSError as error:
             raise errors.call_over() from error
         finally:

@@ -3,7 +3,7 @@
 Run as ``python -I -S called.py REQUEST``. Nobody can reach an agent; it comes by itself. So the call is laid down in a folder
 beside a socket, the service tells the agent of it, and connects the socket with what the agent sends: frames of what its engine
 says, and at last how it ended. This process says the same, and ends the same way. A link that is cut before anything was
-heard is waited for once more; later that is the end of the call, because what was passed on cannot be told again.
+heard is waited for once more if the call only reads; later that is the end of the call, because what was passed on cannot be told again.
 
 It imports the standard library alone, and nothing of this package: it has to start in milliseconds.
 """
@@ -33,6 +33,8 @@ CUT = "The link to the agent was cut before its engine had ended."
 UNREACHABLE = 255
 """As ssh says it."""
 CANNOT_READ = 2
+ONCE = ("delete_archive", "undelete_archive", "compact")
+"""What changes a repository is not asked for again: its engine may have worked before the link was cut."""
 
 
 class LinkCut(Exception):
@@ -64,11 +66,14 @@ class CalledRun:
                 try:
                     return self._listen(link)
                 except LinkCut:
-                    if self._heard:
-                        lost(CUT)
-                        os.kill(
-                            os.getpid(), signal.SIGKILL
-                        )  # nobody knows how the engine ended, and that is how it looks
+                    if self._heard or self._request["method"] in ONCE:
+                        return self._cut()
+
+    def _cut(self) -> int:
+        """Nobody knows how the engine ended, and so this process ends as one of which nobody knows it."""
+        code = lost(CUT)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return code
 
     def _wait_for_agent(self, deadline: float) -> socket.socket | None:
         """Lay the call down, and take it away when the agent has come for it or is not waited for any longer."""

@@ -1,0 +1,120 @@
+"""The near side of a call: what it passes on, and what it makes of links that are cut."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backup_engine.far import called
+from backup_engine.far.called import END, ERRORS, HEAD, HERE, OUTPUT
+
+
+def frame(letter: bytes, content: bytes = b"") -> bytes:
+    return HEAD.pack(letter, len(content)) + content
+
+
+def end(**how: Any) -> bytes:
+    return frame(END, json.dumps(how).encode())
+
+
+class Called:
+    def __init__(self, folder: Path, method: str, patience: float = 20.0) -> None:
+        self.folder = folder
+        request = {"agent_machine_id": 7, "repository_id": 3, "folder": str(folder), "patience_seconds": patience}
+        file = folder / "request.far"
+        file.write_text(json.dumps({**request, "method": method, "request": {"archive": "a"}}))
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", called.__file__, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def waiting(self) -> list[Path]:
+        return list(self.folder.glob("7-*.json"))
+
+    def answer(self, *frames: bytes) -> None:
+        """What an agent sends; then its link is closed."""
+        deadline = time.monotonic() + 20
+        while not self.waiting() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (call,) = self.waiting()
+        assert json.loads(call.read_text())["repository_id"] == 3
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+            link.connect(str(call.with_suffix(".sock")))
+            link.sendall(b"".join(frames))
+
+    def ended(self) -> tuple[int, bytes, bytes]:
+        output, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, output, errors
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = Path("/tmp") / f"called-{tmp_path_factory.mktemp('c').name}-{time.monotonic_ns()}"
+    folder.mkdir(mode=0o700)
+    yield folder
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+
+
+def test_it_says_what_the_engine_said_and_ends_as_it_ended(folder: Path) -> None:
+    run = Called(folder, "list_files")
+    run.answer(frame(HERE), frame(OUTPUT, b"one\n"), frame(ERRORS, b"hm\n"), frame(OUTPUT, b"two\n"), end(code=1))
+
+    assert run.ended() == (1, b"one\ntwo\n", b"hm\n")
+    assert run.waiting() == []
+
+
+@pytest.mark.parametrize(("how", "code"), [({"code": 0}, 0), ({"code": 13}, 13), ({"code": None, "signal": 15}, 143)])
+def test_every_way_to_end_is_told(folder: Path, how: dict[str, Any], code: int) -> None:
+    run = Called(folder, "list_files")
+    run.answer(end(**how))
+
+    assert run.ended()[0] == code
+
+
+def test_a_link_that_is_cut_after_words_of_the_engine_leaves_its_end_unknown(folder: Path) -> None:
+    run = Called(folder, "list_files")
+    run.answer(frame(HERE), frame(OUTPUT, b"one\n"))
+
+    assert run.ended()[0] == -signal.SIGKILL
+
+
+def test_a_reading_call_whose_link_is_cut_before_that_is_offered_again(folder: Path) -> None:
+    run = Called(folder, "list_files")
+    run.answer(frame(HERE))
+    run.answer(frame(OUTPUT, b"all"), end(code=0))
+
+    assert run.ended() == (0, b"all", b"")
+
+
+@pytest.mark.parametrize("method", called.ONCE)
+def test_what_changes_a_repository_is_never_asked_for_twice(folder: Path, method: str) -> None:
+    run = Called(folder, method)
+    run.answer(frame(HERE))
+
+    assert run.ended()[0] == -signal.SIGKILL
+    assert run.waiting() == []
+
+
+def test_an_agent_that_does_not_come_is_not_waited_for_without_end(folder: Path) -> None:
+    code, output, errors = Called(folder, "list_files", patience=0.2).ended()
+
+    assert (code, output) == (called.UNREACHABLE, b"")
+    assert b"did not come" in errors
+
+
+def test_a_stop_takes_the_call_away(folder: Path) -> None:
+    run = Called(folder, "list_files")
+    while not run.waiting():
+        time.sleep(0.01)
+    run.process.terminate()
+
+    assert run.ended()[0] == 128 + signal.SIGTERM
+    assert run.waiting() == []
