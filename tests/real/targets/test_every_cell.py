@@ -20,7 +20,6 @@ from tests.real.targets.cells import PASSPHRASE, Cell
 from tests.real.targets.table import CELLS, KINDS, NOT_THERE, TARGETS
 
 PLAYED: set[str] = set()
-IN_MAKE_TEST = (("1.4", "agent"),)
 
 
 def where_there_is(kind: str) -> pytest.MarkDecorator:
@@ -32,10 +31,9 @@ def where_there_is(kind: str) -> pytest.MarkDecorator:
 
 
 def param(cell: tuple[str, str], kind: str, *more: str) -> Any:
-    """`make test` plays 1.4 on an agent, where few tests of the contract go. All cells: `make campaign`."""
+    """One row of a cell; `make campaign` plays them."""
     assert kind in KINDS
-    later = [] if cell in IN_MAKE_TEST else [pytest.mark.campaign]
-    return pytest.param(cell, *more, id="-".join((*cell, *more)), marks=later)
+    return pytest.param(cell, *more, id="-".join((*cell, *more)))
 
 
 # --- making archives -------------------------------------------------------------------------------------------------
