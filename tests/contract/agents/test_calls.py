@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from backup_protocol.calls import CALL_END, CALL_ERRORS, CALL_HERE, CALL_OUTPUT, call_frame
+from backup_protocol.calls import ERRORS, OUTPUT
+from backup_protocol.frames import END, HERE, frame
 from tests.contract.agents.agent import EVERYTHING, PASSPHRASE, Agent, Machines
 from tests.contract.fields import error_of
 from tests.support.service import wait_until
@@ -43,7 +44,7 @@ def send(agent: Agent, call: str, *frames: bytes) -> Any:
 
 
 def end(code: int = 0) -> bytes:
-    return call_frame(CALL_END, json.dumps({"code": code}).encode())
+    return frame(END, json.dumps({"code": code}).encode())
 
 
 def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
@@ -60,9 +61,7 @@ def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
     assert payload["repository"]["repository_path"] == repository["path"]
     assert payload["call"]["method"] == "list_archives"
     assert list(payload["secrets"].values()) == [{"value": PASSPHRASE}]
-    sent = send(
-        agent, call["id"], call_frame(CALL_HERE, b""), call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end()
-    )
+    sent = send(agent, call["id"], frame(HERE, b""), frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert (sent.status_code, sent.json()) == (200, {"id": call["id"]})
     answer = waiting.result(60)
     assert (answer.status_code, answer.json()) == (200, {"archives": [], "source": "engine"})
@@ -73,7 +72,7 @@ def test_what_the_engine_there_refuses_is_told_as_if_it_were_here(machines: Mach
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     line = {"type": "log_message", "levelname": "ERROR", "name": "borg", "msgid": "PassphraseWrong", "message": "no"}
-    send(agent, offered(agent)["id"], call_frame(CALL_ERRORS, json.dumps(line).encode() + b"\n"), end(2))
+    send(agent, offered(agent)["id"], frame(ERRORS, json.dumps(line).encode() + b"\n"), end(2))
 
     assert error_of(waiting.result(60)) == (422, "engine.passphrase_wrong")
 
@@ -82,7 +81,7 @@ def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: T
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     content = json.dumps(ARCHIVES).encode() + b" " * 3_000_000
-    sent = send(agent, offered(agent)["id"], call_frame(CALL_OUTPUT, content), end())
+    sent = send(agent, offered(agent)["id"], frame(OUTPUT, content), end())
 
     assert sent.status_code == 200, sent.text
     assert waiting.result(60).json()["archives"] == []
@@ -91,7 +90,7 @@ def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: T
 def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: ThreadPoolExecutor) -> None:
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
-    send(agent, offered(agent)["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()))
+    send(agent, offered(agent)["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()))
 
     assert error_of(waiting.result(60)) == (503, "engine.interrupted")
 
@@ -101,9 +100,9 @@ def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
 ) -> None:
     agent = machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
-    send(agent, offered(agent)["id"], call_frame(CALL_HERE, b""))
+    send(agent, offered(agent)["id"], frame(HERE, b""))
     again = offered(agent)
-    send(agent, again["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    send(agent, again["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
 
     assert waiting.result(60).status_code == 200
 
@@ -114,14 +113,14 @@ def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
     agent, other = machines.agent(), machines.agent()
     waiting = ask(pool, machines, machines.repository(agent))
     call = offered(agent)
-    frames = call_frame(CALL_OUTPUT, json.dumps({**ARCHIVES, "archives": [{"forged": True}]}).encode()), end()
+    frames = frame(OUTPUT, json.dumps({**ARCHIVES, "archives": [{"forged": True}]}).encode()), end()
 
     assert other.client.get("/api/agents/jobs/poll").json() == {"jobs": []}
     assert error_of(send(other, call["id"], *frames)) == (404, "agents.call_over")
     stranger = machines.running.anonymous().post(f"/api/agents/calls/{call['id']}/output", content=b"x")
     user = machines.admin.post(f"/api/agents/calls/{call['id']}/output", content=b"x")
     assert (stranger.status_code, user.status_code) == (401, 401)
-    send(agent, call["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    send(agent, call["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert waiting.result(60).json()["archives"] == []
 
 
@@ -171,7 +170,7 @@ def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPo
     polling.join(60)
 
     assert found[0]["jobs"] == []
-    send(agent, found[0]["calls"][0]["id"], call_frame(CALL_OUTPUT, json.dumps(ARCHIVES).encode()), end())
+    send(agent, found[0]["calls"][0]["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert waiting.result(60).status_code == 200
 
 
@@ -199,7 +198,7 @@ def test_a_restore_to_the_service_reads_the_archive_by_calls_and_fails_as_the_en
         "msgid": "Archive.DoesNotExist",
         "message": "no",
     }
-    send(agent, call["id"], call_frame(CALL_ERRORS, json.dumps(line).encode() + b"\n"), end(13))
+    send(agent, call["id"], frame(ERRORS, json.dumps(line).encode() + b"\n"), end(13))
     ended = machines.admin.wait_for_end(job)
     assert ended["status"] == "failed", ended
     assert (ended["machine_id"], not (tmp_path / "made").exists()) == (agent.id, True)

@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from backup_agent import private_files
@@ -24,16 +25,8 @@ from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.process import ExitRecord, Spool, remove_spools
 from backup_engine.requests import InvalidRequest
 from backup_protocol import CallBlock, JobKind, Malformed, OfferedCall, Payload, SecretMissing, read
-from backup_protocol.calls import (
-    CALL_END,
-    CALL_ERRORS,
-    CALL_HERE,
-    CALL_HERE_SECONDS,
-    CALL_METHODS,
-    CALL_OUTPUT,
-    CALL_PACKED_OUTPUT,
-    call_frame,
-)
+from backup_protocol.calls import CALL_METHODS, ERRORS, HERE_SECONDS, OUTPUT, PACKED_OUTPUT
+from backup_protocol.frames import END, HERE, frame
 
 log = logging.getLogger(__name__)
 
@@ -129,11 +122,11 @@ def _request(payload: Payload) -> tuple[str, Any]:
     return block.method, request
 
 
+@dataclass(frozen=True, slots=True)
 class _Asked:
-    def __init__(self, command: Command, is_packed: bool, redact: Callable[[bytes], bytes] | None) -> None:
-        self.command = command
-        self.is_packed = is_packed
-        self.redact = redact
+    command: Command
+    is_packed: bool
+    redact: Callable[[bytes], bytes] | None
 
 
 class _Run:
@@ -147,7 +140,7 @@ class _Run:
         self._told = 0
 
     def frames(self, make: Callable[[], _Asked]) -> Iterator[bytes]:
-        yield call_frame(CALL_HERE, b"")
+        yield frame(HERE, b"")
         try:
             asked = make()
         except (UnsupportedJob, SecretMissing, InvalidRequest, EngineUnsupported, Malformed) as error:
@@ -174,10 +167,10 @@ class _Run:
                 if not block:
                     return
                 packed = asked.is_packed
-                yield call_frame(CALL_PACKED_OUTPUT if packed else CALL_OUTPUT, _packed(block) if packed else block)
+                yield frame(PACKED_OUTPUT if packed else OUTPUT, _packed(block) if packed else block)
                 said = time.monotonic()
-            elif time.monotonic() - said > CALL_HERE_SECONDS:
-                yield call_frame(CALL_HERE, b"")
+            elif time.monotonic() - said > HERE_SECONDS:
+                yield frame(HERE, b"")
                 said = time.monotonic()
             yield from self._errors(asked)
         raise NoAnswer("The agent stops.")
@@ -194,7 +187,7 @@ class _Run:
             block = block[: block.rfind(b"\n") + 1]
         if block:
             self._told += len(block)
-            yield call_frame(CALL_ERRORS, asked.redact(block) if asked.redact else block)
+            yield frame(ERRORS, asked.redact(block) if asked.redact else block)
             if to_the_end:
                 yield from self._errors(asked, to_the_end=True)
 
@@ -215,12 +208,12 @@ def _packed(block: bytes) -> bytes:
 
 
 def _could_not(words: str, code: int) -> Iterator[bytes]:
-    yield call_frame(CALL_ERRORS, words.encode("utf-8", "replace") + b"\n")
-    yield call_frame(CALL_END, json.dumps({"code": code}).encode())
+    yield frame(ERRORS, words.encode("utf-8", "replace") + b"\n")
+    yield frame(END, json.dumps({"code": code}).encode())
 
 
 def _end(record: ExitRecord) -> Iterator[bytes]:
     if record.exec_error is not None:
         yield from _could_not(f"The engine could not be started there: {record.exec_error}", NOT_FOUND)
     else:
-        yield call_frame(CALL_END, json.dumps({"code": record.code, "signal": record.signal}).encode())
+        yield frame(END, json.dumps({"code": record.code, "signal": record.signal}).encode())

@@ -1,7 +1,7 @@
-"""The stream of a restore that an agent receives: frames, so that a good end is told and never guessed.
+"""Frames, so that a good end is told and never guessed: for calls, and for the stream of a restore that an agent receives.
 
-First comes a survey, then the engine's tar stream in pieces, then the end. Between them may stand frames that only say that the
-service is still there. A stream without an end was cut, whatever the connection says.
+In the stream of a restore first comes a survey, then the engine's tar stream in pieces, then the end. Between them may stand
+frames that only say that the sender is still there. A stream without an end was cut, whatever the connection says.
 """
 
 import struct

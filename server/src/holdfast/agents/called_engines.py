@@ -15,6 +15,7 @@ from backup_protocol import CALL_METHODS, JobKind, write
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
 from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 
@@ -31,7 +32,7 @@ class CalledEngines:
         """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
         agent = self._agent(repository)
         if agent.status in store.SHUT_OUT:
-            raise errors.shut_out(repository.name)
+            raise agent_target.shut_out(repository.agent_machine_id)
         if agent.status != "online":
             raise errors.offline(agent.name)
         if JobKind.ENGINE_CALL not in (agent.capabilities or ()):
@@ -52,7 +53,7 @@ class CalledEngines:
         with self._database.reading() as session:
             agent = store.get(session, repository.agent_machine_id or 0)
         if agent is None:
-            raise errors.shut_out(repository.name)
+            raise agent_target.shut_out(repository.agent_machine_id)
         return agent
 
 

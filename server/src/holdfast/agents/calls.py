@@ -19,10 +19,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
-from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
+from backup_protocol import JobKind
 from holdfast.agents import errors
 from holdfast.agents.credentials import KnownAgent
-from holdfast.agents.payload import Payloads, environment, is_opened_by, repository_block
+from holdfast.agents.payload import Payloads, envelope, environment, is_opened_by
 from holdfast.repositories import store as repositories
 
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
@@ -97,14 +97,7 @@ class Calls:
             "request": json.dumps(call["request"]),
             "environment": environment(repository),
         }
-        payload = {
-            "schema_version": SCHEMA_VERSION,
-            "job_kind": str(JobKind.ENGINE_CALL),
-            "repository": repository_block(repository),
-            BLOCK_OF_KIND[JobKind.ENGINE_CALL]: block,
-            "secrets": {},
-        }
-        return self._payloads.with_passphrase(repository, payload)
+        return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block))
 
     async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
         """Pass on what an agent sends to whoever waits for it. Raise NotFound once nobody does, or never did."""

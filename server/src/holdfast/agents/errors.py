@@ -83,7 +83,3 @@ def offline(name: str) -> Unavailable:
 
 def too_old_for_calls(name: str) -> Unprocessable:
     return Unprocessable("agents.too_old", f"The agent {name} is too old to be asked this; update it.")
-
-
-def shut_out(name: str) -> Conflict:
-    return Conflict("agents.revoked", f"The agent of {name} is disabled, revoked or removed; it takes no work.")

@@ -37,13 +37,7 @@ class Payloads:
         job_kind = JobKind(operation.job_kind or kind.agent.job_kind)
         variables = environment(repository) if is_opened_by(repository, operation.machine_id) else {}
         block = {**kind.agent.payload(session, operation), "environment": variables}
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "job_kind": str(job_kind),
-            "repository": repository_block(repository),
-            BLOCK_OF_KIND[job_kind]: block,
-            "secrets": {},
-        }
+        return envelope(job_kind, repository, block)
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The payload as it is handed to the assigned agent, and to nobody else.
@@ -67,6 +61,17 @@ class Payloads:
         repository = repositories.get(session, operation.repository_id or 0)
         passphrase = self._opener.passphrase(repository) if repository else None
         return Redactor([passphrase] if passphrase else [])
+
+
+def envelope(job_kind: JobKind, repository: Repository, block: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent is handed, still without the value of any secret."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "job_kind": str(job_kind),
+        "repository": repository_block(repository),
+        BLOCK_OF_KIND[job_kind]: block,
+        "secrets": {},
+    }
 
 
 def is_opened_by(repository: Repository, agent_machine_id: int | None) -> bool:

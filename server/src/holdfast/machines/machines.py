@@ -1,11 +1,10 @@
 """The ssh machines as the rest of the service uses them."""
 
-import re
 import shlex
 from collections.abc import Iterable
 
 from backup_engine.command import Machine
-from backup_engine.detect import EngineProgram
+from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.interface import Engine
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
@@ -66,12 +65,10 @@ class Machines:
             return None
 
     def _engine_of(self, connection: SshConnection, major: int) -> Engine:
-        program = EngineProgram(
-            str(connection.engine_program),
-            str(connection.engine_version),
-            tuple(int(part) for part in re.findall(r"\d+", connection.engine_version or "")[:3]),
-            int(str(connection.engine_version).partition(".")[0]),
-        )
+        try:
+            program = identified(str(connection.engine_program), str(connection.engine_version))
+        except EngineUnsupported as error:
+            raise Unprocessable(error.key, str(error), engine=major) from error
         if program.major != major:
             sentence = f"The engine on the machine is BorgBackup {program.version}, not of major {major}."
             raise Unprocessable("engine.unsupported", sentence, engine=major)
