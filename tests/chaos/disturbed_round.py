@@ -140,7 +140,7 @@ class Round:
     def _ask_again(self) -> None:
         for backup in self.started:
             if backup.id is None:
-                wait_until(partial(self._ask_again_for, backup), 60, what="every start is answered")
+                wait_until(partial(self._ask_again_for, backup), what="every start is answered")
 
     def _ask_again_for(self, backup: Started) -> bool:
         self.events.append(f"        asked again  ->  {self._ask_for(backup)}")

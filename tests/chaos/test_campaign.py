@@ -15,7 +15,6 @@ VARIANTS_PLAYED = [variant for variant in VARIANTS if variant.series == max(one.
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("variant", VARIANTS_PLAYED, ids=str)
 def test_kills_at_random_instants_lose_double_and_falsify_nothing(variant: Variant, tmp_path: Path) -> None:
     told: list[str] = []

@@ -14,7 +14,6 @@ FIRST_SEED = 2026
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(900)
 def test_bad_networks_and_kills_lose_double_and_falsify_nothing(tmp_path: Path) -> None:
     told: list[str] = []
 

@@ -73,7 +73,7 @@ def hidden(services: Services) -> Iterator[Hidden]:
         lambda: admin.get(f"{place}/archives").json()["archives"], 60, what="the archive is in the index"
     )
     work = {"repository_id": repository["id"], "status": ["pending", "running"]}
-    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 60, what="nothing runs")
+    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], what="nothing runs")
     admin.put(place, json={"index_mode": "off"})
     preview = admin.post(f"{place}/wipe-preview", json={}).json()
     remote = admin.post(

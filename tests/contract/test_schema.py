@@ -21,11 +21,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.support.running import Running, Services
+from tests.support.service import PATIENCE
 
-pytestmark = [
-    pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="runs alone, before the others: see the Makefile"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ, reason="runs alone, before the others: see the Makefile"
+)
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -58,7 +58,7 @@ class Callers:
         everybody = list(self.sessions.values())
         chosen = everybody if mode is GenerationMode.POSITIVE else [everybody[next(self.numbers) % len(everybody)]]
         for session in chosen:
-            answer = case.call(base_url=self.running.process.url, session=session, timeout=60)
+            answer = case.call(base_url=self.running.process.url, session=session, timeout=PATIENCE)
             case.validate_response(answer, checks=list(CHECKS))
 
 

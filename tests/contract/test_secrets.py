@@ -40,7 +40,7 @@ class Planted:
     answers: list[tuple[str, str]] = field(default_factory=list)
 
     def client(self) -> Client:
-        return Client(base_url=self.running.process.url, timeout=60, event_hooks={"response": [self._note]})
+        return Client(base_url=self.running.process.url, event_hooks={"response": [self._note]})
 
     def _note(self, answer: httpx2.Response) -> None:
         answer.read()

@@ -18,7 +18,7 @@ from holdfast.operations.status import TERMINAL, Status, Trigger
 from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.claimer import GO, STOP
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 from tests.support.stores import KINDS, a_store_url
 from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, change_limits, subject
 
@@ -27,7 +27,6 @@ OPERATIONS = 80
 LANES = 5
 PROCESSES = 4
 KILLS = 3
-SECONDS = 240.0
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,12 @@ class Crowd:
         self.known.append(process.pid)
 
     def begin_together(self) -> None:
-        wait_until(lambda: all(self.diary(process.pid) for process in self.living), SECONDS, what="all are ready")
+        wait_until(lambda: all(self.diary(process.pid) for process in self.living), what="all are ready")
         (self.folder / GO).touch()
 
     def kill_one_that_holds(self, chance: random.Random) -> None:
         """kill -9 of a process, at a moment when its diary says that it holds something."""
-        victim = chance.choice(wait_until(self.who_hold, SECONDS, pause=0, what="somebody holds an operation"))
+        victim = chance.choice(wait_until(self.who_hold, pause=0, what="somebody holds an operation"))
         self.killed_at[victim.pid] = time.monotonic_ns()
         victim.kill()
         victim.wait()
@@ -76,7 +75,7 @@ class Crowd:
 
     def stop(self) -> None:
         (self.folder / STOP).touch()
-        assert [process.wait(60) for process in self.living] == [0] * len(self.living), self.errors()
+        assert [process.wait(PATIENCE) for process in self.living] == [0] * len(self.living), self.errors()
 
     def end(self) -> None:
         for process in self.living:
@@ -143,7 +142,6 @@ def lanes(database: Database) -> dict[int, tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_claimers_that_are_killed_share_the_work_and_never_an_operation(crowd: Crowd) -> None:
     chance = random.Random(2)
     database = Database(crowd.url)
@@ -154,7 +152,7 @@ def test_claimers_that_are_killed_share_the_work_and_never_an_operation(crowd: C
     for _ in range(KILLS):
         crowd.kill_one_that_holds(chance)
         crowd.add()
-    wait_until(lambda: set(statuses(database).values()) <= TERMINAL, SECONDS, what="all operations end")
+    wait_until(lambda: set(statuses(database).values()) <= TERMINAL, what="all operations end")
     crowd.stop()
 
     where = lanes(database)

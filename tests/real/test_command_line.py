@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from holdfast.entry.main import cli
 from tests.support.engines import ENGINE_2
 from tests.support.running import Running, Services
-from tests.support.service import ADMIN_PASSWORD, PROGRAM, wait_until
+from tests.support.service import ADMIN_PASSWORD, PATIENCE, PROGRAM, wait_until
 
 DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS = range(8)
 
@@ -274,6 +274,6 @@ def test_on_a_terminal_there_is_a_bar(terminal: Terminal, repository: dict[str, 
             break
     os.close(mine)
 
-    assert process.wait(60) == DONE
+    assert process.wait(PATIENCE) == DONE
     assert "━".encode() in shown
     assert b"completed" in shown

@@ -13,7 +13,6 @@ from tests.support.processes import processes_naming
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 
-SECONDS = 120.0
 pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2")
 
 
@@ -22,7 +21,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services = Services(tmp_path_factory.mktemp("kills-2"))
     try:
         running = services.new()
-        running.admin.timeout = SECONDS
         yield running
     finally:
         services.stop()

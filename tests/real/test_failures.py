@@ -44,7 +44,7 @@ class World:
         return set(self.running.outside.archives(self.repository["path"]))
 
     def end(self, repository: dict[str, Any], **more: Any) -> dict[str, Any]:
-        return self.running.admin.wait_for_end(self.running.admin.start_backup(repository, **more), 120)
+        return self.running.admin.wait_for_end(self.running.admin.start_backup(repository, **more))
 
     def failed(self, operation: dict[str, Any], key: str, *said: str) -> None:
         """The operation has failed for this reason, in words of ours, after words of the engine's own."""
@@ -117,7 +117,7 @@ def test_files_that_vanish_or_cannot_be_read_are_listed(world: World) -> None:
     gate.wait_until_reached()
     vanishing.unlink()
     gate.open()
-    operation = world.running.admin.wait_for_end(job_id, 120)
+    operation = world.running.admin.wait_for_end(job_id)
 
     warnings = world.warned(operation)
     assert set(warnings) == {str(vanishing), str(closed), str(shut)}
@@ -135,7 +135,7 @@ def test_a_file_that_changes_while_it_is_read_is_listed(world: World) -> None:
     job_id = world.running.admin.start_backup(world.repository, source_paths=[str(source)])
     with stopped_while_reading(changing), changing.open("ab") as file:
         file.write(b"more")
-    operation = world.running.admin.wait_for_end(job_id, 120)
+    operation = world.running.admin.wait_for_end(job_id)
 
     warnings = world.warned(operation)
     assert list(warnings) == [str(changing)]
@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_as_such(world: World) -> None:
 
 def test_a_repository_that_another_program_holds_is_locked(world: World) -> None:
     """It was started first of all and is tried again for a while, beside the others; nobody waits for it in vain."""
-    operation = world.running.admin.wait_for_end(world.waiting, 120)
+    operation = world.running.admin.wait_for_end(world.waiting)
 
     world.failed(operation, "engine.locked", "Failed to create/acquire the lock")
     assert operation["attempt"] == 3
@@ -204,7 +204,7 @@ def read_after(gate: Path) -> Path:
 @contextmanager
 def stopped_while_reading(file: Path) -> Iterator[None]:
     """Wait until an engine reads the file, and let it go on when we are done."""
-    engine = wait_until(lambda: next(iter(readers_of(file)), None), 60, 0.005, "the engine reads it")
+    engine = wait_until(lambda: next(iter(readers_of(file)), None), pause=0.005, what="the engine reads it")
     os.kill(engine, signal.SIGSTOP)
     try:
         assert engine in readers_of(file), "it is still at it"

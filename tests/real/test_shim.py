@@ -17,10 +17,9 @@ import pytest
 from backup_engine import shim
 from backup_engine.command import Command, Secret
 from backup_engine.process import Adopted, Spool, SpoolState, _command_record
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 
 NO_SECRETS = b"{}\n"
-SECONDS = 60.0
 
 
 @pytest.fixture
@@ -53,15 +52,15 @@ def read_json(path: Path) -> dict[str, int] | None:
 
 
 def engine_pid(spool: Spool) -> int:
-    return wait_until(lambda: read_json(spool.folder / "engine.json"), SECONDS, what="the engine has a pid")["pid"]
+    return wait_until(lambda: read_json(spool.folder / "engine.json"), what="the engine has a pid")["pid"]
 
 
 def shim_pid(spool: Spool) -> int:
-    return wait_until(lambda: read_json(spool.folder / "started.json"), SECONDS, what="the shim runs")["shim_pid"]
+    return wait_until(lambda: read_json(spool.folder / "started.json"), what="the shim runs")["shim_pid"]
 
 
 def said(spool: Spool, text: str) -> None:
-    wait_until(lambda: text in content(spool.out), SECONDS, pause=0.01, what=f"the engine says {text}")
+    wait_until(lambda: text in content(spool.out), pause=0.01, what=f"the engine says {text}")
 
 
 def content(path: Path) -> str:
@@ -69,12 +68,12 @@ def content(path: Path) -> str:
 
 
 def ended(spool: Spool) -> SpoolState:
-    wait_until(lambda: not spool.is_alive(), SECONDS, pause=0.01, what="nothing of the run is alive")
+    wait_until(lambda: not spool.is_alive(), pause=0.01, what="nothing of the run is alive")
     return spool.settle()
 
 
 def run(spool: Spool, command: Command) -> SpoolState:
-    assert spool.launch(command).wait(SECONDS)
+    assert spool.launch(command).wait(PATIENCE)
     return ended(spool)
 
 
@@ -88,7 +87,7 @@ def is_running(pid: int) -> bool:
 
 
 def gone(pid: int) -> None:
-    wait_until(lambda: not is_running(pid), SECONDS, pause=0.01, what=f"process {pid} is gone")
+    wait_until(lambda: not is_running(pid), pause=0.01, what=f"process {pid} is gone")
 
 
 def write_command(spool: Spool, command: Command) -> None:
@@ -177,7 +176,7 @@ def test_an_engine_goes_on_when_its_shim_is_killed(spool: Spool, tmp_path: Path)
     assert is_running(engine)
     assert not Adopted(spool).wait(0.0)
     go_on.touch()
-    assert Adopted(spool).wait(SECONDS)
+    assert Adopted(spool).wait(PATIENCE)
     assert content(spool.out) == "begun\nfinished\n"
     assert spool.settle() is SpoolState.INTERRUPTED
 
@@ -228,7 +227,7 @@ def test_a_shim_that_comes_after_it_was_settled_never_runs(spool: Spool, tmp_pat
 
     late = start_shim(spool)
 
-    assert late.wait(SECONDS) == shim.NOT_STARTED
+    assert late.wait(PATIENCE) == shim.NOT_STARTED
     assert spool.settle() is SpoolState.NEVER_STARTED
     assert not (tmp_path / "ran").exists()
 
@@ -238,12 +237,12 @@ def test_a_shim_that_waits_for_the_lock_while_its_spool_is_removed_never_runs(sp
     lock = os.open(spool.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     late = start_shim(spool)
-    wait_until(lambda: waits_for_a_lock(late.pid), SECONDS, pause=0.01, what="the shim waits for the lock")
+    wait_until(lambda: waits_for_a_lock(late.pid), pause=0.01, what="the shim waits for the lock")
 
     spool.remove()
     os.close(lock)
 
-    assert late.wait(SECONDS) != 0
+    assert late.wait(PATIENCE) != 0
     assert not (tmp_path / "ran").exists()
 
 
@@ -255,7 +254,7 @@ def test_a_second_shim_over_the_same_spool_never_runs(spool: Spool, tmp_path: Pa
     command = shell(f'echo ran >> "{tmp_path}/ran"')
     assert run(spool, command) is SpoolState.EXITED
 
-    assert start_shim(spool).wait(SECONDS) == shim.NOT_STARTED
+    assert start_shim(spool).wait(PATIENCE) == shim.NOT_STARTED
     assert content(tmp_path / "ran") == "ran\n"
 
 
@@ -275,7 +274,7 @@ def test_a_starter_that_dies_before_it_has_sent_all_secrets_starts_nothing(
     )
     assert starter.stdout is not None
     assert starter.stdout.readline() == b"sent\n"
-    wait_until(lambda: spool.is_alive(), SECONDS, pause=0.01, what="the shim waits for its secrets")
+    wait_until(lambda: spool.is_alive(), pause=0.01, what="the shim waits for its secrets")
     assert spool.settle() is SpoolState.ALIVE
 
     starter.kill()
@@ -310,7 +309,7 @@ def test_a_starter_killed_at_any_instant_leaves_a_run_or_none(tmp_path: Path) ->
         first = spool.settle()
         if first is SpoolState.NEVER_STARTED:
             spool.remove()
-            assert spool.launch(shell(f'echo ran >> "{ran}"')).wait(SECONDS)
+            assert spool.launch(shell(f'echo ran >> "{ran}"')).wait(PATIENCE)
         assert ended(spool) in (SpoolState.EXITED, SpoolState.NEVER_STARTED), f"{number}: {first}"
         assert content(ran) == ("ran\n" if spool.exit_record() else ""), f"{number}: {first}"
 
@@ -325,8 +324,8 @@ def test_a_late_shim_beside_a_second_launch_makes_one_run_at_any_instant(tmp_pat
         pause_for(chance.uniform(0.0, 0.04))
         if spool.settle() is SpoolState.NEVER_STARTED:
             spool.remove()
-            assert spool.launch(command).wait(SECONDS)
-        late.wait(SECONDS)
+            assert spool.launch(command).wait(PATIENCE)
+        late.wait(PATIENCE)
         assert ended(spool) is SpoolState.EXITED, number
         assert content(ran) == "ran\n", number
 
@@ -366,7 +365,7 @@ def test_a_signal_reaches_what_outlives_the_engine(spool: Spool) -> None:
     spool.launch(shell("trap '' TERM; sleep 600 & echo child $!"))
     said(spool, "child")
     grandchild = int(content(spool.out).split()[1])
-    wait_until(lambda: spool.exit_record(), SECONDS, what="the engine itself has ended")
+    wait_until(lambda: spool.exit_record(), what="the engine itself has ended")
     assert spool.settle() is SpoolState.ALIVE
 
     assert spool.signal_engine(signal.SIGKILL)

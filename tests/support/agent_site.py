@@ -12,9 +12,7 @@ from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINES
 from tests.support.paced_engine import PacedEngine, lines_by_run
 from tests.support.processes import processes_naming
-from tests.support.service import Client, ServiceProcess, wait_until
-
-SECONDS = 90.0
+from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 
 
 @dataclass(eq=False)
@@ -65,7 +63,7 @@ class AgentSite:
             mine = self.engine.starts_of(key)
             return mine[-1] if mine and self.engine.said(mine[-1]) >= count else None
 
-        return wait_until(run, SECONDS, 0.02, f"job {job_id} says {count} lines: {self.agent.own_log()[-2000:]}")
+        return wait_until(run, pause=0.02, what=f"job {job_id} says {count} lines: {self.agent.own_log()[-2000:]}")
 
     def key_of(self, job_id: int) -> str:
         """The operation's key, as the payload of its job carries it."""
@@ -75,7 +73,7 @@ class AgentSite:
             comment: str = ((job.get("payload") or {}).get("backup") or {}).get("comment") or ""
             return next((word.removeprefix("holdfast:") for word in comment.split() if "holdfast:" in word), None)
 
-        return wait_until(key, SECONDS, 0.05, f"job {job_id} is handed out")
+        return wait_until(key, pause=0.05, what=f"job {job_id} is handed out")
 
     def archives_with(self, key: str) -> int:
         """How many archives carry the key, told by the engine itself."""
@@ -87,7 +85,7 @@ class AgentSite:
         )
         return listed.splitlines()
 
-    def wait_for_end(self, job_id: int, seconds: float = SECONDS) -> dict[str, Any]:
+    def wait_for_end(self, job_id: int, seconds: float = PATIENCE) -> dict[str, Any]:
         try:
             return self.admin.wait_for_end(job_id, seconds)
         except AssertionError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.processes import processes_naming
-from tests.support.service import Client, wait_until
+from tests.support.service import PATIENCE, Client, wait_until
 
 PROGRAM = Path(sys.executable).parent / "backup-agent"
 PASSPHRASE = "a passphrase of the tests"
@@ -59,7 +59,7 @@ class AgentProcess:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE,
         )
 
     def register(self, admin: Client, name: str = "test machine", *more: str) -> "AgentProcess":
@@ -90,7 +90,7 @@ class AgentProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, seconds: float = 20.0) -> int:
+    def stop(self, seconds: float = PATIENCE) -> int:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -117,7 +117,7 @@ class AgentProcess:
                     return int(json.loads(record.read_bytes())["pid"])
             return None
 
-        return wait_until(pid, 60, 0.01, f"the engine of job {job_id} runs: {self.own_log()[-2000:]}")
+        return wait_until(pid, pause=0.01, what=f"the engine of job {job_id} runs: {self.own_log()[-2000:]}")
 
     def shim_pids(self, job_id: int) -> list[int]:
         return list(processes_naming(f"{self.job_folder(job_id)}/"))
@@ -159,7 +159,7 @@ def create_agent_repository(
 ) -> dict[str, Any]:
     """A repository that the agent makes on its machine; returned when it is ready."""
     made = admin.create_repository(path, sources, execution_target="agent", agent_machine_id=agent.agent_id, **more)
-    ended = admin.wait_for_end(made["setup_operation_id"], 90)
+    ended = admin.wait_for_end(made["setup_operation_id"])
     assert ended["status"] == "completed", (ended, agent.own_log()[-3000:])
     found: dict[str, Any] = admin.get(f"/api/repositories/{made['id']}").json()
     return found

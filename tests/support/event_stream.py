@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.support.service import Client, wait_until
+from tests.support.service import PATIENCE, Client, wait_until
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class EventStream:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._connected.wait(60), "the stream is not answered"
+        assert self._connected.wait(PATIENCE), "the stream is not answered"
         return self
 
     def __exit__(
@@ -46,9 +46,9 @@ class EventStream:
             connection: socket.socket = self.answer.extensions["network_stream"].get_extra_info("socket")
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
 
-    def wait_for(self, wanted: Callable[[Event], bool], seconds: float = 60.0) -> Event:
+    def wait_for(self, wanted: Callable[[Event], bool], seconds: float = PATIENCE) -> Event:
         return wait_until(
             lambda: next((event for event in list(self.events) if wanted(event)), None),
             seconds,
@@ -62,7 +62,7 @@ class EventStream:
             )
         )
 
-    def wait_for_end(self, seconds: float = 60.0) -> None:
+    def wait_for_end(self, seconds: float = PATIENCE) -> None:
         """Wait until the service has closed the stream."""
         assert self._ended.wait(seconds), "the stream goes on"
 

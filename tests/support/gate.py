@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.support.service import wait_until
 
 FLAG = "--read-special"
-SECONDS_TO_REACH = 60.0
 
 
 class Gate:
@@ -24,7 +23,7 @@ class Gate:
 
     def wait_until_reached(self) -> None:
         if self._descriptor is None:
-            self._descriptor = wait_until(self._try, SECONDS_TO_REACH, 0.02, f"the engine reaches {self.path}")
+            self._descriptor = wait_until(self._try, pause=0.02, what=f"the engine reaches {self.path}")
 
     def open(self, content: bytes = b"passed") -> None:
         """Let the engine that stands here pass: it reads the content, and then the end."""

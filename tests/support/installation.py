@@ -14,7 +14,6 @@ from tests.support.processes import processes_naming
 from tests.support.service import Client, ServiceProcess, wait_until
 
 PASSPHRASE = "a passphrase of the installation"
-SECONDS = 60.0
 
 
 @dataclass
@@ -56,7 +55,7 @@ class Installation:
         return self.main
 
     def client(self, service: ServiceProcess) -> Client:
-        return Client(base_url=service.url, timeout=30, headers={"X-Backup-Authorization": self.token})
+        return Client(base_url=service.url, headers={"X-Backup-Authorization": self.token})
 
     def start_backup(self, service: ServiceProcess, pace: str) -> int:
         with self.client(service) as client:
@@ -74,7 +73,7 @@ class Installation:
                     return int(json.loads(record.read_bytes())["pid"])
             return None
 
-        return wait_until(pid, SECONDS, pause=0.01, what=f"the engine of operation {operation_id} runs")
+        return wait_until(pid, pause=0.01, what=f"the engine of operation {operation_id} runs")
 
     def wait_for_lines(self, operation_id: int, count: int = 2) -> str:
         """Wait until the engine has said some lines; return its run."""
@@ -84,7 +83,7 @@ class Installation:
             mine = [run.id for run in self.engine.runs() if run.id.startswith(f"{pid}.")]
             return mine[-1] if mine and self.engine.said(mine[-1]) >= count else None
 
-        return wait_until(run, SECONDS, pause=0.01, what=f"the engine of operation {operation_id} says {count} lines")
+        return wait_until(run, pause=0.01, what=f"the engine of operation {operation_id} says {count} lines")
 
     def processes_of(self, operation_id: int) -> dict[int, str]:
         """The shims of an operation that are alive."""

@@ -64,7 +64,7 @@ def serving(provider: str, folder: Path) -> Iterator[Backend]:
         preexec_fn=end_with_parent,
     )
     try:
-        wait_until(lambda: process.poll() is None and answers(port), 60, what=f"{provider} is served")
+        wait_until(lambda: process.poll() is None and answers(port), what=f"{provider} is served")
         yield Backend(provider, options_of(provider, port), folder)
     finally:
         process.kill()

@@ -25,7 +25,6 @@ from tests.support.service import Client, ServiceProcess, wait_until
 
 PASSPHRASE = "a passphrase of the tests"
 PASSWORD = "a password of the tests"
-SECONDS_TO_START = 120.0
 # Some tests wait for the service to give up waiting.
 IMPATIENT = {
     "HOLDFAST_INLINE_WAIT_SECONDS": "1",
@@ -269,7 +268,7 @@ class Services:
         running = Running(folder, process, engine)
         self._all.append(running)
         process.launch()
-        process.wait_until_ready(SECONDS_TO_START)
+        process.wait_until_ready()
         return running
 
     def stop(self) -> None:
@@ -317,4 +316,4 @@ def processes_with(text: str) -> list[int]:
 
 
 def wait_until_no_process_with(text: str) -> None:
-    wait_until(lambda: not processes_with(text), 60, what=f"no process has {text} in its command line")
+    wait_until(lambda: not processes_with(text), what=f"no process has {text} in its command line")

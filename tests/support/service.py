@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import httpx2
 
 T = TypeVar("T")
+PATIENCE = 300.0
+"""Seconds for what must come. Only a test that fails waits so long, and a busy machine may need minutes for a second's work."""
 ADMIN_PASSWORD = "correct horse battery"
 ROUTE_VERDICTS = Path(__file__).resolve().parents[2] / ".cache" / "test-routes.json"
 """What earlier test runs found out about the engines' private interface: the self-test takes seconds."""
@@ -23,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 PROGRAM = Path(sys.executable).parent / "holdfast"
 
 
-def wait_until(condition: Callable[[], T | None], seconds: float = 30.0, pause: float = 0.05, what: str = "") -> T:
+def wait_until(condition: Callable[[], T | None], seconds: float = PATIENCE, pause: float = 0.05, what: str = "") -> T:
     """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -50,7 +52,7 @@ class Client(httpx2.Client):
 
     def __init__(self, **options: Any) -> None:
         # Plain HTTP to this machine: loading the certificates of the world costs a tenth of a second each time.
-        super().__init__(**{"verify": False, **options})
+        super().__init__(**{"verify": False, "timeout": PATIENCE, **options})
 
     def login(self, username: str = "admin", password: str = ADMIN_PASSWORD) -> "Client":
         answer = self.post("/api/auth/login", data={"username": username, "password": password})
@@ -68,7 +70,7 @@ class Client(httpx2.Client):
             "index_mode": "off",  # index work after each backup is only for the tests that are about it
             **more,
         }
-        answer = self.post("/api/repositories/", json=body, timeout=60)
+        answer = self.post("/api/repositories/", json=body)
         assert answer.status_code == 201, answer.text
         created: dict[str, Any] = answer.json()
         return created
@@ -87,7 +89,7 @@ class Client(httpx2.Client):
         found: dict[str, Any] = answer.json()
         return found
 
-    def wait_for_end(self, operation_id: int, seconds: float = 60.0) -> dict[str, Any]:
+    def wait_for_end(self, operation_id: int, seconds: float = PATIENCE) -> dict[str, Any]:
         """The operation, once it has reached a terminal status."""
         return wait_until(
             lambda: found if (found := self.operation(operation_id))["status"] not in ("pending", "running") else None,
@@ -95,7 +97,7 @@ class Client(httpx2.Client):
             what=f"operation {operation_id} ends",
         )
 
-    def wait_for_status(self, operation_id: int, status: str, seconds: float = 30.0) -> dict[str, Any]:
+    def wait_for_status(self, operation_id: int, status: str, seconds: float = PATIENCE) -> dict[str, Any]:
         return wait_until(
             lambda: found if (found := self.operation(operation_id))["status"] == status else None,
             seconds,
@@ -183,7 +185,7 @@ class ServiceProcess:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def wait_until_ready(self, seconds: float = 120.0) -> None:
+    def wait_until_ready(self, seconds: float = PATIENCE) -> None:
         def ready() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, (
@@ -200,7 +202,7 @@ class ServiceProcess:
         return (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").read_text(errors="replace")
 
     def client(self) -> Client:
-        return Client(base_url=self.url, timeout=30)
+        return Client(base_url=self.url)
 
     def kill(self) -> None:
         """kill -9 of the service alone; engines under their shims go on."""
@@ -208,7 +210,7 @@ class ServiceProcess:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, seconds: float = 15.0) -> int:
+    def stop(self, seconds: float = PATIENCE) -> int:
         assert self.process is not None
         self._keep_route_verdicts()
         if self.process.poll() is None:

@@ -90,7 +90,7 @@ class Sshd:
                 preexec_fn=end_with_parent,
                 start_new_session=True,
             )
-        wait_until(self._listens, 20, what="sshd listens")
+        wait_until(self._listens, what="sshd listens")
         return self
 
     def _with_password(self, command: list[str]) -> list[str]:

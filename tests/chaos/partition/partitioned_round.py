@@ -98,7 +98,7 @@ class PartitionedRound:
         for number, job in self.jobs.items():
             self.ended[number] = self.world.wait_for_end(job, SECONDS_TO_SETTLE)
         self.fates.update(self.world.weather.fates)
-        wait_until(self.world.agent_has_let_go, 60, 0.05, "the agent lets go of all jobs")
+        wait_until(self.world.agent_has_let_go, pause=0.05, what="the agent lets go of all jobs")
 
 
 def _returns(events: tuple[Event, ...]) -> list[Event]:

@@ -92,7 +92,7 @@ class PartitionedWorld:
         return self.site.backup(pace)
 
     def cancel(self, job: int) -> None:
-        self.site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+        self.site.admin.post(f"/api/operations/{job}/cancel")
 
     def wait_for_end(self, job: int, seconds: float) -> dict[str, Any]:
         return self.site.wait_for_end(job, seconds)

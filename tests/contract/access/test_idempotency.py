@@ -11,6 +11,7 @@ from holdfast.access import idempotency
 from holdfast.access.models import IdempotencyRecord, User
 from holdfast.kit import clock
 from tests.contract.access.application import Service, key_of
+from tests.support.service import PATIENCE
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_of_many_simultaneous_requests_with_one_key_exactly_one_works(service: S
     start = threading.Barrier(8)
 
     def send(_: int) -> Any:
-        start.wait(10)
+        start.wait(PATIENCE)
         return work(service, login, "a")
 
     with ThreadPoolExecutor(8) as pool:

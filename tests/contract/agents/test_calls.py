@@ -13,7 +13,7 @@ from backup_protocol.calls import ERRORS, OUTPUT
 from backup_protocol.frames import END, HERE, frame
 from tests.contract.agents.agent import EVERYTHING, PASSPHRASE, Agent, Machines
 from tests.contract.fields import error_of
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 
 ARCHIVES = {"archives": [], "encryption": {"mode": "repokey"}, "repository": {"id": "00", "location": "/x"}}
 CALL = {"id", "payload"}
@@ -28,19 +28,19 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def ask(pool: ThreadPoolExecutor, machines: Machines, repository: dict[str, Any]) -> "Future[Any]":
     """Somebody who waits for the engine's list of archives."""
     address = f"/api/repositories/{repository['id']}/archives/live"
-    return pool.submit(lambda: machines.admin.get(address, timeout=120))
+    return pool.submit(lambda: machines.admin.get(address))
 
 
 def offered(agent: Agent) -> dict[str, Any]:
     def found() -> dict[str, Any] | None:
-        answer = agent.client.get("/api/agents/jobs/poll", params={"wait": 5}, timeout=30).json()
+        answer = agent.client.get("/api/agents/jobs/poll", params={"wait": 5}).json()
         return answer["calls"][0] if "calls" in answer else None
 
-    return wait_until(found, 30, what="a call is offered")
+    return wait_until(found, what="a call is offered")
 
 
 def send(agent: Agent, call: str, *frames: bytes) -> Any:
-    return agent.client.post(f"/api/agents/calls/{call}/output", content=b"".join(frames), timeout=60)
+    return agent.client.post(f"/api/agents/calls/{call}/output", content=b"".join(frames))
 
 
 def end(code: int = 0) -> bytes:
@@ -63,7 +63,7 @@ def test_what_is_asked_is_offered_to_the_agent_and_its_answer_comes_back(
     assert list(payload["secrets"].values()) == [{"value": PASSPHRASE}]
     sent = send(agent, call["id"], frame(HERE, b""), frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
     assert (sent.status_code, sent.json()) == (200, {"id": call["id"]})
-    answer = waiting.result(60)
+    answer = waiting.result(PATIENCE)
     assert (answer.status_code, answer.json()) == (200, {"archives": [], "source": "engine"})
     assert agent.client.get("/api/agents/jobs/poll").json() == {"jobs": []}
 
@@ -74,7 +74,7 @@ def test_what_the_engine_there_refuses_is_told_as_if_it_were_here(machines: Mach
     line = {"type": "log_message", "levelname": "ERROR", "name": "borg", "msgid": "PassphraseWrong", "message": "no"}
     send(agent, offered(agent)["id"], frame(ERRORS, json.dumps(line).encode() + b"\n"), end(2))
 
-    assert error_of(waiting.result(60)) == (422, "engine.passphrase_wrong")
+    assert error_of(waiting.result(PATIENCE)) == (422, "engine.passphrase_wrong")
 
 
 def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: ThreadPoolExecutor) -> None:
@@ -84,7 +84,7 @@ def test_an_answer_may_be_larger_than_any_other_body(machines: Machines, pool: T
     sent = send(agent, offered(agent)["id"], frame(OUTPUT, content), end())
 
     assert sent.status_code == 200, sent.text
-    assert waiting.result(60).json()["archives"] == []
+    assert waiting.result(PATIENCE).json()["archives"] == []
 
 
 def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: ThreadPoolExecutor) -> None:
@@ -92,7 +92,7 @@ def test_an_answer_that_breaks_off_is_no_answer(machines: Machines, pool: Thread
     waiting = ask(pool, machines, machines.repository(agent))
     send(agent, offered(agent)["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()))
 
-    assert error_of(waiting.result(60)) == (503, "engine.interrupted")
+    assert error_of(waiting.result(PATIENCE)) == (503, "engine.interrupted")
 
 
 def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
@@ -104,7 +104,7 @@ def test_a_link_that_is_cut_before_the_engine_spoke_is_tried_again(
     again = offered(agent)
     send(agent, again["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
 
-    assert waiting.result(60).status_code == 200
+    assert waiting.result(PATIENCE).status_code == 200
 
 
 def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
@@ -121,7 +121,7 @@ def test_nobody_but_the_agent_of_the_repository_is_offered_or_may_answer_a_call(
     user = machines.admin.post(f"/api/agents/calls/{call['id']}/output", content=b"x")
     assert (stranger.status_code, user.status_code) == (401, 401)
     send(agent, call["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
-    assert waiting.result(60).json()["archives"] == []
+    assert waiting.result(PATIENCE).json()["archives"] == []
 
 
 @pytest.mark.parametrize("name", ["{agent}-" + "0" * 32, "999999-" + "0" * 32, "x", "%2e%2e%2fsecret.key", "{agent}-x"])
@@ -163,15 +163,15 @@ def test_a_poll_that_waits_is_woken_by_a_call(machines: Machines, pool: ThreadPo
     repository = machines.repository(agent)
     found: list[dict[str, Any]] = []
     polling = threading.Thread(
-        target=lambda: found.append(agent.client.get("/api/agents/jobs/poll", params={"wait": 30}, timeout=60).json())
+        target=lambda: found.append(agent.client.get("/api/agents/jobs/poll", params={"wait": 30}).json())
     )
     polling.start()
     waiting = ask(pool, machines, repository)
-    polling.join(60)
+    polling.join(PATIENCE)
 
     assert found[0]["jobs"] == []
     send(agent, found[0]["calls"][0]["id"], frame(OUTPUT, json.dumps(ARCHIVES).encode()), end())
-    assert waiting.result(60).status_code == 200
+    assert waiting.result(PATIENCE).status_code == 200
 
 
 def test_a_restore_to_the_service_reads_the_archive_by_calls_and_fails_as_the_engine_there_does(

@@ -7,6 +7,7 @@ import pytest
 from holdfast.kit.tokens import token_hash
 from holdfast.storage.session import Database
 from tests.contract.agents.agent import Machines
+from tests.support.service import PATIENCE
 
 
 def test_a_token_is_shown_once_and_listed_without_its_value(machines: Machines) -> None:
@@ -96,14 +97,14 @@ def test_of_a_hundred_simultaneous_registrations_with_one_token_one_wins(on_eith
 
     def try_ten_times() -> None:
         with machines.running.anonymous() as client:
-            together.wait(30)
+            together.wait(PATIENCE)
             codes.extend(client.post("/api/agents/register", json=body).status_code for _ in range(10))
 
     threads = [threading.Thread(target=try_ten_times) for _ in range(10)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
 
     assert sorted(codes) == [200] + [401] * 99
     agents = machines.admin.get("/api/managed-machines/agents").json()["agents"]

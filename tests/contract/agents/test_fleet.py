@@ -87,7 +87,7 @@ def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Ma
     agent.begin(started)
     queued = impatient.backup(impatient.repository(agent))
 
-    wait_until(lambda: status(impatient, agent) == "offline", 30, what="the agent is offline")
+    wait_until(lambda: status(impatient, agent) == "offline", what="the agent is offline")
 
     assert impatient.job(started)["status"] == "running"
     assert impatient.job(queued)["status"] == "queued"
@@ -98,7 +98,7 @@ def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Ma
         assert agent.heartbeat().json()["poll_interval_seconds"] == 3
         return status(impatient, agent) == "online" and not impatient.admin.operation(queued)["queued_reason"]
 
-    wait_until(is_back, 30, what="the agent is back")
+    wait_until(is_back, what="the agent is back")
     actions = [entry["details"] for entry in impatient.admin.get("/api/audit?action=agent.status").json()["entries"]]
     assert {"before": "online", "now": "offline"} in actions
 
@@ -106,7 +106,7 @@ def test_a_silent_agent_goes_offline_and_its_jobs_stay_as_they_are(impatient: Ma
 def test_an_offline_agent_that_polls_gets_its_work(impatient: Machines) -> None:
     agent = impatient.agent()
     job = impatient.backup(impatient.repository(agent))
-    wait_until(lambda: status(impatient, agent) == "offline", 30, what="the agent is offline")
+    wait_until(lambda: status(impatient, agent) == "offline", what="the agent is offline")
 
     assert [offered["id"] for offered in agent.poll()] == [job]
     agent.begin(job)

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.contract.agents.agent import LONG_AGO, Agent, Machines
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 
 
 def test_a_claim_is_idempotent_and_gives_the_same_job(machines: Machines) -> None:
@@ -252,7 +252,7 @@ def test_a_long_poll_answers_when_a_job_comes_and_not_before_its_time_is_up(mach
     waiter = _in_thread(lambda: found.append(agent.poll(wait=25)))
 
     job = machines.backup(repository)
-    waiter.join(20)
+    waiter.join(PATIENCE)
 
     assert [[offered["id"] for offered in jobs] for jobs in found] == [[job]]
 
@@ -351,7 +351,7 @@ def test_changes_of_jobs_and_agents_are_told_on_the_event_stream(machines: Machi
     agent = machines.agent()
     repository = machines.repository(agent)
     topics: set[str] = set()
-    with machines.admin.stream("GET", "/api/events/stream", timeout=30) as stream:
+    with machines.admin.stream("GET", "/api/events/stream") as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith(":")
         job = machines.backup(repository)

@@ -32,7 +32,7 @@ def started(machines: Machines, agent: Agent, **more: Any) -> int:
 
 
 def stream(agent: Agent, job: int) -> Any:
-    return agent.client.get(f"/api/agents/jobs/{job}/restore-stream", timeout=60)
+    return agent.client.get(f"/api/agents/jobs/{job}/restore-stream")
 
 
 def frames(content: bytes) -> list[tuple[bytes, bytes]]:

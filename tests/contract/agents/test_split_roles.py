@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.agents.agent import Machines
 from tests.support.running import Running, Services
-from tests.support.service import Client, ServiceProcess, wait_until
+from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         waiter = threading.Thread(target=lambda: found.append(agent.poll(wait=25)))
         waiter.start()
         job = machines.backup(repository)
-        waiter.join(25)
+        waiter.join(PATIENCE)
         assert [[offered["id"] for offered in jobs] for jobs in found] == [[job]]
 
         # Claimed there, started here, lines by both: one record.
@@ -53,7 +53,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         # Shut out here, refused there within a second.
         assert _poll(elsewhere) == 200
         machines.admin.post(f"/api/managed-machines/agents/{agent.id}/revoke")
-        wait_until(lambda: _poll(elsewhere) == 403, 10, pause=0.1, what="the other process refuses the agent")
+        wait_until(lambda: _poll(elsewhere) == 403, pause=0.1, what="the other process refuses the agent")
         assert agent.complete(job).status_code == 403
 
 

@@ -1,14 +1,11 @@
 import fcntl
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.contract.archives.world import Story, World, build, tell
 from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -52,10 +49,3 @@ def world(request: pytest.FixtureRequest, worlds: Callable[[str], World]) -> Wor
 def listed_world(worlds: Callable[[str], World]) -> World:
     """The world whose engine calls are noted."""
     return worlds("postgresql")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test of a world pays for building it, also on a machine that is busy with other things."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.timeout(900))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.archives.world import LINES, NOT_UTF8, SECONDS, World, get, no_tick
+from tests.contract.archives.world import LINES, NOT_UTF8, World, get, no_tick
 from tests.contract.fields import error_of, is_timestamp
 from tests.support.archive_sets import OwnEngine
 
@@ -139,7 +139,7 @@ def unindexed(worlds: Any) -> tuple[World, str]:
     engine.make(repository, [("plain", world.times["d3"])], world.story.docs)
     answer = world.admin.post(f"/api/repositories/{repository['id']}/resync")
     for operation in answer.json()["operations"]:
-        assert world.admin.wait_for_end(operation, SECONDS)["status"] == "completed"
+        assert world.admin.wait_for_end(operation)["status"] == "completed"
     url = f"/api/repositories/{repository['id']}/archives"
     (archive,) = get(world.admin, url)["archives"]
     assert archive["history_state"] == "skipped"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.archives.world import SECONDS, World, get, no_tick, run_index, wait_for_index
+from tests.contract.archives.world import World, get, no_tick, run_index, wait_for_index
 from tests.contract.fields import error_of
 from tests.support.running import Running, Services
 from tests.support.service import Client
@@ -92,7 +92,7 @@ def test_each_mode_runs_what_it_has_and_says_whether_it_is_kept_fresh(
     assert all((one["trigger"], one["priority"], one["category"]) == ("manual", 0, "index") for one in found)
     assert all(one["triggered_by"] == "admin" for one in found)
     for operation in queued["operations"]:
-        assert quiet.admin.wait_for_end(operation, SECONDS)["status"] == "completed"
+        assert quiet.admin.wait_for_end(operation)["status"] == "completed"
 
 
 @pytest.mark.parametrize("body", [{"from": "everything"}, {"from": None}, {}, {"from": "stats", "more": 1}])
@@ -111,7 +111,7 @@ def test_an_operator_of_the_repository_may_rebuild_and_resync(quiet: Running, em
     for word, body in (("rebuild", {"from": "history"}), ("resync", {})):
         queued = start(operator, empty["off"], word, **body)
         for operation in queued["operations"]:
-            quiet.admin.wait_for_end(operation, SECONDS)
+            quiet.admin.wait_for_end(operation)
 
 
 def test_a_stranger_gets_404_for_rebuild_and_resync(quiet: Running, empty: dict[str, dict[str, Any]]) -> None:
@@ -260,7 +260,7 @@ def test_a_pause_holds_follow_ups_and_says_so_but_not_what_a_person_asks_for(pau
 
     queued = start(paused.admin, repository, "rebuild", **{"from": "stats"})
 
-    assert paused.admin.wait_for_end(queued["operations"][0], SECONDS)["status"] == "completed"
+    assert paused.admin.wait_for_end(queued["operations"][0])["status"] == "completed"
     assert len(index_work(paused.admin, repository, "pending")) == 3
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.archives.world import SECONDS, get, no_tick, wait_for_index
+from tests.contract.archives.world import get, no_tick, wait_for_index
 from tests.contract.fields import error_of
 from tests.support.running import Running, Services
 
@@ -56,7 +56,7 @@ def test_a_rebuild_of_history_is_refused_and_starts_nothing(community: Running, 
 
 def test_a_rebuild_of_archives_runs_without_the_history_stage(community: Running, repository: dict[str, Any]) -> None:
     answer = community.admin.post(f"/api/repositories/{repository['id']}/rebuild", json={"from": "archives"})
-    kinds = [community.admin.wait_for_end(one, SECONDS)["kind"] for one in answer.json()["operations"]]
+    kinds = [community.admin.wait_for_end(one)["kind"] for one in answer.json()["operations"]]
 
     assert kinds == ["archives", "stats"]
     assert answer.json()["repeats"] is True

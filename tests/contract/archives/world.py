@@ -14,7 +14,6 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running
 from tests.support.service import Client, wait_until
 
-SECONDS = 240.0
 NOT_UTF8 = b"caf\xe9"
 LINES = "two\nlines"
 DEEPEST = 4096
@@ -98,7 +97,7 @@ def run_index(client: Client, repository: dict[str, Any], word: str = "resync", 
     assert answer.status_code == 200, answer.text
     queued: dict[str, Any] = answer.json()
     for operation in queued["operations"]:
-        ended = client.wait_for_end(operation, SECONDS)
+        ended = client.wait_for_end(operation)
         assert ended["status"] == "completed", ended
     return queued
 
@@ -114,7 +113,7 @@ def build(running: Running, story: Story) -> World:
     place = running.folder / running.new_name("imported")
     shutil.copytree(story.repository, place)
     body = {"name": place.name, "path": str(place), "encryption": "none", "source_paths": [str(story.docs)]}
-    answer = running.admin.post("/api/repositories/import", json=body, timeout=SECONDS)
+    answer = running.admin.post("/api/repositories/import", json=body)
     assert answer.status_code == 201, answer.text
     repository = answer.json()
     wait_for_index(running.admin, repository)
@@ -131,7 +130,7 @@ def wait_for_index(client: Client, repository: dict[str, Any]) -> list[dict[str,
         items = get(client, "/api/operations/", repository_id=repository["id"], category="index")["items"]
         return None if any(item["status"] in ("pending", "running") for item in items) else items
 
-    return wait_until(ended, SECONDS, 0.1, "index work ends")
+    return wait_until(ended, pause=0.1, what="index work ends")
 
 
 def tell(folder: Path) -> Story:

@@ -9,7 +9,6 @@ from tests.contract.archives.world import get, no_tick, wait_for_index
 from tests.support.running import Running
 from tests.support.service import Client
 
-SECONDS = 120.0
 NOT_UTF8 = b"caf\xe9.txt"
 
 
@@ -73,7 +72,7 @@ def new_repository(running: Running, **more: Any) -> dict[str, Any]:
 
 
 def backup(running: Running, repository: dict[str, Any], **more: Any) -> dict[str, Any]:
-    ended = running.admin.wait_for_end(running.admin.start_backup(repository, **more), SECONDS)
+    ended = running.admin.wait_for_end(running.admin.start_backup(repository, **more))
     assert ended["status"] == "completed", (ended, running.admin.log_lines(ended["id"]))
     return ended
 
@@ -82,7 +81,7 @@ def run(running: Running, repository: dict[str, Any], word: str, **body: Any) ->
     """Start a maintenance job and return the operation that it was when it has ended."""
     answer = running.admin.post(f"/api/repositories/{repository['id']}/{word}", json=body)
     assert answer.status_code == 200, answer.text
-    return running.admin.wait_for_end(answer.json()["job_id"], SECONDS)
+    return running.admin.wait_for_end(answer.json()["job_id"])
 
 
 def live(running: Running, repository: dict[str, Any]) -> dict[str, str]:

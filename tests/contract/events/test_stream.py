@@ -93,7 +93,7 @@ def test_the_short_engine_calls_of_requests_are_nothing_to_watch(running: Runnin
             refused = request.submit(
                 running.client_of(running.new_user("admin")).get, f"/api/repositories/{repository['id']}/key"
             )
-            wait_until(lambda: "inline" in queued_kinds(admin), 30, 0.01, "the request waits for its turn")
+            wait_until(lambda: "inline" in queued_kinds(admin), pause=0.01, what="the request waits for its turn")
             kinds = {item["kind"] for item in admin.get("/api/operations/").json()["items"]}
         assert refused.result().status_code == 423
     assert admin.get(f"/api/repositories/{repository['id']}/key").status_code == 200
@@ -204,7 +204,7 @@ def test_open_streams_follow_logins_and_rights(running: Running) -> None:
         running.admin.put(f"/api/users/{given['id']}/repositories/{repository['id']}", json={"role": "viewer"})
         first.wait_for_end()
         second.wait_for_end()
-        wait_until(lambda: quick_failure(running, repository) and third.events, 60, 0.5, "the right is noticed")
+        wait_until(lambda: quick_failure(running, repository) and third.events, pause=0.5, what="the right is noticed")
 
     assert third.statuses_of(hidden) == []
     assert leaving.get("/api/repositories/").status_code == 401

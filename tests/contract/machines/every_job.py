@@ -35,7 +35,7 @@ def back_up(running: Running, repository: dict[str, Any]) -> dict[str, int]:
         whole = len(found) == len(NAMES) and all(archive["history_state"] == "indexed" for archive in found)
         return found if whole else None
 
-    archives = wait_until(indexed, 60, what="all archives are in the index")
+    archives = wait_until(indexed, what="all archives are in the index")
     return {archive["name"]: archive["id"] for archive in archives}
 
 

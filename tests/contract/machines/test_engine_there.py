@@ -45,7 +45,7 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
         "index_mode": "off",
         **more,
     }
-    answer = running.admin.post("/api/repositories/", json=body, timeout=60)
+    answer = running.admin.post("/api/repositories/", json=body)
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found

@@ -40,7 +40,7 @@ def wanted(running: Running, **more: Any) -> dict[str, Any]:
 
 def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     body = wanted(running, path=str(running.new_path("far")), ssh_connection_id=connection, **more)
-    answer = running.admin.post("/api/repositories/", json=body, timeout=60)
+    answer = running.admin.post("/api/repositories/", json=body)
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -72,7 +72,7 @@ def test_every_job_works_on_a_repository_by_ssh(services: Services, own_machine:
     assert admin.delete(f"/api/ssh-connections/{connection}").status_code == 409
     assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
     body = wanted(running, path=f"ssh://127.0.0.1:{machine.port}{there}")
-    imported = admin.post("/api/repositories/import", json=body, timeout=60)
+    imported = admin.post("/api/repositories/import", json=body)
     assert imported.status_code == 201, imported.text
     assert (imported.json()["path"], imported.json()["ssh_connection_id"]) == (repository["path"], connection)
 

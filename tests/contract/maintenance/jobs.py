@@ -8,8 +8,6 @@ from tests.support.archive_sets import OwnEngine
 from tests.support.running import Running
 from tests.support.service import Client
 
-SECONDS = 120.0
-
 STATUS = {
     *("id", "repository", "repository_id", "status", "started_at", "completed_at", "progress", "progress_message"),
     *("error_message", "error_key", "logs", "has_logs", "result", "archive_name", "trigger", "triggered_by", "run_id"),
@@ -54,7 +52,7 @@ class Made:
 
     def end_of(self, word: str, job_id: int) -> dict[str, Any]:
         """The status payload of a job once it has ended, from the route of its kind."""
-        self.admin.wait_for_end(job_id, SECONDS)
+        self.admin.wait_for_end(job_id)
         place = "/api/archives" if word == "delete" else "/api/repositories"
         answer = self.admin.get(f"{place}/{word}-jobs/{job_id}")
         assert answer.status_code == 200, answer.text

@@ -45,18 +45,18 @@ def indexed(running: Running) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     repository = running.new_repository()
     admin.put(f"/api/repositories/{repository['id']}", json={"index_mode": "archives"})
     for _ in range(2):
-        assert admin.wait_for_end(admin.start_backup(repository), 120)["status"] == "completed"
+        assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
     place = f"/api/repositories/{repository['id']}/archives"
     archives = wait_until(
         lambda: found if len(found := admin.get(place).json()["archives"]) == 2 else None, 120, what="two archives"
     )
     work = {"repository_id": repository["id"], "status": ["pending", "running"]}
-    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], 120, what="the index is at rest")
+    wait_until(lambda: not admin.get("/api/operations/", params=work).json()["items"], what="the index is at rest")
     return repository, archives
 
 
 def ended(admin: Client, job_id: int) -> dict[str, Any]:
-    admin.wait_for_end(job_id, 120)
+    admin.wait_for_end(job_id)
     found: dict[str, Any] = admin.get(f"/api/archives/delete-jobs/{job_id}").json()
     return found
 
@@ -77,7 +77,7 @@ def test_an_archive_is_deleted_by_its_id_and_its_row_goes_with_it(running: Runni
     detail = admin.operation(job["id"])
     assert {followup["kind"] for followup in detail["followups"]} >= {"archives"}
     for followup in detail["followups"]:
-        admin.wait_for_end(followup["id"], 120)
+        admin.wait_for_end(followup["id"])
 
 
 def test_another_archive_of_the_same_name_is_not_the_one_that_was_meant(running: Running) -> None:

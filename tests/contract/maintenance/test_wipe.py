@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.fields import error_of, is_timestamp
 from tests.contract.maintenance.conftest import made
-from tests.contract.maintenance.jobs import SECONDS, Made
+from tests.contract.maintenance.jobs import Made
 from tests.support.running import Running
 
 FIELDS = {"id", "repository_id", "status", "phase", "archive_count", "archive_fingerprint", "archives", "blocked"}
@@ -62,7 +62,7 @@ def test_a_confirmed_wipe_removes_every_archive_and_keeps_the_repository(archive
     started = answer.json()
     assert (started["status"], started["phase"]) == ("pending", "queued")
     assert started["id"] < 1_000_000_000
-    archived.admin.wait_for_end(started["id"], SECONDS)
+    archived.admin.wait_for_end(started["id"])
     job = job_of(archived, started["id"])
     assert (job["status"], job["phase"]) == ("completed", "completed")
     assert (job["deleted_count"], job["remaining_count"]) == (3, 0)
@@ -90,7 +90,7 @@ def test_without_compaction_the_phase_says_so(archived: Made) -> None:
 
     started = archived.admin.post(f"{archived.url}/wipe", json=confirmation(seen, run_compact=False)).json()
 
-    archived.admin.wait_for_end(started["id"], SECONDS)
+    archived.admin.wait_for_end(started["id"])
     job = job_of(archived, started["id"])
     assert (job["status"], job["phase"], job["deleted_count"]) == ("completed", "compact_skipped", 3)
     assert archived.read()["last_compact"] is None
@@ -179,7 +179,7 @@ def test_an_operator_may_look_at_a_wipe_but_neither_preview_start_nor_cancel_one
 
 def test_an_unknown_wipe_is_not_found(unchanged: Made) -> None:
     check = unchanged.start("check")
-    unchanged.admin.wait_for_end(check, SECONDS)
+    unchanged.admin.wait_for_end(check)
 
     for job_id, key in (
         (999_999, "operations.not_found"),
@@ -204,7 +204,7 @@ def test_a_wipe_of_a_busy_repository_is_queued_and_then_finds_its_preview_stale(
 
         assert (started["status"], started["phase"], started["queued_behind_id"]) == ("pending", "queued", backup)
         assert started["blocked"] is True
-    archived.admin.wait_for_end(started["id"], SECONDS)
+    archived.admin.wait_for_end(started["id"])
     job = job_of(archived, started["id"])
     assert (job["status"], job["phase"], job["error_key"]) == ("failed", "delete_failed", "wipe.preview_stale")
     assert (job["deleted_count"], job["remaining_count"]) == (0, 4)

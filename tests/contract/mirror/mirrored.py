@@ -61,7 +61,7 @@ class Mirrored:
         return found
 
     def wait_for_syncs(self, number: int) -> list[dict[str, Any]]:
-        wait_until(lambda: len(self.syncs()) >= number, 30, what=f"{number} syncs are queued")
+        wait_until(lambda: len(self.syncs()) >= number, what=f"{number} syncs are queued")
         return [self.admin.wait_for_end(item["id"]) for item in self.syncs()]
 
     def cell(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def remote(running: Running) -> dict[str, Any]:
 
 def create(running: Running, **more: Any) -> Any:
     body = {"name": running.new_name("in-the-cloud"), "repository_type": "rclone", "encryption": "none", **more}
-    return running.admin.post("/api/repositories/", json=body, timeout=60)
+    return running.admin.post("/api/repositories/", json=body)
 
 
 def test_a_repository_of_an_address_is_mirrored_there_from_the_start(running: Running) -> None:

@@ -178,7 +178,7 @@ def test_a_hydrate_makes_a_repository_that_can_be_imported(running: Running) -> 
     assert (ended["status"], ended["type"]) == ("completed", "rclone_hydrate")
     assert are_equal(made.folder, destination, but="nonce")
     body = {"name": destination.name, "path": str(destination), "encryption": "none", "index_mode": "off"}
-    imported = running.admin.post("/api/repositories/import", json=body, timeout=60)
+    imported = running.admin.post("/api/repositories/import", json=body)
     assert imported.status_code == 201, imported.text
     assert made.admin.get(f"/api/repositories/{made.repository['id']}").json()["latest_sync_job"]["operation"] == (
         "hydrate"

@@ -44,7 +44,7 @@ def job_of(admin: Client, job_id: int) -> dict[str, Any]:
 
 
 def ended(admin: Client, job_id: int) -> dict[str, Any]:
-    admin.wait_for_end(job_id, 120)
+    admin.wait_for_end(job_id)
     return job_of(admin, job_id)
 
 
@@ -144,7 +144,7 @@ def test_one_install_runs_at_a_time_and_says_installing(running: Running, admin:
     waiting_job = job_of(admin, second)
 
     assert (running_job["status"], running_job["exit_code"]) == ("installing", None)
-    wait_until(lambda: job_of(admin, first)["stdout"] == "begun\n", 60, what="the output follows while it runs")
+    wait_until(lambda: job_of(admin, first)["stdout"] == "begun\n", what="the output follows while it runs")
     assert (waiting_job["status"], waiting_job["queued_behind_id"]) == ("pending", first)
     assert (read(admin, held)["status"], read(admin, other)["status"]) == ("installing", "pending")
     assert error_of(admin.delete(f"/api/packages/{other['id']}")) == (409, "packages.install_active")

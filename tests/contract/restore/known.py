@@ -7,8 +7,6 @@ from typing import Any
 from tests.support.running import Finished, Running
 from tests.support.service import Client, wait_until
 
-SECONDS = 240.0
-
 
 class Known:
     def __init__(self, running: Running, finished: Finished | None = None) -> None:
@@ -22,7 +20,7 @@ class Known:
     @cached_property
     def archive_id(self) -> int:
         """As the index knows it; the service reads the repository after each backup by itself."""
-        return wait_until(self._in_index, SECONDS, what="the index knows the archive")
+        return wait_until(self._in_index, what="the index knows the archive")
 
     def _in_index(self) -> int | None:
         listed = self.admin.get(f"/api/repositories/{self.repository['id']}/archives").json()["archives"]
@@ -54,7 +52,7 @@ class Known:
         """The status of a restore that has ended."""
         answer = self.admin.post("/api/restore/start", json=self.body(destination, **more))
         assert answer.status_code == 200, answer.text
-        self.admin.wait_for_end(answer.json()["job_id"], SECONDS)
+        self.admin.wait_for_end(answer.json()["job_id"])
         status: dict[str, Any] = self.admin.get(f"/api/restore/status/{answer.json()['job_id']}").json()
         return status
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.fields import error_of
-from tests.contract.restore.known import SECONDS, Known
+from tests.contract.restore.known import Known
 from tests.support.running import Running
 
 NOBODY = 999_999
@@ -119,8 +119,8 @@ def test_a_viewer_may_preview_and_download_but_not_restore(known: Known, destina
     file = known.source / "file-0"
 
     assert error_of(known.viewer.post("/api/restore/start", json=known.body(destination))) == (403, "access.forbidden")
-    assert known.viewer.post("/api/restore/preview", json=known.body(destination), timeout=SECONDS).status_code == 200
-    downloaded = known.viewer.get(f"{known.downloads}/files", params={"path": str(file)}, timeout=SECONDS)
+    assert known.viewer.post("/api/restore/preview", json=known.body(destination)).status_code == 200
+    downloaded = known.viewer.get(f"{known.downloads}/files", params={"path": str(file)})
     assert downloaded.content == file.read_bytes()
     assert known.traces() == before
     if before:
@@ -132,7 +132,7 @@ def test_an_operator_may_restore(known: Known, destination: Path) -> None:
     answer = known.operator.post("/api/restore/start", json=known.body(destination, dry_run=True))
 
     assert answer.status_code == 200
-    assert known.operator.wait_for_end(answer.json()["job_id"], SECONDS)["status"] == "completed"
+    assert known.operator.wait_for_end(answer.json()["job_id"])["status"] == "completed"
 
 
 def test_an_account_token_reads_and_downloads_but_starts_nothing(known: Known, destination: Path) -> None:
@@ -145,7 +145,7 @@ def test_an_account_token_reads_and_downloads_but_starts_nothing(known: Known, d
 
     assert error_of(started) == error_of(cancelled) == (403, "auth.login_token_required")
     assert client.get("/api/restore/jobs").status_code == 200
-    downloaded = client.get(f"{known.downloads}/files", params={"path": str(file)}, timeout=SECONDS)
+    downloaded = client.get(f"{known.downloads}/files", params={"path": str(file)})
     assert downloaded.content == file.read_bytes()
 
 
@@ -174,7 +174,7 @@ def test_an_unknown_job_is_not_found_nor_is_one_of_another_kind(known: Known) ->
 def test_a_download_of_what_is_not_there_is_refused(
     known: Known, what: str, params: dict[str, str], status: int, key: str
 ) -> None:
-    answer = known.admin.get(f"{known.downloads}/{what}", params=params, timeout=SECONDS)
+    answer = known.admin.get(f"{known.downloads}/{what}", params=params)
 
     assert error_of(answer) == (status, key)
 

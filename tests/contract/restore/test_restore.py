@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.contract.fields import JOB_START, error_of, is_timestamp
-from tests.contract.restore.known import SECONDS, Known
+from tests.contract.restore.known import Known
 
 STATUS = {
     *("id", "repository", "archive", "destination", "status", "started_at", "completed_at", "progress"),
@@ -24,7 +24,7 @@ def test_a_restore_is_queued_runs_and_tells_what_it_did(known: Known, destinatio
     assert started.status_code == 200
     assert set(started.json()) == JOB_START
     assert started.json()["status"] == "pending"
-    known.admin.wait_for_end(started.json()["job_id"], SECONDS)
+    known.admin.wait_for_end(started.json()["job_id"])
 
     status = known.admin.get(f"/api/restore/status/{started.json()['job_id']}").json()
 
@@ -90,7 +90,7 @@ def test_the_same_key_starts_a_restore_once(known: Known, destination: Path) -> 
 
     assert first.json() == second.json()
     assert error_of(other) == (409, "idempotency.mismatch")
-    known.admin.wait_for_end(first.json()["job_id"], SECONDS)
+    known.admin.wait_for_end(first.json()["job_id"])
 
 
 def test_a_restore_that_has_ended_cannot_be_cancelled(known: Known, destination: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destin
     taken.parent.mkdir(parents=True)
     taken.write_text("already there")
 
-    answer = known.viewer.post("/api/restore/preview", json=known.body(destination), timeout=SECONDS)
+    answer = known.viewer.post("/api/restore/preview", json=known.body(destination))
 
     files = list(known.source.iterdir())
     assert answer.status_code == 200

@@ -15,7 +15,6 @@ pytestmark = [
     pytest.mark.campaign,
     pytest.mark.skipif(ENGINE_2 is None, reason="`tools/setup.sh test` builds engine 2"),
 ]
-SECONDS = 120.0
 
 
 class Site:
@@ -40,7 +39,7 @@ class Site:
         assert answer.status_code == 200, answer.text
         job = answer.json()["job_id"]
         try:
-            return self.admin.wait_for_end(job, SECONDS)
+            return self.admin.wait_for_end(job)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.agent.own_log()[-3000:]}") from error
 

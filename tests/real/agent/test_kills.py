@@ -22,7 +22,9 @@ def test_an_agent_that_is_killed_finds_its_engine_again(site: AgentSite) -> None
     site.agent.kill()
     run = site.wait_for_said(job, 6)
     site.agent.start()
-    wait_until(lambda: sum(run in line for line in site.admin.log_lines(job)) >= 6, 60, 0.05, "lines follow again")
+    wait_until(
+        lambda: sum(run in line for line in site.admin.log_lines(job)) >= 6, pause=0.05, what="lines follow again"
+    )
 
     with site.engine.let_go():
         ended = site.wait_for_end(job)
@@ -38,7 +40,7 @@ def test_a_backup_that_ended_while_nobody_watched_is_reported_as_it_ended(site: 
     site.wait_for_said(job)
     site.agent.kill()
     folder = site.agent.job_folder(job) / "steps" / "1" / "create"
-    wait_until(lambda: (folder / "exit.json").exists(), 60, 0.05, "the engine ends")
+    wait_until(lambda: (folder / "exit.json").exists(), pause=0.05, what="the engine ends")
 
     site.agent.start()
     ended = site.wait_for_end(job)
@@ -80,7 +82,7 @@ def test_a_killed_engine_is_started_once_more_and_makes_one_archive(site: AgentS
 def test_an_engine_killed_after_its_archive_is_not_started_again(site: AgentSite) -> None:
     job = site.backup("made")
     run = site.wait_for_said(job, 3)
-    wait_until(lambda: run in site.engine.made(), 60, 0.02, "the archive is made")
+    wait_until(lambda: run in site.engine.made(), pause=0.02, what="the archive is made")
     kill_engine(site, job)
 
     ended = site.wait_for_end(job)
@@ -113,7 +115,9 @@ def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(si
     site.wait_for_said(job)
     key = site.key_of(job)
     site.service.kill()
-    wait_until(lambda: (site.agent.job_folder(job) / "result.json").exists(), 60, 0.05, "the agent notes the end")
+    wait_until(
+        lambda: (site.agent.job_folder(job) / "result.json").exists(), pause=0.05, what="the agent notes the end"
+    )
     site.agent.stop()
     site.agent.start()
 
@@ -123,14 +127,14 @@ def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(si
     assert ended["status"] == "completed"
     assert len(site.engine.starts_of(key)) == 1
     site.check_log(job)
-    wait_until(lambda: not site.agent.job_folder(job).exists(), 30, 0.05, "the agent lets go of the job")
+    wait_until(lambda: not site.agent.job_folder(job).exists(), pause=0.05, what="the agent lets go of the job")
 
 
 def test_a_cancel_reaches_an_agent_that_was_away(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
     site.agent.kill()
-    cancelled = site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    cancelled = site.admin.post(f"/api/operations/{job}/cancel")
     assert cancelled.status_code == 200, cancelled.text
     assert site.admin.operation(job)["status"] == "running", "offline is not failed, nor cancelled"
 

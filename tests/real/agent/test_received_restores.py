@@ -17,7 +17,6 @@ from tests.support.service import ServiceProcess, wait_until
 from tests.support.sshd import sshd
 from tests.support.trees import FIFO, Seen, look_at, make_difficult_tree
 
-SECONDS = 240.0
 ENGINE = """#!/bin/sh
 case " $* " in *" export-tar "*)
     case "$(cat {folder}/mode)" in
@@ -53,7 +52,7 @@ class Receiving:
 
     def wait_until_stalled(self) -> None:
         file = self.site.folder / "stalls"
-        wait_until(file.exists, SECONDS, what=f"the engine stalls: {self.site.agent.own_log()[-2000:]}")
+        wait_until(file.exists, what=f"the engine stalls: {self.site.agent.own_log()[-2000:]}")
         file.unlink()
 
 
@@ -101,7 +100,7 @@ def carried(tree: dict[bytes, Seen]) -> dict[bytes, Seen]:
 
 
 def test_a_difficult_tree_is_received(receiving: Receiving, tmp_path: Path) -> None:
-    ended = receiving.site.wait_for_end(receiving.start(tmp_path / "made"), SECONDS)
+    ended = receiving.site.wait_for_end(receiving.start(tmp_path / "made"))
 
     assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
     there = tmp_path / "made" / str(receiving.source).lstrip("/")
@@ -120,7 +119,7 @@ def test_what_an_ssh_machine_opens_is_received_too(receiving: Receiving, tmp_pat
         repository = admin.create_repository(tmp_path / "far", [receiving.source], **far)
         receiving.site.wait_for_end(admin.start_backup(repository, archive_name="whole"))
         job = replace(receiving, repository=repository).start(tmp_path / "made")
-        ended = receiving.site.wait_for_end(job, SECONDS)
+        ended = receiving.site.wait_for_end(job)
 
     assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
     there = tmp_path / "made" / str(receiving.source).lstrip("/")
@@ -137,12 +136,12 @@ def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
     receiving.set_mode("")
     if victim == "agent":
         receiving.site.agent.kill()
-        wait_until(lambda: not processes_naming("sleep\x004567.5"), 60, what="the engine ends when the agent is away")
+        wait_until(lambda: not processes_naming("sleep\x004567.5"), what="the engine ends when the agent is away")
         receiving.site.agent.start()
     else:
         receiving.site.service.kill()
         receiving.site.service.restart()
-    ended = receiving.site.wait_for_end(job, SECONDS)
+    ended = receiving.site.wait_for_end(job)
 
     assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
     assert carried(look_at(tmp_path)).keys() == carried(look_at(receiving.source)).keys()
@@ -150,7 +149,7 @@ def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
 
 def test_an_engine_that_does_not_end_well_restores_nothing(receiving: Receiving, tmp_path: Path) -> None:
     receiving.set_mode("breaks_off")
-    ended = receiving.site.wait_for_end(receiving.start(tmp_path), SECONDS)
+    ended = receiving.site.wait_for_end(receiving.start(tmp_path))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.failed"), ended["error_message"]
     assert ended["result"]["files_restored"] == 0
@@ -162,8 +161,8 @@ def test_a_cancel_ends_the_engine_and_leaves_nothing(receiving: Receiving, tmp_p
     job = receiving.start(tmp_path)
     receiving.wait_until_stalled()
     assert receiving.site.admin.post(f"/api/restore/cancel/{job}").status_code == 200
-    ended = receiving.site.wait_for_end(job, SECONDS)
+    ended = receiving.site.wait_for_end(job)
 
     assert (ended["status"], ended["result"]["files_restored"]) == ("cancelled", 0)
-    wait_until(lambda: not processes_naming("sleep\x004567.5"), 60, what="the engine has ended")
+    wait_until(lambda: not processes_naming("sleep\x004567.5"), what="the engine has ended")
     assert list(tmp_path.iterdir()) == []

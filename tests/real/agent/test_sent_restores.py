@@ -19,7 +19,6 @@ from tests.support.service import ServiceProcess, wait_until
 from tests.support.sshd import sshd
 from tests.support.trees import FIFO, Seen, look_at, make_difficult_tree
 
-SECONDS = 240.0
 SLEEP = "4568.5"
 ENGINE = """#!/bin/sh
 case " $* " in *" export-tar "*)
@@ -56,11 +55,11 @@ class Sending:
 
     def wait_until_stalled(self) -> None:
         file = self.site.folder / "stalls"
-        wait_until(file.exists, SECONDS, what=f"the engine stalls: {self.site.agent.own_log()[-2000:]}")
+        wait_until(file.exists, what=f"the engine stalls: {self.site.agent.own_log()[-2000:]}")
         file.unlink()
 
     def wait_until_no_engine_is_left(self) -> None:
-        wait_until(lambda: not processes_naming(f"sleep\x00{SLEEP}"), 60, what="the agent stops its engine")
+        wait_until(lambda: not processes_naming(f"sleep\x00{SLEEP}"), what="the agent stops its engine")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,7 @@ def all_is_up(sending: Sending) -> Iterator[None]:
     sending.set_mode("")
     sending.site.bring_up()
     agent = f"/api/managed-machines/agents/{sending.site.agent.agent_id}"
-    wait_until(lambda: sending.site.admin.get(agent).json()["status"] == "online", 60, what="the agent is online")
+    wait_until(lambda: sending.site.admin.get(agent).json()["status"] == "online", what="the agent is online")
     yield
     sending.set_mode("")
 
@@ -121,7 +120,7 @@ def check_restored(sending: Sending, ended: dict[str, Any], destination: Path) -
 
 
 def test_a_difficult_tree_is_restored_to_the_service(sending: Sending, tmp_path: Path) -> None:
-    ended = sending.site.wait_for_end(sending.start(tmp_path / "made"), SECONDS)
+    ended = sending.site.wait_for_end(sending.start(tmp_path / "made"))
 
     check_restored(sending, ended, tmp_path / "made")
     lines = sending.site.admin.log_lines(ended["id"])
@@ -132,7 +131,7 @@ def test_it_is_restored_to_a_machine_by_ssh(sending: Sending, tmp_path: Path) ->
     with sshd(tmp_path / "there") as there:
         number = there.connection(sending.site.admin, "there")
         job = sending.start(tmp_path / "made", destination_type="ssh", destination_machine_id=number)
-        ended = sending.site.wait_for_end(job, SECONDS)
+        ended = sending.site.wait_for_end(job)
 
     check_restored(sending, ended, tmp_path / "made")
 
@@ -143,7 +142,7 @@ def test_it_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_pa
     try:
         other.register(sending.site.admin).start()
         job = sending.start(tmp_path / "made", destination_type="agent", destination_machine_id=other.agent_id)
-        ended = sending.site.wait_for_end(job, SECONDS)
+        ended = sending.site.wait_for_end(job)
     finally:
         other.end_everything()
 
@@ -152,7 +151,7 @@ def test_it_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_pa
 
 def test_a_download_streams_from_the_agent(sending: Sending) -> None:
     admin, place = sending.site.admin, f"/api/repositories/{sending.site.repository['id']}/archives"
-    wait_until(lambda: admin.get(place).json()["archives"], SECONDS, what="the archive is in the index")
+    wait_until(lambda: admin.get(place).json()["archives"], what="the archive is in the index")
     (archive,) = admin.get(place).json()["archives"]
     answer = admin.get(f"{place}/{archive['id']}/download", params={"path": str(sending.source)})
 
@@ -175,7 +174,7 @@ def test_a_preview_tells_what_is_there_already(sending: Sending, tmp_path: Path)
 
 def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: Path) -> None:
     sending.set_mode("breaks_off")
-    ended = sending.site.wait_for_end(sending.start(tmp_path / "made"), SECONDS)
+    ended = sending.site.wait_for_end(sending.start(tmp_path / "made"))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.failed"), ended
     assert list((tmp_path / "made").iterdir()) == []
@@ -193,12 +192,12 @@ def test_a_link_that_is_cut_restores_nothing_and_says_so(sending: Sending, tmp_p
     sending.wait_until_no_engine_is_left()
     sending.set_mode("")
     sending.site.bring_up()
-    ended = sending.site.wait_for_end(job, SECONDS)
+    ended = sending.site.wait_for_end(job)
 
     assert (ended["status"], ended["error_key"]) == ("failed", "operations.interrupted"), ended
     assert "start the restore again" in ended["error_message"]
     assert list((tmp_path / "made").iterdir()) == []
-    again = sending.site.wait_for_end(sending.start(tmp_path / "made"), SECONDS)
+    again = sending.site.wait_for_end(sending.start(tmp_path / "made"))
     check_restored(sending, again, tmp_path / "made")
 
 
@@ -207,7 +206,7 @@ def test_a_restore_that_is_cancelled_stops_the_engine_of_the_agent(sending: Send
     job = sending.start(tmp_path / "made")
     sending.wait_until_stalled()
     sending.site.admin.post(f"/api/operations/{job}/cancel")
-    ended = sending.site.wait_for_end(job, SECONDS)
+    ended = sending.site.wait_for_end(job)
 
     assert ended["status"] == "cancelled"
     sending.wait_until_no_engine_is_left()
@@ -220,7 +219,7 @@ def test_while_the_agent_is_away_work_waits_and_questions_are_answered_at_once(
     sending.site.agent.stop()
     agent = f"/api/managed-machines/agents/{sending.site.agent.agent_id}"
     admin = sending.site.admin
-    wait_until(lambda: admin.get(agent).json()["status"] == "offline", 60, what="the agent is offline")
+    wait_until(lambda: admin.get(agent).json()["status"] == "offline", what="the agent is offline")
     asked = admin.get(f"/api/repositories/{sending.site.repository['id']}/archives/live")
     job = sending.start(tmp_path / "made")
     waiting = admin.operation(job)
@@ -228,4 +227,4 @@ def test_while_the_agent_is_away_work_waits_and_questions_are_answered_at_once(
     assert error_of(asked) == (503, "agents.offline")
     assert (waiting["status"], waiting["queued_reason"]) == ("pending", "agent_offline")
     sending.site.agent.start()
-    check_restored(sending, sending.site.wait_for_end(job, SECONDS), tmp_path / "made")
+    check_restored(sending, sending.site.wait_for_end(job), tmp_path / "made")

@@ -1,7 +1,6 @@
 """The whole story with real processes: a service, an agent, an engine."""
 
 import json
-import time
 from pathlib import Path
 
 from tests.support.agent_site import AgentSite
@@ -21,9 +20,9 @@ def test_a_registered_machine_is_online_and_tells_its_engines(site: AgentSite) -
 def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(site: AgentSite) -> None:
     job = site.backup("held")
     run = site.wait_for_said(job)
-    seen_after = time.monotonic()
-    wait_until(lambda: any(run in line for line in site.admin.log_lines(job)), 30, 0.05, "its lines are in the log")
-    seen_after = time.monotonic() - seen_after
+    wait_until(
+        lambda: any(run in line for line in site.admin.log_lines(job)), pause=0.05, what="its lines are in the log"
+    )
 
     assert site.admin.operation(job)["status"] == "running"
     with site.engine.let_go():
@@ -35,7 +34,6 @@ def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(
     archives = site.admin.get(f"/api/repositories/{site.repository['id']}/archives").json()["archives"]
     assert ended["archive_name"] in [archive["name"] for archive in archives]
     site.check_log(job)
-    assert seen_after < 20
 
 
 def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite) -> None:
@@ -43,7 +41,7 @@ def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite
     site.wait_for_said(job)
     pid = site.agent.engine_pid(job)
 
-    site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    site.admin.post(f"/api/operations/{job}/cancel")
     ended = site.wait_for_end(job)
 
     assert ended["status"] == "cancelled"
@@ -55,9 +53,9 @@ def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite
 def test_a_cancel_that_comes_too_late_is_told_as_what_happened(site: AgentSite) -> None:
     job = site.backup("made")
     run = site.wait_for_said(job, 3)
-    wait_until(lambda: run in site.engine.made(), 60, 0.02, "the archive is made")
+    wait_until(lambda: run in site.engine.made(), pause=0.02, what="the archive is made")
 
-    site.admin.post(f"/api/operations/{job}/cancel", timeout=60)
+    site.admin.post(f"/api/operations/{job}/cancel")
     ended = site.wait_for_end(job)
 
     assert ended["status"] == "completed"
@@ -127,7 +125,7 @@ def test_heartbeats_go_on_while_a_job_runs(site: AgentSite) -> None:
     site.wait_for_said(job)
     seen = {last_heartbeat(site)}
 
-    wait_until(lambda: seen.add(last_heartbeat(site)) or len(seen) >= 3, 60, 0.2, "further heartbeats")
+    wait_until(lambda: seen.add(last_heartbeat(site)) or len(seen) >= 3, pause=0.2, what="further heartbeats")
 
     assert site.admin.operation(job)["status"] == "running"
     with site.engine.let_go():
@@ -157,7 +155,9 @@ def test_an_agent_that_is_shut_out_says_so_and_waits(site: AgentSite) -> None:
     place = f"/api/managed-machines/agents/{site.agent.agent_id}"
     assert site.admin.post(f"{place}/disable").status_code == 200
     try:
-        wait_until(lambda: "refuses this agent" in site.agent.own_log(), 60, 0.1, "the agent says that it is refused")
+        wait_until(
+            lambda: "refuses this agent" in site.agent.own_log(), pause=0.1, what="the agent says that it is refused"
+        )
         assert site.agent.is_running()
         assert site.agent.run("once").returncode == 75, "the lock is still held"
         site.agent.stop()

@@ -80,7 +80,7 @@ class Rule:
     def wait_until_reached(self) -> None:
         """Wait until a command stands before a rule that says `wait`."""
         reached = self.file.with_name(self.file.name + ".reached")
-        wait_until(reached.exists, 120, 0.02, "a command of the engine is held")
+        wait_until(reached.exists, pause=0.02, what="a command of the engine is held")
 
     def lift(self) -> None:
         self.file.unlink(missing_ok=True)

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.contract.archives.world import SECONDS, get, no_tick, run_index, wait_for_index
+from tests.contract.archives.world import get, no_tick, run_index, wait_for_index
 from tests.real.archives.scripted_engine import ScriptedEngine
 from tests.support.archive_sets import OwnEngine
 from tests.support.engines import ENGINES
 from tests.support.service import Client, ServiceProcess
 
-__all__ = ["SECONDS", "Installed", "get", "run_index", "wait_for_index"]
+__all__ = ["Installed", "get", "run_index", "wait_for_index"]
 
 FIRST_DAY = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ class Installed:
         program = engine.program if engine else ENGINES["1.4"]
         process = ServiceProcess(folder / "data", {"HOLDFAST_BORG1": str(program), **environment})
         process.launch()
-        process.wait_until_ready(SECONDS)
+        process.wait_until_ready()
         installed = Installed(folder, engine, process)
         no_tick(installed.client)
         return installed
@@ -133,7 +133,7 @@ class Shelf:
         return operations
 
     def ends(self, operations: Sequence[int]) -> list[dict[str, Any]]:
-        return [self.client.wait_for_end(operation, SECONDS) for operation in operations]
+        return [self.client.wait_for_end(operation) for operation in operations]
 
     def run(self, word: str, **body: Any) -> list[str]:
         """Start index work; return how each part of it ended."""

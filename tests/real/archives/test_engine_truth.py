@@ -45,7 +45,7 @@ def test_sizes_that_cannot_be_read_take_none_away(shelf: Shelf) -> None:
 def test_the_live_listing_of_a_failing_engine_is_an_error_and_no_empty_list(shelf: Shelf) -> None:
     for word in WORDS:
         with shelf.installed.scripted.rule(ARCHIVE_LIST, word, 60):
-            answer = shelf.client.get(f"{shelf.url}/archives/live", timeout=60)
+            answer = shelf.client.get(f"{shelf.url}/archives/live")
         assert (answer.status_code, answer.json()["detail"]["key"]) == (422, "engine.failed")
 
 
@@ -140,7 +140,7 @@ def test_a_cancelled_run_leaves_what_it_did_not_read_pending(scripted: Installed
         *_, history = shelf.start("resync")
         rule.wait_until_reached()
         assert shelf.client.post(f"/api/operations/{history}/cancel").status_code == 200
-        ended = shelf.client.wait_for_end(history, 120)
+        ended = shelf.client.wait_for_end(history)
 
     assert (ended["status"], ended["result"]["indexed"]) == ("cancelled", 1)
     assert shelf.states() == {"one": "indexed", "two": "pending"}
@@ -151,7 +151,7 @@ def test_a_cancelled_run_leaves_what_it_did_not_read_pending(scripted: Installed
 def test_follow_ups_that_fail_do_not_fail_the_backup(scripted: Installed) -> None:
     shelf = scripted.new_shelf()
     with scripted.scripted.rule(ARCHIVE_LIST, "fail"):
-        backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository), 120)
+        backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))
         ended = shelf.ends([one["id"] for one in backup["followups"]])
 
     assert backup["status"] == "completed"

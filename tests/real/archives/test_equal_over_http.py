@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.archives.history.entry import printable
-from tests.real.archives.service import SECONDS, Installed, Shelf, get, run_index, wait_for_index
+from tests.real.archives.service import Installed, Shelf, get, run_index, wait_for_index
 from tests.real.history.engine import RealRepository, mutate, plant
 from tests.support.engines import ENGINES
 
@@ -44,7 +44,7 @@ class Told:
         mutate(self.engine.tree, self.rng)
         name = self.rng.choice(["docs-{now}", "web-{now}"])
         job = self.shelf.client.start_backup(self.shelf.repository, archive_name=name)
-        assert self.shelf.client.wait_for_end(job, SECONDS)["status"] == "completed"
+        assert self.shelf.client.wait_for_end(job)["status"] == "completed"
         wait_for_index(self.shelf.client, self.shelf.repository)
 
     def back_up_dated_back(self) -> None:
@@ -67,7 +67,7 @@ class Told:
             return self.resync()
         answer = self.shelf.client.delete(f"/api/archives/{chosen['id']}")
         assert answer.status_code == 200, answer.text
-        assert self.shelf.client.wait_for_end(answer.json()["job_id"], SECONDS)["status"] == "completed"
+        assert self.shelf.client.wait_for_end(answer.json()["job_id"])["status"] == "completed"
         wait_for_index(self.shelf.client, self.shelf.repository)
         return None
 
@@ -82,7 +82,7 @@ class Told:
     def prune(self) -> None:
         answer = self.shelf.client.post(f"{self.shelf.url}/prune", json={"keep_last": 4})
         assert answer.status_code == 200, answer.text
-        assert self.shelf.client.wait_for_end(answer.json()["job_id"], SECONDS)["status"] == "completed"
+        assert self.shelf.client.wait_for_end(answer.json()["job_id"])["status"] == "completed"
         wait_for_index(self.shelf.client, self.shelf.repository)
 
     def catch_up(self) -> None:

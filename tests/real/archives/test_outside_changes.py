@@ -40,7 +40,7 @@ def test_archives_removed_renamed_and_made_again_are_reflected_by_a_resync(shelf
 
 def test_an_archive_of_ours_keeps_its_backup_when_it_is_renamed(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
-    backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository), 120)
+    backup = shelf.client.wait_for_end(shelf.client.start_backup(shelf.repository))
     wait_for_index(shelf.client, shelf.repository)
     by_chunks.own.run("rename", f"{shelf.repository['path']}::{backup['archive_name']}", "elsewhere")
 
@@ -99,4 +99,4 @@ def test_a_forgotten_repository_takes_its_index_with_it(shelf: Shelf) -> None:
     answer = shelf.client.delete(shelf.url)
 
     assert answer.status_code in (200, 204), answer.text
-    wait_until(lambda: not [path for path in folder.iterdir() if path.name.startswith(name)], 30, what="it is gone")
+    wait_until(lambda: not [path for path in folder.iterdir() if path.name.startswith(name)], what="it is gone")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.archives.scripted_engine import listing_of
-from tests.real.archives.service import SECONDS, Installed, wait_for_index
+from tests.real.archives.service import Installed, wait_for_index
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_run_that_was_killed_resumes_and_tells_each_archive_once(installed: In
         installed.restart()
         assert shelf.states() == {"one": "indexed", "two": "pending", "three": "pending"}
         assert shelf.files_found() == {"only-in-one"}, "what was indexed stays readable"
-    ended = shelf.client.wait_for_end(history, SECONDS)
+    ended = shelf.client.wait_for_end(history)
 
     assert (ended["status"], ended["result"]["indexed"], ended["result"]["failed"]) == ("completed", 3, 0)
     assert set(shelf.states().values()) == {"indexed"}
@@ -46,7 +46,7 @@ def test_a_backup_waits_no_longer_than_for_the_archive_that_is_being_read(script
         backup = shelf.client.start_backup(shelf.repository)
         waiting = shelf.client.operation(backup)
         assert (waiting["status"], waiting["queued_reason"]) == ("pending", "repository_busy")
-    ended = shelf.client.wait_for_end(backup, SECONDS)
+    ended = shelf.client.wait_for_end(backup)
     assert ended["status"] == "completed"
     wait_for_index(shelf.client, shelf.repository)
 
@@ -65,10 +65,10 @@ def test_leaving_full_lets_a_running_index_finish_and_cancels_what_waits(scripte
         *_, history = shelf.start("resync")
         rule.wait_until_reached()
         (waiting,) = shelf.start("rebuild", **{"from": "stats"})
-        shelf.client.wait_for_end(waiting, SECONDS)
+        shelf.client.wait_for_end(waiting)
         shelf.client.put(shelf.url, json={"index_mode": "off"})
         assert shelf.client.operation(history)["status"] == "running"
-    ended = shelf.client.wait_for_end(history, SECONDS)
+    ended = shelf.client.wait_for_end(history)
 
     assert (ended["status"], ended["result"]["indexed"]) == ("completed", 2)
     assert set(shelf.states().values()) == {"indexed"}
@@ -82,9 +82,9 @@ def test_two_history_runs_at_once_do_no_harm_and_a_rebuild_asked_for_meanwhile_i
         rule.wait_until_reached()
         generation = shelf.index_file.stat().st_ino
         (second,) = shelf.start("rebuild", **{"from": "history"})
-        beside = shelf.client.wait_for_end(second, SECONDS)
+        beside = shelf.client.wait_for_end(second)
         assert (beside["status"], beside["result"]["reason"]) == ("completed", "another run is building this index")
-    ended = shelf.client.wait_for_end(first, SECONDS)
+    ended = shelf.client.wait_for_end(first)
     wait_for_index(shelf.client, shelf.repository)
 
     assert ended["status"] == "completed"

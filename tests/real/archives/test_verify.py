@@ -9,9 +9,7 @@ import pytest
 
 from holdfast.archives.history.sqlite import SqliteStore
 from tests.real.archives.service import Installed, Shelf
-from tests.support.service import PROGRAM
-
-SECONDS = 240
+from tests.support.service import PATIENCE, PROGRAM
 
 
 def verify(shelf: Shelf, *arguments: str, repository: str | None = None) -> tuple[int, list[str]]:
@@ -25,7 +23,7 @@ def verify(shelf: Shelf, *arguments: str, repository: str | None = None) -> tupl
         env=environment,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE,
         check=False,
     )
     said = [line for line in (ran.stdout + ran.stderr).splitlines() if not line.startswith("{")]

@@ -80,7 +80,7 @@ class Site:
         """A backup that nobody disturbs."""
         sources = [str(self.engine.source("quick"))]
         started = self.running.admin.start_backup(self.repository, source_paths=sources, **more)
-        ended = self.running.admin.wait_for_end(started, 180)
+        ended = self.running.admin.wait_for_end(started)
         assert ended["status"] == "completed", (ended["error_key"], ended["error_message"])
 
     # --- what is done to it ----------------------------------------------------------------------------------------

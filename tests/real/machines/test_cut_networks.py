@@ -89,7 +89,7 @@ def play(site: Site, played: Round, destination: Path) -> tuple[dict[str, Any], 
             time.sleep(seconds)
         finally:
             site.network.heal()
-    ended = site.running.admin.wait_for_end(operation_id, 300)
+    ended = site.running.admin.wait_for_end(operation_id)
     runs = site.engine.count_of(verb) - before if verb else len(site.backups_begun(operation_id))
     return ended, runs
 
@@ -148,7 +148,6 @@ def name_of(played: Round) -> str:
     return f"{played.kind} {played.cuts[0][1]}".replace(" ", "-")
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "played",
     [

@@ -13,7 +13,7 @@ from backup_engine.command import Command, Machine, Secret
 from backup_engine.far.request import FarStop, request_file
 from backup_engine.process import ExitRecord, Spool
 from tests.support.processes import processes_naming
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 from tests.support.sshd import Sshd
 
 OLDER_PYTHON = next(
@@ -39,7 +39,7 @@ def runs_there(host: Sshd) -> list[Path]:
 
 
 def wait_for(file: Path) -> None:
-    wait_until(file.exists, 30, what=f"{file.name} is there")
+    wait_until(file.exists, what=f"{file.name} is there")
 
 
 @pytest.mark.parametrize("python", [OLDER_PYTHON, None, pytest.param(sys.executable, marks=pytest.mark.campaign)])
@@ -90,7 +90,7 @@ def test_a_link_that_is_cut_again_and_again_loses_nothing_and_runs_once(
     spool.launch(shell(script, far))
     for number in (1, 2, 3):
         wait_for(tmp_path / f"at-{number}")
-        assert wait_until(far_host.cut_links, 30, what="there is a link to cut") > 0
+        assert wait_until(far_host.cut_links, what="there is a link to cut") > 0
         (tmp_path / f"go-{number}").touch()
 
     assert ended(spool).code == 0
@@ -106,7 +106,7 @@ def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: M
     wait_for(tmp_path / "begun")
     far_host.cut_links()
     far_host.stop()
-    wait_until(lambda: not processes_naming("sleep 1; echo end"), 30, what="the engine has ended there")
+    wait_until(lambda: not processes_naming("sleep 1; echo end"), what="the engine has ended there")
     far_host.start()
 
     assert ended(spool).code == 3
@@ -151,7 +151,7 @@ def test_a_cut_link_ends_a_command_under_plain_ssh(far_host: Sshd, far: Machine,
     far_host.cut_links()
 
     assert ended(spool).code == 255
-    wait_until(lambda: not processes_naming("sleep\x004321.5"), 30, what="the command was stopped there")
+    wait_until(lambda: not processes_naming("sleep\x004321.5"), what="the command was stopped there")
 
 
 def test_a_program_that_is_not_there_was_never_run(far: Machine, tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_piped_output_is_not_kept_there_and_stops_with_its_reader(far_host: Sshd
     assert not [file for run in runs_there(far_host) for file in run.glob("out")]
     os.close(reading)
 
-    assert child.wait(40)
-    wait_until(lambda: not processes_naming("while :; do echo line"), 40, what="the command has stopped there")
+    assert child.wait(PATIENCE)
+    wait_until(lambda: not processes_naming("while :; do echo line"), what="the command has stopped there")
 
 
 def test_piped_output_comes_whole_with_its_end(far: Machine, tmp_path: Path) -> None:

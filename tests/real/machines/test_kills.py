@@ -111,7 +111,7 @@ def test_a_backup_whose_parts_are_killed_is_recorded_as_it_ended(site: Site, see
         time.sleep(chance.uniform(0, LONGEST_SECONDS))
         site.kill(operation_id, victim)
 
-    ended = site.running.admin.wait_for_end(operation_id, 180)
+    ended = site.running.admin.wait_for_end(operation_id)
 
     assert ended["status"] == "completed", (victims, ended["error_key"], ended["error_message"])
     assert processes_naming(f"{site.repository['path']}::") == {}, victims
@@ -119,5 +119,5 @@ def test_a_backup_whose_parts_are_killed_is_recorded_as_it_ended(site: Site, see
     assert (len(made), len(set(made))) == (before + 1, before + 1), (victims, made)
     lines = site.running.admin.log_lines(operation_id)
     assert len([line for line in lines if line.startswith("$ ")]) == ended["attempt"], (victims, lines)
-    follow_up = site.running.admin.wait_for_end(site.running.admin.start_backup(site.repository), 180)
+    follow_up = site.running.admin.wait_for_end(site.running.admin.start_backup(site.repository))
     assert follow_up["status"] == "completed", (victims, "a following job clears what was left")

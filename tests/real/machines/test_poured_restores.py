@@ -55,11 +55,11 @@ class Site:
         return int(answer.json()["job_id"])
 
     def restore(self, destination: Path, to: str, **more: Any) -> dict[str, Any]:
-        return self.running.admin.wait_for_end(self.start(destination, to, **more), 120)
+        return self.running.admin.wait_for_end(self.start(destination, to, **more))
 
     def reached(self, word: str) -> Path:
         file = self.first.folder / word
-        wait_until(file.exists, 60, what=f"the engine {word}")
+        wait_until(file.exists, what=f"the engine {word}")
         return file
 
 
@@ -84,7 +84,7 @@ def make_site(services: Services, folder: Path, first: Sshd, second: Sshd, engin
         ssh_connection_id=first_id,
         **more,
     )
-    made = running.admin.wait_for_end(running.admin.start_backup(repository, archive_name="whole"), 120)
+    made = running.admin.wait_for_end(running.admin.start_backup(repository, archive_name="whole"))
     assert made["status"] == "completed", made
     return Site(running, first, second, second_id, source, repository)
 
@@ -181,7 +181,7 @@ def test_a_service_that_is_killed_meanwhile_finds_the_restore_again(site: Site, 
     site.running.process.kill()
     site.running.process.restart()
     waits.unlink()
-    ended = site.running.admin.wait_for_end(job_id, 120)
+    ended = site.running.admin.wait_for_end(job_id)
 
     assert (ended["status"], ended["attempt"]) == ("completed", 1), (ended["error_key"], ended["error_message"])
     assert ended["result"]["files_restored"] == 8
@@ -197,12 +197,12 @@ def test_a_stream_that_is_not_whole_restores_nothing(site: Site, tmp_path: Path,
     if mode == "stalls":
         site.reached(mode).unlink()
         site.first.cut_links()
-    ended = site.running.admin.wait_for_end(job_id, 120)
+    ended = site.running.admin.wait_for_end(job_id)
 
     assert (ended["status"], ended["error_key"]) == ("failed", key), ended["error_message"]
     assert ended["result"]["files_restored"] == 0
     assert list(tmp_path.iterdir()) == []
-    wait_until(lambda: not processes_naming("sleep\x003456.5"), 60, what="the engine has stopped there")
+    wait_until(lambda: not processes_naming("sleep\x003456.5"), what="the engine has stopped there")
 
 
 def test_a_cancel_stops_the_engine_there_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_cancel_stops_the_engine_there_and_leaves_nothing(site: Site, tmp_path
     job_id = site.start(tmp_path, "local")
     site.reached("stalls").unlink()
     assert site.running.admin.post(f"/api/restore/cancel/{job_id}").status_code == 200
-    ended = site.running.admin.wait_for_end(job_id, 120)
+    ended = site.running.admin.wait_for_end(job_id)
 
     assert (ended["status"], ended["result"]["files_restored"]) == ("cancelled", 0)
     assert processes_naming("sleep\x003456.5") == {}

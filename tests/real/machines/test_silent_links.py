@@ -55,7 +55,7 @@ def is_at_work(folder: Path) -> bool:
 
 
 def wait_for_run(folder: Path) -> None:
-    wait_until((folder / "runs").exists, 30, what="the command runs there")
+    wait_until((folder / "runs").exists, what="the command runs there")
 
 
 def followers_there(host: Sshd) -> dict[int, str]:
@@ -80,14 +80,14 @@ def test_a_command_outlives_a_silent_link_and_is_told_whole(
     time.sleep(seconds)
     net.heal()
 
-    wait_until(lambda: not spool.is_alive() and spool.exit_record(), 120, what="the run has ended here")
+    wait_until(lambda: not spool.is_alive() and spool.exit_record(), what="the run has ended here")
     record = spool.exit_record()
     assert record is not None
     assert record.code == 0, spool.err.read_text()
     numbers = [str(number) for number in range(1, length * 10 + 1)]
     assert (spool.out.read_text().split(), spool.err.read_text().split()) == (numbers, numbers)
     assert (tmp_path / "runs").read_text() == "run\n"
-    wait_until(lambda: not followers_there(far_host), 90, what="nobody follows it there any more")
+    wait_until(lambda: not followers_there(far_host), what="nobody follows it there any more")
 
 
 @pytest.mark.campaign

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.maintenance.world import NAMES, SECONDS, World, a_world
+from tests.real.maintenance.world import NAMES, World, a_world
 
 VERBS = {
     "check": "check",
@@ -62,7 +62,7 @@ def test_an_engine_killed_before_its_work_is_started_again(kind: str, verb: str,
         operation = world.start(kind, repository)
         world.kill_engine(world.engine.wait_until_held("before", verb, before + 1))
 
-    ended = world.admin.wait_for_end(operation, SECONDS)
+    ended = world.admin.wait_for_end(operation)
 
     assert ended["attempt"] == 2
     assert_done(world, kind, repository, ended)
@@ -77,7 +77,7 @@ def test_an_engine_whose_end_nobody_wrote_down_is_judged_by_what_it_left(kind: s
         pid = world.engine.wait_until_held("after", verb, before + 1)
         world.kill_with_shim(operation, pid)
 
-    ended = world.admin.wait_for_end(operation, SECONDS)
+    ended = world.admin.wait_for_end(operation)
 
     assert ended["attempt"] == (1 if kind in BY_EVIDENCE else 2)
     assert_done(world, kind, repository, ended)
@@ -91,7 +91,7 @@ def test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_o
         pid = world.engine.wait_until_held("before", "compact", before + 1)
         world.kill_with_shim(operation, pid)
 
-    ended = world.admin.wait_for_end(operation, SECONDS)
+    ended = world.admin.wait_for_end(operation)
 
     assert ended["attempt"] == 2
     assert_done(world, "wipe", repository, ended)
@@ -116,7 +116,7 @@ def test_work_goes_on_while_the_service_is_down_and_is_found_again(world: World)
         world.engine.let_go("before", verb)
 
     for kind, repository, operation in started:
-        ended = world.admin.wait_for_end(operation, SECONDS)
+        ended = world.admin.wait_for_end(operation)
         assert ended["attempt"] == 1, kind
         assert_done(world, kind, repository, ended)
         log = world.admin.log_lines(operation)
@@ -133,7 +133,7 @@ def test_a_wipe_is_judged_by_evidence_when_everything_was_killed_at_once(world: 
         world.kill_with_shim(operation, pid)
     world.service.restart()
 
-    ended = world.admin.wait_for_end(operation, SECONDS)
+    ended = world.admin.wait_for_end(operation)
 
     assert ended["attempt"] == 1
     assert_done(world, "wipe", repository, ended)
@@ -149,7 +149,7 @@ def test_a_running_operation_is_cancelled_when_its_engine_has_stopped(kind: str,
         answer = world.admin.post(f"/api/operations/{operation}/cancel")
         assert answer.status_code == 200, answer.text
 
-        ended = world.admin.wait_for_end(operation, SECONDS)
+        ended = world.admin.wait_for_end(operation)
 
     assert ended["status"] == "cancelled"
     assert world.names(repository) == set(NAMES), "nothing was removed"
@@ -168,7 +168,7 @@ def test_a_cancel_that_comes_after_the_work_was_done_does_not_deny_it(kind: str,
         world.engine.wait_until_held("after", verb, before + 1)
         world.admin.post(f"/api/operations/{operation}/cancel")
 
-        ended = world.admin.wait_for_end(operation, SECONDS)
+        ended = world.admin.wait_for_end(operation)
 
     assert world.names(repository) == LEFT[kind]
     if kind == "wipe":

@@ -36,7 +36,7 @@ def test_two_restore_checks_are_in_a_repository_at_once_and_a_check_waits_for_bo
         assert world.admin.operation(check)["queued_reason"] == "repository_busy"
         assert world.admin.operation(later)["queued_behind_id"] == check, "nobody overtakes whom it would block"
 
-    ended = [world.admin.wait_for_end(operation, 300) for operation in (*together, check, later)]
+    ended = [world.admin.wait_for_end(operation) for operation in (*together, check, later)]
     assert [operation["status"] for operation in ended] == ["completed"] * 4
     assert ended[2]["started_at"] >= max(operation["completed_at"] for operation in ended[:2])
     assert ended[3]["started_at"] >= ended[2]["completed_at"]

@@ -53,7 +53,7 @@ def test_a_prune_does_what_its_dry_run_said(repository: Made, case: int) -> None
     repository.engine.make(repository.repository, archives, Path(repository.repository["source_paths"][0]))
     names = {name for name, _ in archives}
 
-    answer = repository.admin.post(f"{repository.url}/prune", json={**policy, "dry_run": True}, timeout=120)
+    answer = repository.admin.post(f"{repository.url}/prune", json={**policy, "dry_run": True})
     assert answer.status_code == 200, answer.text
     plan = answer.json()["prune_result"]
     kept, pruned = {entry["archive"] for entry in plan["keep"]}, {entry["archive"] for entry in plan["prune"]}

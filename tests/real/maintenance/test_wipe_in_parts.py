@@ -14,7 +14,7 @@ from holdfast.maintenance.wipe import erase
 from holdfast.settings import Settings
 from holdfast.storage.migrate import migrate
 from holdfast.storage.session import Database
-from tests.real.maintenance.world import NAMES, SECONDS
+from tests.real.maintenance.world import NAMES
 from tests.support.archive_sets import OwnEngine
 from tests.support.engines import ENGINES
 from tests.support.held_engine import HeldEngine
@@ -62,7 +62,6 @@ class Inside:
         place = f"/api/repositories/{repository['id']}/wipe-jobs/{job_id}"
         return wait_until(
             lambda: job if (job := self.call("GET", place))["status"] not in ("pending", "running") else None,
-            SECONDS,
             what="the wipe ends",
         )
 
@@ -162,7 +161,6 @@ def test_a_wipe_that_could_not_look_what_is_left_looks_again_and_counts_right(se
         blind.__enter__()
     attempts = wait_until(
         lambda: found if (found := service.call("GET", f"/api/operations/{job_id}"))["attempt"] > 1 else None,
-        SECONDS,
         what="the wipe is tried again",
     )
     assert attempts["status"] in ("pending", "running", "failed")

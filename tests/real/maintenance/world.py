@@ -15,10 +15,9 @@ from tests.support.archive_sets import OwnEngine
 from tests.support.engines import ENGINES
 from tests.support.held_engine import HeldEngine
 from tests.support.processes import processes_naming
-from tests.support.service import Client, ServiceProcess
+from tests.support.service import PATIENCE, Client, ServiceProcess
 
 NAMES = ("first", "second", "third")
-SECONDS = 120.0
 
 
 @dataclass
@@ -37,7 +36,7 @@ class World:
     def admin(self) -> Client:
         if not self.token:
             self.token = self.service.client().login().headers["X-Backup-Authorization"]
-        return Client(base_url=self.service.url, timeout=60, headers={"X-Backup-Authorization": self.token})
+        return Client(base_url=self.service.url, headers={"X-Backup-Authorization": self.token})
 
     def new_repository(self) -> dict[str, Any]:
         number = next(self._numbers)
@@ -125,4 +124,4 @@ def a_world(folder: Path, series: str = "1.4") -> Iterator[World]:
     finally:
         world.end_everything()
         if service.process is not None:
-            service.process.wait(30)
+            service.process.wait(PATIENCE)

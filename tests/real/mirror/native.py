@@ -12,8 +12,6 @@ from tests.support.rclone import Backend
 from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
 
-SECONDS = 120.0
-
 
 @dataclass
 class OnRemote:
@@ -43,9 +41,7 @@ class OnRemote:
 
     def create(self, **more: Any) -> dict[str, Any]:
         source = self.running.new_source()
-        answer = self.admin.post(
-            "/api/repositories/", json=self.body(source_paths=[str(source)], **more), timeout=SECONDS
-        )
+        answer = self.admin.post("/api/repositories/", json=self.body(source_paths=[str(source)], **more))
         assert answer.status_code == 201, answer.text
         created: dict[str, Any] = answer.json()
         return created
@@ -58,7 +54,7 @@ class OnRemote:
         return added
 
     def end(self, job_id: int) -> dict[str, Any]:
-        return self.admin.wait_for_end(job_id, SECONDS)
+        return self.admin.wait_for_end(job_id)
 
     def back_up(self, repository: dict[str, Any]) -> dict[str, Any]:
         ended = self.end(self.admin.start_backup(repository))
@@ -81,7 +77,6 @@ class OnRemote:
 
 
 def on_remote(running: Running, backend: Backend) -> OnRemote:
-    running.admin.timeout = SECONDS
     world = OnRemote(running, backend, {})
     world.remote = world.add_remote()
     return world

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.mirror.world import SECONDS, World, a_world
+from tests.real.mirror.world import World, a_world
 from tests.support.rclone import are_equal, serving
 from tests.support.running import Services
 from tests.support.service import wait_until
@@ -90,7 +90,7 @@ def test_a_lock_of_another_program_is_waited_for_and_then_told(world: World) -> 
 
     job = world.start_sync()
     waiting = wait_until(
-        lambda: found if (found := world.admin.operation(job))["attempt"] > 1 else None, SECONDS, what="tried again"
+        lambda: found if (found := world.admin.operation(job))["attempt"] > 1 else None, what="tried again"
     )
     released = world.admin.post(f"/api/repositories/{world.repository['id']}/break-lock")
 

@@ -13,17 +13,14 @@ import pytest
 from tests.contract.archives.world import get, wait_for_index
 from tests.contract.engine2.world import deleted, live, run
 from tests.contract.fields import error_of
-from tests.real.mirror.native import SECONDS, OnRemote, on_remote
+from tests.real.mirror.native import OnRemote, on_remote
 from tests.support.engines import ENGINE_2
 from tests.support.processes import processes_naming
 from tests.support.rclone import PASSWORD, serving
 from tests.support.running import PASSPHRASE, Services
 from tests.support.service import free_port, wait_until
 
-pytestmark = [
-    pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.skipif(ENGINE_2 is None, reason="engine 2 is not installed")
 AT_LENGTH = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 
@@ -262,20 +259,20 @@ def engine_of(world: OnRemote, repository: dict[str, Any]) -> list[int]:
 def test_a_backup_that_is_killed_leaves_no_rclone_and_no_lock_that_stays(world: OnRemote, target: str) -> None:
     repository = world.create()
     with world.running.held_backup(repository) as (job, gate):
-        wait_until(world.companions, SECONDS, what="the engine has its rclone")
+        wait_until(world.companions, what="the engine has its rclone")
         if target == "service":
             world.running.process.kill()
             world.running.process.restart()
         else:
             for pid in engine_of(world, repository):
                 os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: not world.companions(), 10, what="the rclone of the killed engine is gone")
+            wait_until(lambda: not world.companions(), what="the rclone of the killed engine is gone")
             gate.forget()
             gate.open()
 
     ended = world.end(job)
     assert (ended["status"], ended["attempt"]) == ("completed", 1 if target == "service" else 2)
-    wait_until(lambda: not world.companions(), 10, what="no rclone is left")
+    wait_until(lambda: not world.companions(), what="no rclone is left")
     assert run(world.running, repository, "compact")["status"] == "completed", "it wants the repository alone"
     world.back_up(repository)
 

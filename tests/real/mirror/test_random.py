@@ -17,7 +17,7 @@ from tests.support.engines import ENGINE_2
 from tests.support.rclone import are_equal, serving
 from tests.support.running import Running, Services
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.campaign
 MEBIBYTE = 1 << 20
 FIRST, LAST = map(int, os.environ.get("HOLDFAST_MIRROR_SEEDS", "0-23").split("-"))
 KINDS = [(engine, provider) for provider in ("webdav", "s3") for engine in ((1, 2) if ENGINE_2 else (1,))]

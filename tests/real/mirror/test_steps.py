@@ -13,7 +13,7 @@ from tests.support.engines import ENGINE_2
 from tests.support.rclone import serving
 from tests.support.running import Services
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.campaign
 SCRIPT = """#!/bin/sh
 . '{folder}/stop'
 case "$*" in *"$first"*"$then"*) {{ [ -z "$more" ] && kill -9 $$; }} || exec '{rclone}' "$@" $more ;; esac

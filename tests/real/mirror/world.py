@@ -17,8 +17,6 @@ from tests.support.rclone import Backend, are_equal
 from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client, wait_until
 
-SECONDS = 120.0
-
 
 @dataclass
 class World:
@@ -48,7 +46,7 @@ class World:
         """Make the repository grow, as the next backup would."""
         source = Path(self.repository["source_paths"][0])
         (source / f"file-{len(list(source.iterdir()))}").write_bytes(random.randbytes(new_bytes))
-        assert self.admin.wait_for_end(self.admin.start_backup(self.repository), SECONDS)["status"] == "completed"
+        assert self.admin.wait_for_end(self.admin.start_backup(self.repository))["status"] == "completed"
 
     def limit(self, kib: int | None) -> None:
         settings = self.admin.get(self.url).json()
@@ -68,7 +66,7 @@ class World:
         return job_id
 
     def end(self, job_id: int) -> dict[str, Any]:
-        return self.admin.wait_for_end(job_id, SECONDS)
+        return self.admin.wait_for_end(job_id)
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -91,7 +89,7 @@ class World:
             assert told["status"] in ("pending", "running"), told
             return (told["progress_percent"] or 0.0) > percent and bool(self.copies())
 
-        wait_until(is_copying, SECONDS, pause=0.02, what="data is on its way")
+        wait_until(is_copying, pause=0.02, what="data is on its way")
 
     def strike(self, target: str, job_id: int) -> None:
         """Kill one kind of process; whatever is gone already needs no killing."""

@@ -13,9 +13,8 @@ import pytest
 
 from tests.support.gate import Gate
 from tests.support.processes import processes_naming
-from tests.support.service import Client, ServiceProcess, wait_until
+from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 
-SECONDS = 120.0
 APT = ["apt-get", "-o", "DPkg::Lock::Timeout=120", "install", "-y", "--no-install-recommends"]
 TINY = ("hello", "sl", "dadadodo")
 
@@ -31,7 +30,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if service.process is not None:
-            service.process.wait(30)
+            service.process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def tiny_package() -> Iterator[str]:
 def test_a_debian_package_is_really_installed(admin: Client, tiny_package: str) -> None:
     job_id = install(admin, tiny_package, [*APT, tiny_package])
 
-    admin.wait_for_end(job_id, SECONDS)
+    admin.wait_for_end(job_id)
 
     job = job_of(admin, job_id)
     assert (job["status"], job["exit_code"]) == ("completed", 0), job
@@ -98,7 +97,7 @@ def test_an_install_goes_on_while_the_service_is_down_and_is_recorded_once(
     gate, made = Gate(tmp_path / "gate"), tmp_path / "made"
     job_id = install(admin, "goes-on", held_command(gate, made))
     gate.wait_until_reached()
-    wait_until(lambda: job_of(admin, job_id)["stdout"] == "begun\n", SECONDS, what="its output is followed")
+    wait_until(lambda: job_of(admin, job_id)["stdout"] == "begun\n", what="its output is followed")
 
     service.kill()
     service.restart()
@@ -106,7 +105,7 @@ def test_an_install_goes_on_while_the_service_is_down_and_is_recorded_once(
     assert job_of(again, job_id)["status"] == "installing"
     gate.open(b"and on\n")
 
-    again.wait_for_end(job_id, SECONDS)
+    again.wait_for_end(job_id)
     job = job_of(again, job_id)
     assert (job["status"], job["exit_code"]) == ("completed", 0)
     assert (job["stdout"], job["stderr"]) == ("begun\nand on\n", "careful\n")
@@ -129,7 +128,7 @@ def test_an_install_that_was_killed_is_failed_and_not_begun_again(
     service.restart()
 
     again = service.client().login()
-    again.wait_for_end(job_id, SECONDS)
+    again.wait_for_end(job_id)
     job = job_of(again, job_id)
     assert (job["status"], job["error_key"], job["exit_code"]) == ("failed", "operations.interrupted", None)
     assert job["stderr"] == "careful\n", "what it had said is kept"

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.running import Running
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 from tests.support.trees import Seen, look_at, make_difficult_tree
-
-SECONDS = 240.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Workshop:
             path, list(sources), encryption="none", passphrase=None, index_mode="off"
         )
         job_id = self.running.admin.start_backup(made, source_paths=[str(source) for source in sources])
-        ended = self.running.admin.wait_for_end(job_id, SECONDS)
+        ended = self.running.admin.wait_for_end(job_id)
         assert ended["status"] == "completed", ended
         return Archive(made, ended["archive_name"])
 
@@ -55,7 +53,7 @@ class Workshop:
         }
         program = self.running.process.environment["HOLDFAST_BORG1"]
         subprocess.run(
-            [program, "create", f"{path}::made", *arguments], cwd=folder, env=environment, check=True, timeout=120
+            [program, "create", f"{path}::made", *arguments], cwd=folder, env=environment, check=True, timeout=PATIENCE
         )
         return Archive(made, "made")
 
@@ -73,7 +71,7 @@ class Workshop:
 
     def restore(self, archive: Archive, destination: Path, **more: Any) -> dict[str, Any]:
         """The operation of a restore, once it has ended."""
-        return self.running.admin.wait_for_end(self.start(archive, destination, **more), SECONDS)
+        return self.running.admin.wait_for_end(self.start(archive, destination, **more))
 
     def status(self, job_id: int) -> dict[str, Any]:
         answer = self.running.admin.get(f"/api/restore/status/{job_id}")
@@ -90,9 +88,9 @@ class Workshop:
             return next((found["id"] for found in listed if found["name"] == archive.name), None)
 
         if known() is None:
-            answer = self.running.admin.post(f"{repository}/resync", timeout=60)
+            answer = self.running.admin.post(f"{repository}/resync")
             assert answer.status_code == 200, answer.text
-        return wait_until(known, SECONDS, what=f"the index knows {archive.name}")
+        return wait_until(known, what=f"the index knows {archive.name}")
 
     def lane_is_free(self, archive: Archive) -> bool:
         queue = self.running.admin.get("/api/operations/queue").json()

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.real.restore.archives import SECONDS, Archive, Workshop
+from tests.real.restore.archives import Archive, Workshop
 from tests.support.running import processes_with, wait_until_no_process_with
 from tests.support.service import wait_until
 from tests.support.trees import FIFO, LINES_IN_NAME, LONG_NAME, NOT_UTF8, look_at
@@ -33,7 +33,7 @@ def test_a_file_is_downloaded_byte_for_byte(workshop: Workshop, name: bytes) -> 
     path = os.fsencode(source) + b"/" + name
 
     answer = workshop.running.admin.get(
-        route(workshop, archive, "files"), params={"path_b64": base64.b64encode(path).decode()}, timeout=SECONDS
+        route(workshop, archive, "files"), params={"path_b64": base64.b64encode(path).decode()}
     )
 
     content = Path(os.fsdecode(path)).read_bytes()
@@ -47,9 +47,7 @@ def test_a_file_is_downloaded_byte_for_byte(workshop: Workshop, name: bytes) -> 
 def test_the_name_of_a_file_is_told_in_both_forms(newest: Workshop) -> None:
     source, archive = newest.difficult
 
-    answer = newest.running.admin.get(
-        route(newest, archive, "files"), params={"path": str(source / "ünï")}, timeout=SECONDS
-    )
+    answer = newest.running.admin.get(route(newest, archive, "files"), params={"path": str(source / "ünï")})
 
     assert answer.headers["content-disposition"] == "attachment; filename=\"_n_\"; filename*=UTF-8''%C3%BCn%C3%AF"
 
@@ -57,9 +55,7 @@ def test_the_name_of_a_file_is_told_in_both_forms(newest: Workshop) -> None:
 def test_a_folder_is_downloaded_as_tar_with_all_it_holds(workshop: Workshop, tmp_path: Path) -> None:
     source, archive = workshop.difficult
 
-    answer = workshop.running.admin.get(
-        route(workshop, archive, "download"), params={"path": str(source)}, timeout=SECONDS
-    )
+    answer = workshop.running.admin.get(route(workshop, archive, "download"), params={"path": str(source)})
 
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/x-tar"
@@ -77,7 +73,7 @@ def test_a_folder_is_downloaded_as_zip_with_all_that_a_zip_can_hold(workshop: Wo
     source, archive = workshop.difficult
 
     answer = workshop.running.admin.get(
-        route(workshop, archive, "download"), params={"path": str(source), "format": "zip"}, timeout=SECONDS
+        route(workshop, archive, "download"), params={"path": str(source), "format": "zip"}
     )
 
     assert answer.status_code == 200
@@ -101,7 +97,7 @@ def _bytes_of(info: zipfile.ZipInfo) -> bytes:
 def test_the_whole_archive_is_downloaded_without_a_path(newest: Workshop) -> None:
     source, archive = newest.difficult
 
-    answer = newest.running.admin.get(route(newest, archive, "download"), timeout=SECONDS)
+    answer = newest.running.admin.get(route(newest, archive, "download"))
 
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as found:
         assert str(source / "plain.txt")[1:] in found.getnames()
@@ -127,10 +123,10 @@ def test_what_cannot_be_downloaded_is_refused_before_the_first_byte(
     source, archive = newest.difficult
     params = {"path": f"{source}/{name}", **more}
 
-    answer = newest.running.admin.get(route(newest, archive, what), params=params, timeout=SECONDS)
+    answer = newest.running.admin.get(route(newest, archive, what), params=params)
 
     assert (answer.status_code, answer.json()["detail"]["key"]) == (status, key)
-    wait_until(lambda: newest.lane_is_free(archive), SECONDS, what="the lane is free")
+    wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
 # --- large ones ------------------------------------------------------------------------------------------------------
@@ -169,12 +165,12 @@ def resident(workshop: Workshop) -> int:
 @pytest.mark.parametrize("form", ["tar", "zip"])
 def test_a_large_folder_takes_little_memory(newest: Workshop, large: tuple[Path, Archive], form: str) -> None:
     folder, archive = large
-    newest.running.admin.get(route(newest, archive, "download"), params={"path": "nowhere"}, timeout=SECONDS)
+    newest.running.admin.get(route(newest, archive, "download"), params={"path": "nowhere"})
     before = highest = resident(newest)
     received = 0
 
     with newest.running.admin.stream(
-        "GET", route(newest, archive, "download"), params={"path": str(folder), "format": form}, timeout=SECONDS
+        "GET", route(newest, archive, "download"), params={"path": str(folder), "format": form}
     ) as answer:
         for block in answer.iter_raw(1 << 20):
             received += len(block)
@@ -189,7 +185,7 @@ def raw_download(workshop: Workshop, archive: Archive, folder: Path) -> Iterator
     """A connection that has received the beginning of a download and reads no further by itself."""
     path = f"{route(workshop, archive, 'download')}?path={folder}"
     credential = workshop.running.admin.headers["X-Backup-Authorization"]
-    with socket.create_connection(("127.0.0.1", workshop.running.process.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", workshop.running.process.port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         request = f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Backup-Authorization: {credential}\r\n\r\n"
         connection.sendall(request.encode())
@@ -200,7 +196,7 @@ def raw_download(workshop: Workshop, archive: Archive, folder: Path) -> Iterator
 def engine_of(archive: Archive) -> int:
     """The engine that writes the tar stream. Its shim is not it: that one names the spool, not the repository."""
     wanted = f"{archive.repository['path']}::{archive.name}"
-    return wait_until(lambda: next(iter(processes_with(wanted)), None), SECONDS, what="the engine runs")
+    return wait_until(lambda: next(iter(processes_with(wanted)), None), what="the engine runs")
 
 
 def test_a_client_that_goes_away_stops_the_engine_and_frees_the_lane(
@@ -213,7 +209,7 @@ def test_a_client_that_goes_away_stops_the_engine_and_frees_the_lane(
         connection.close()
 
         wait_until_no_process_with(f"{archive.repository['path']}::{archive.name}")
-        wait_until(lambda: newest.lane_is_free(archive), SECONDS, what="the lane is free")
+        wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
 def test_an_engine_that_dies_in_the_middle_breaks_the_connection_off(
@@ -227,7 +223,7 @@ def test_an_engine_that_dies_in_the_middle_breaks_the_connection_off(
             received = (received + block)[-64:]
 
         assert not received.endswith(b"0\r\n\r\n"), "the answer looks complete"
-    wait_until(lambda: newest.lane_is_free(archive), SECONDS, what="the lane is free")
+    wait_until(lambda: newest.lane_is_free(archive), what="the lane is free")
 
 
 def test_an_engine_that_dies_in_a_file_of_known_size_leaves_it_short(
@@ -236,7 +232,7 @@ def test_an_engine_that_dies_in_a_file_of_known_size_leaves_it_short(
     folder, archive = large
     path = f"{route(newest, archive, 'files')}?path={folder / 'file-0'}"
     credential = newest.running.admin.headers["X-Backup-Authorization"]
-    with socket.create_connection(("127.0.0.1", newest.running.process.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", newest.running.process.port)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Backup-Authorization: {credential}\r\n\r\n".encode())
         head = connection.recv(4096)
@@ -259,4 +255,4 @@ def test_a_download_holds_off_a_backup_and_a_restore_runs_beside_it(
         assert (waiting["status"], waiting["queued_reason"]) == ("pending", "repository_busy")
         newest.running.admin.post(f"/api/backup/cancel/{backup}")
         restore = newest.start(archive, tmp_path / "out", paths=[str(folder / "nowhere")])
-        assert newest.running.admin.wait_for_end(restore, SECONDS)["error_key"] == "archives.path_not_found"
+        assert newest.running.admin.wait_for_end(restore)["error_key"] == "archives.path_not_found"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.restore.archives import SECONDS, Workshop, below, private_folders
+from tests.real.restore.archives import Workshop, below, private_folders
 from tests.support.archive_sets import OwnEngine
 from tests.support.trees import look_at
 
@@ -108,7 +108,7 @@ def test_a_restore_waits_for_a_backup_and_runs_beside_another_restore(
             ("pending", "repository_busy", backup)
         }
     for job_id in jobs:
-        assert newest.running.admin.wait_for_end(job_id, SECONDS)["status"] == "completed"
+        assert newest.running.admin.wait_for_end(job_id)["status"] == "completed"
 
 
 def test_a_waiting_restore_is_cancelled_at_once(newest: Workshop, tmp_path: Path, source: Path) -> None:

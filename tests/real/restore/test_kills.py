@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.restore.archives import SECONDS, Workshop, below, private_folders, same_tree
+from tests.real.restore.archives import Workshop, below, private_folders, same_tree
 from tests.support.processes import processes_naming
 from tests.support.running import Services
 from tests.support.trees import look_at, make_many_files
@@ -67,7 +67,7 @@ def test_a_killed_restore_tells_the_truth_and_is_completed_by_another(
     operation_id = workshop.start(archive, destination)
     time.sleep(chance.uniform(0, LONGEST_SECONDS))
     kill(workshop, operation_id, chance.choice(VICTIMS))
-    ended = workshop.running.admin.wait_for_end(operation_id, SECONDS)
+    ended = workshop.running.admin.wait_for_end(operation_id)
 
     assert {path.name for path in room.iterdir()} <= {"destination"}, "nothing lies beside the destination"
     assert look_at(source) == before

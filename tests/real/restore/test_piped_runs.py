@@ -9,9 +9,7 @@ import pytest
 
 from backup_engine.command import Command
 from backup_engine.process import Spool, SpoolState
-from tests.support.service import wait_until
-
-SECONDS = 60.0
+from tests.support.service import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def test_the_output_comes_through_the_pipe_and_the_end_of_it_comes_after_the_exi
     assert not spool.out.exists()
     assert spool.err.read_text() == "words\n"
     os.close(descriptor)
-    assert child.wait(SECONDS)
+    assert child.wait(PATIENCE)
     assert spool.settle() is SpoolState.EXITED
 
 
@@ -56,7 +54,7 @@ def test_an_engine_whose_reader_goes_away_is_stopped_even_when_it_says_nothing(s
 
     os.close(descriptor)
 
-    assert child.wait(SECONDS)
+    assert child.wait(PATIENCE)
     record = spool.exit_record()
     assert record is not None
     assert record.signal == signal.SIGTERM
@@ -71,8 +69,8 @@ def test_all_of_an_engine_is_stopped_when_its_reader_goes_away(spool: Spool, tmp
 
     os.close(descriptor)
 
-    assert child.wait(SECONDS)
-    wait_until(lambda: not Path(f"/proc/{grandchild}").exists(), SECONDS, what="the engine's own child is gone")
+    assert child.wait(PATIENCE)
+    wait_until(lambda: not Path(f"/proc/{grandchild}").exists(), what="the engine's own child is gone")
 
 
 def test_a_run_whose_shim_is_killed_has_no_exit_record_at_the_end_of_its_output(spool: Spool) -> None:
@@ -86,7 +84,7 @@ def test_a_run_whose_shim_is_killed_has_no_exit_record_at_the_end_of_its_output(
     assert read_all(descriptor) == b""
     assert spool.exit_record() is None
     os.close(descriptor)
-    wait_until(lambda: spool.settle() is SpoolState.INTERRUPTED, SECONDS, what="nothing of the run is alive")
+    wait_until(lambda: spool.settle() is SpoolState.INTERRUPTED, what="nothing of the run is alive")
 
 
 def test_more_than_a_pipe_holds_comes_through_whole(spool: Spool) -> None:
@@ -94,7 +92,7 @@ def test_more_than_a_pipe_holds_comes_through_whole(spool: Spool) -> None:
 
     assert len(read_all(descriptor)) == 20_000_000
     os.close(descriptor)
-    assert child.wait(SECONDS)
+    assert child.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("place", ["link", "folder/link/below"])
@@ -105,7 +103,7 @@ def test_an_engine_does_not_enter_a_folder_through_a_link(spool: Spool, tmp_path
     for link in (tmp_path / "link", tmp_path / "folder" / "link"):
         link.symlink_to(outside)
 
-    assert spool.launch(shell("touch here", tmp_path / place)).wait(SECONDS)
+    assert spool.launch(shell("touch here", tmp_path / place)).wait(PATIENCE)
 
     record = spool.exit_record()
     assert record is not None
@@ -115,7 +113,7 @@ def test_an_engine_does_not_enter_a_folder_through_a_link(spool: Spool, tmp_path
 
 
 def test_an_engine_enters_a_folder_of_its_own(spool: Spool, tmp_path: Path) -> None:
-    assert spool.launch(shell("touch here", tmp_path)).wait(SECONDS)
+    assert spool.launch(shell("touch here", tmp_path)).wait(PATIENCE)
 
     assert (tmp_path / "here").exists()
 
@@ -126,6 +124,6 @@ def test_an_engine_does_not_enter_a_folder_of_somebody_else(spool: Spool, tmp_pa
     folder.mkdir()
     os.chown(folder, 1234, 1234)
 
-    assert spool.launch(shell("touch here", folder)).wait(SECONDS)
+    assert spool.launch(shell("touch here", folder)).wait(PATIENCE)
 
     assert list(folder.iterdir()) == []

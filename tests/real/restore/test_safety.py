@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.restore.archives import SECONDS, Workshop, below, private_folders
+from tests.real.restore.archives import Workshop, below, private_folders
 from tests.support.trees import look_at
 
 
@@ -108,7 +108,7 @@ def test_a_destination_that_becomes_a_link_while_the_restore_waits_is_refused(
     with newest.running.held_backup(repository):
         job_id = newest.start(archive, destination)
         destination.symlink_to(outside)
-    ended = newest.running.admin.wait_for_end(job_id, SECONDS)
+    ended = newest.running.admin.wait_for_end(job_id)
 
     assert ended["status"] == "failed"
     assert ended["error_key"] == "restore.destination_is_link"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.restore.archives import SECONDS, Workshop, below, private_folders, same_tree
+from tests.real.restore.archives import Workshop, below, private_folders, same_tree
 from tests.support.trees import FIFO, MEBIBYTE, NOT_UTF8, blocks_of, look_at, make_difficult_tree, make_many_files
 
 
@@ -90,7 +90,7 @@ def test_a_name_of_a_file_comes_with_its_content_even_without_the_other_names(
     }
 
     for name, job_id in jobs.items():
-        ended = workshop.running.admin.wait_for_end(job_id, SECONDS)
+        ended = workshop.running.admin.wait_for_end(job_id)
         assert ended["status"] == "completed", ended
         assert [path.read_text() for path in (destination / name).iterdir()] == ["one file, three names\n"]
 

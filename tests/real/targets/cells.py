@@ -15,10 +15,9 @@ from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG, Gate
 from tests.support.outside import Outside
-from tests.support.service import Client, ServiceProcess, wait_until
+from tests.support.service import PATIENCE, Client, ServiceProcess, wait_until
 from tests.support.sshd import Sshd
 
-SECONDS = 240.0
 PAUSE = 0.2
 """Between two looks at a job: asking more often costs the service more than the job does."""
 PASSPHRASE = "a passphrase of the tests"
@@ -56,7 +55,6 @@ class Cell:
         try:
             self.service.start()
             self.admin = self.service.client().login()
-            self.admin.timeout = SECONDS
         except BaseException:
             self.close()
             raise
@@ -173,7 +171,7 @@ class Cell:
             return found if found["status"] not in ("pending", "running") else None
 
         try:
-            return wait_until(ended, SECONDS, PAUSE, f"operation {job} ends")
+            return wait_until(ended, pause=PAUSE, what=f"operation {job} ends")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.agent.own_log()[-3000:] if self.agent else ''}") from error
 
@@ -212,7 +210,7 @@ class Cell:
         def idle() -> bool:
             return not self.admin.get("/api/operations/queue").json()["repositories"]
 
-        wait_until(idle, SECONDS, PAUSE, "nothing runs")
+        wait_until(idle, pause=PAUSE, what="nothing runs")
 
     @cached_property
     def two_backups(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -301,7 +299,7 @@ class Cell:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         os.killpg(holder.pid, signal.SIGKILL)
-        holder.communicate(timeout=SECONDS)
+        holder.communicate(timeout=PATIENCE)
 
     def locks(self) -> list[str]:
         """The engine's locks, as they lie in the repository."""

@@ -47,7 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mine = sorted((items[number] for number in places), key=_cell)
     for number, item in zip(places, mine, strict=True):
         items[number] = item
-        item.add_marker(pytest.mark.timeout(600))
 
 
 def _cell(item: pytest.Item) -> int:

@@ -6,6 +6,7 @@ import pytest
 from holdfast.access import passwords
 from holdfast.access.passwords import HashingThreads, hash_password, is_password
 from holdfast.errors import Unavailable
+from tests.support.service import PATIENCE
 
 
 def test_a_password_fits_its_own_hash_only() -> None:
@@ -25,7 +26,7 @@ def test_hashing_happens_in_two_threads_and_a_flood_is_turned_away(monkeypatch: 
 
     def work() -> str:
         running.add(threading.current_thread().name)
-        release.wait(10)
+        release.wait(PATIENCE)
         return "done"
 
     async def flood() -> list[object]:

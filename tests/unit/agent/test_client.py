@@ -9,6 +9,7 @@ import pytest
 
 from backup_agent import client as client_module
 from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, Unknown
+from tests.support.service import PATIENCE
 from tests.support.tls import own_certificate
 from tests.unit.agent.in_test_service import Answer, Request, in_test_service
 
@@ -123,7 +124,7 @@ def test_a_waiting_request_can_be_interrupted() -> None:
 
     def script(request: Request) -> Answer:
         arrived.set()
-        over.wait(30)
+        over.wait(PATIENCE)
         return Answer()
 
     with in_test_service(script) as service:
@@ -138,9 +139,9 @@ def test_a_waiting_request_can_be_interrupted() -> None:
 
         thread = threading.Thread(target=ask)
         thread.start()
-        assert arrived.wait(30)
+        assert arrived.wait(PATIENCE)
         client.interrupt()
-        thread.join(30)
+        thread.join(PATIENCE)
         over.set()
 
     assert len(ended) == 1

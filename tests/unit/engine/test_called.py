@@ -14,6 +14,7 @@ import pytest
 
 from backup_engine.far import called
 from backup_engine.far.called import END, ERRORS, HEAD, HERE, OUTPUT
+from tests.support.service import PATIENCE, wait_until
 
 
 def frame(letter: bytes, content: bytes = b"") -> bytes:
@@ -25,8 +26,9 @@ def end(**how: Any) -> bytes:
 
 
 class Called:
-    def __init__(self, folder: Path, method: str, patience: float = 20.0) -> None:
+    def __init__(self, folder: Path, method: str, patience: float = PATIENCE) -> None:
         self.folder = folder
+        self.answered: set[Path] = set()
         request = {"agent_machine_id": 7, "repository_id": 3, "folder": str(folder), "patience_seconds": patience}
         file = folder / "request.far"
         file.write_text(json.dumps({**request, "method": method, "request": {"archive": "a"}}))
@@ -39,17 +41,17 @@ class Called:
 
     def answer(self, *frames: bytes) -> None:
         """What an agent sends; then its link is closed."""
-        deadline = time.monotonic() + 20
-        while not self.waiting() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        (call,) = self.waiting()
+        call = wait_until(
+            lambda: next(iter(set(self.waiting()) - self.answered), None), pause=0.01, what="a call waits"
+        )
+        self.answered.add(call)
         assert json.loads(call.read_text())["repository_id"] == 3
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
             link.connect(str(call.with_suffix(".sock")))
             link.sendall(b"".join(frames))
 
     def ended(self) -> tuple[int, bytes, bytes]:
-        output, errors = self.process.communicate(timeout=30)
+        output, errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, output, errors
 
 
@@ -112,8 +114,7 @@ def test_an_agent_that_does_not_come_is_not_waited_for_without_end(folder: Path)
 
 def test_a_stop_takes_the_call_away(folder: Path) -> None:
     run = Called(folder, "list_files")
-    while not run.waiting():
-        time.sleep(0.01)
+    wait_until(run.waiting, pause=0.01, what="the call waits")
     run.process.terminate()
 
     assert run.ended()[0] == 128 + signal.SIGTERM

@@ -108,7 +108,7 @@ def test_leaving_in_the_middle_does_not_wait_for_the_rest(start: Start) -> None:
     before = time.monotonic()
     with start(endless) as chunks:
         next(chunks.chunks([b"\7" * 32] * 10_000))
-    assert time.monotonic() - before < client._STOP_SECONDS
+    assert time.monotonic() - before < 100  # the rest would take 500
 
 
 def test_a_helper_that_dies_between_chunks_is_a_failed_route(start: Start) -> None:

@@ -34,7 +34,7 @@ def engine(companion: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
     assert started.stdout is not None
     child = int(started.stdout.readline())
     try:
-        wait_until(lambda: (tmp_path / "given").exists() and (tmp_path / "given").read_text(), 10, what="it runs")
+        wait_until(lambda: (tmp_path / "given").exists() and (tmp_path / "given").read_text(), what="it runs")
         yield started.pid, child
     finally:
         started.kill()
@@ -56,7 +56,7 @@ def test_it_is_given_what_the_engine_gave(engine: tuple[int, int], tmp_path: Pat
 def test_it_is_gone_when_its_engine_is_killed(engine: tuple[int, int]) -> None:
     os.kill(engine[0], signal.SIGKILL)
 
-    wait_until(lambda: not is_alive(engine[1]), 10, what="it is gone")
+    wait_until(lambda: not is_alive(engine[1]), what="it is gone")
 
 
 def test_a_signal_to_the_group_of_its_engine_does_not_reach_it(engine: tuple[int, int]) -> None:

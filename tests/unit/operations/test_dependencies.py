@@ -13,6 +13,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Status, Trigger
 from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
+from tests.support.service import PATIENCE
 from tests.unit.operations import kernel
 from tests.unit.operations.kernel import (
     BACKUP,
@@ -238,5 +239,5 @@ def test_a_waiting_thread_wakes_when_work_comes(database: Database) -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     enqueue(database)
-    thread.join(60)
+    thread.join(PATIENCE)
     assert woken.is_set()

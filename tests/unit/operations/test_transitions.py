@@ -13,7 +13,7 @@ from holdfast.operations import store
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, SUCCEEDED, TERMINAL, TRANSITIONS, Status
 from holdfast.storage.session import Database
-from tests.support.service import wait_until
+from tests.support.service import PATIENCE, wait_until
 from tests.unit.operations import kernel
 from tests.unit.operations.kernel import REGISTRY, cancel, claim, enqueue, finish, read, started, status_of, told
 
@@ -267,8 +267,8 @@ def overlapped(database: Database, first: Step, second: Step) -> tuple[Any, Any]
         answer = first(session)
         thread.start()
         if not database.is_sqlite:  # on SQLite the second one has no transaction before the first has ended
-            wait_until(lambda: answers or somebody_waits(session), 60, what="the second step waits for the first")
-    thread.join(60)
+            wait_until(lambda: answers or somebody_waits(session), what="the second step waits for the first")
+    thread.join(PATIENCE)
     assert len(answers) == 1
     return answer, answers[0]
 

@@ -52,7 +52,6 @@ class Stopped(Exception):
 class CalledRun:
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
-        self._name = f"{request['agent_machine_id']}-{secrets.token_hex(16)}"
         self._heard = False
 
     def run(self) -> int:
@@ -77,12 +76,13 @@ class CalledRun:
 
     def _wait_for_agent(self, deadline: float) -> socket.socket | None:
         """Lay the call down, and take it away when the agent has come for it or is not waited for any longer."""
+        name = f"{self._request['agent_machine_id']}-{secrets.token_hex(16)}"  # another each time: none comes too late
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-            listening.bind(f"{self._name}.sock")
+            listening.bind(f"{name}.sock")
             listening.listen(1)
             listening.settimeout(LOOK_SECONDS)
             try:
-                self._lay_down()
+                self._lay_down(name)
                 while time.monotonic() < deadline:
                     require_reader()
                     with contextlib.suppress(TimeoutError):
@@ -92,14 +92,14 @@ class CalledRun:
             finally:
                 for suffix in ("json", "sock"):
                     with contextlib.suppress(FileNotFoundError):
-                        os.unlink(f"{self._name}.{suffix}")
+                        os.unlink(f"{name}.{suffix}")
         return None
 
-    def _lay_down(self) -> None:
-        call = {name: self._request[name] for name in ("repository_id", "method", "request")}
-        with os.fdopen(os.open(f"{self._name}.part", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+    def _lay_down(self, name: str) -> None:
+        call = {word: self._request[word] for word in ("repository_id", "method", "request")}
+        with os.fdopen(os.open(f"{name}.part", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             json.dump(call, file)
-        os.rename(f"{self._name}.part", f"{self._name}.json")
+        os.rename(f"{name}.part", f"{name}.json")
 
     def _listen(self, link: socket.socket) -> int:
         while True:
