@@ -38,6 +38,21 @@ def test_every_member_is_read_back_as_it_was(entries: list[tuple[str, list[bytes
         assert [found.read(info) for info in found.infolist()] == [b"".join(blocks) for _, blocks in entries]
 
 
+def test_text_is_packed_and_what_is_packed_already_is_passed_on() -> None:
+    """Both are read back whole, also where a file goes on otherwise than it began."""
+    text, noise = b"again and again\n" * 20_000, os.urandom(300_000)
+    blocks = {"text": [text], "noise": [noise, noise], "first noise": [noise, text], "first text": [text, noise]}
+    content = written([(Member(name.encode(), REGULAR, 1e9), parts) for name, parts in blocks.items()])
+
+    with zipfile.ZipFile(io.BytesIO(content)) as found:
+        assert found.testzip() is None
+        assert {name: found.read(name) for name in found.namelist()} == {
+            name: b"".join(parts) for name, parts in blocks.items()
+        }
+        assert found.getinfo("text").compress_size < len(text) / 50
+        assert 2 * len(noise) < found.getinfo("noise").compress_size < 2 * len(noise) + 1000
+
+
 def test_folders_links_modes_and_times_are_told() -> None:
     with ZipStream() as writer:
         content = b"".join(

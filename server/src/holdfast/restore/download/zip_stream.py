@@ -30,7 +30,9 @@ LARGE = 0xF0000000
 FOLDER_ATTRIBUTE = 0x10
 TIMESTAMP_EXTRA, ZIP64_EXTRA = 0x5455, 0x0001
 IN_MEMORY = 1 << 20
-FASTEST = 1
+FASTEST, NOT_AT_ALL = 1, 0
+SMALL, SAMPLE = 1 << 12, 1 << 15
+WORTH_IT = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +79,16 @@ class ZipStream:
         extra = (struct.pack("<2H2Q", ZIP64_EXTRA, 16, 0, 0) if large else b"") + _timestamp(member)
         unknown = FULL_32 if large else 0
         yield self._told(_local(member, flags, DEFLATED, 0, unknown, unknown, extra, large=large))
-        packer = zlib.compressobj(FASTEST, zlib.DEFLATED, -zlib.MAX_WBITS)
         checksum = size = packed = 0
+        packer = None
         for block in content:
+            packer = packer or zlib.compressobj(_level(block), zlib.DEFLATED, -zlib.MAX_WBITS)
             checksum = zlib.crc32(block, checksum)
             size += len(block)
             if squeezed := packer.compress(block):
                 packed += len(squeezed)
                 yield self._told(squeezed)
-        squeezed = packer.flush()
+        squeezed = (packer or zlib.compressobj(wbits=-zlib.MAX_WBITS)).flush()
         packed += len(squeezed)
         descriptor = DESCRIPTOR_64 if large else DESCRIPTOR
         yield self._told(squeezed + descriptor.pack(b"PK\7\x08", checksum, packed, size))
@@ -156,6 +159,13 @@ def _end(count: int, length: int, start: int, offset: int) -> bytes:
         ending += LOCATOR_64.pack(b"PK\6\7", 0, offset, 1)
     counted = min(count, FULL_16)
     return ending + END.pack(b"PK\5\6", 0, 0, counted, counted, min(length, FULL_32), min(start, FULL_32), 0)
+
+
+def _level(beginning: bytes) -> int:
+    """What is packed already, as pictures and films are, is passed on as it is: to try costs ten times as much."""
+    sample = beginning[:SAMPLE]
+    is_worth_it = len(sample) < SMALL or len(zlib.compress(sample, FASTEST)) < len(sample) * WORTH_IT
+    return FASTEST if is_worth_it else NOT_AT_ALL
 
 
 def _name_flag(name: bytes) -> int:
