@@ -22,3 +22,9 @@ def running(request: pytest.FixtureRequest, services: Services) -> Running:
 @pytest.fixture
 def admin(running: Running) -> Client:
     return running.admin
+
+
+@pytest.fixture(scope="session")
+def impatient(services: Services) -> Running:
+    """A service whose requests do not wait for a busy repository."""
+    return services.new(HOLDFAST_INLINE_WAIT_SECONDS="0.3")

@@ -25,10 +25,13 @@ ALSO_AT_LENGTH = frozenset(
         "test_a_preview_tells_what_is_there_already",
         "test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_yes",
         "test_a_running_operation_is_cancelled_when_its_engine_has_stopped",
+        "test_a_stream_that_is_cut_is_received_again_from_its_beginning",
         "test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_once",
         "test_an_engine_that_breaks_off_restores_nothing",
         "test_it_is_restored_to_a_machine_by_ssh",
+        "test_it_is_restored_to_the_machine_of_another_agent",
         "test_what_is_there_is_kept_replaced_or_a_reason_to_stop",
+        "test_work_goes_on_while_the_service_is_down_and_is_found_again",
     }
 )
 """Single ones beside which `make test` plays others of the same kind."""

@@ -88,6 +88,7 @@ class Outside:
             "BORG_BASE_DIR": str(self.base),
             "BORG_HOST_ID": "another-machine@1",
             "BORG_PASSPHRASE": passphrase,
+            "BORG_SELFTEST": "disabled",
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
             "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
         }

@@ -30,6 +30,7 @@ HELD = ("held", "deaf", "made")
 LINE = re.compile(r"line (?P<run>\S+) (?P<number>\d+)")
 
 SCRIPT = r"""#!/bin/sh
+export BORG_SELFTEST=disabled
 [ "$1" = --version ] && exec "@ENGINE@" "$@"
 notes="@NOTES@"
 verb= dry= repository= key=- previous= last=

@@ -11,9 +11,10 @@ from tests.support.service import wait_until
 
 
 @pytest.fixture(scope="module")
-def impatient(services: Services) -> Machines:
+def impatient(services: Services) -> Iterator[Machines]:
     """A service that takes agents for offline after a second and a half."""
-    return Machines(services.new(HOLDFAST_AGENT_OFFLINE_SECONDS="1.5", HOLDFAST_AGENT_POLL_SECONDS="3"))
+    with services.own(HOLDFAST_AGENT_OFFLINE_SECONDS="1.5", HOLDFAST_AGENT_POLL_SECONDS="3") as running:
+        yield Machines(running)
 
 
 def status(machines: Machines, agent: Agent) -> str:

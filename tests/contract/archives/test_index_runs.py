@@ -14,11 +14,11 @@ QUEUED = {"run_id", "operations", "index_mode", "repeats"}
 
 
 @pytest.fixture(scope="module")
-def quiet(services: Services) -> Running:
+def quiet(services: Services) -> Iterator[Running]:
     """A service of which the tests of this file switch the pause: nobody else's follow-ups may be held."""
-    running = services.new("postgresql")
-    no_tick(running.admin)
-    return running
+    with services.own("postgresql") as running:
+        no_tick(running.admin)
+        yield running
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the plan `community` leaves out."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ REFUSAL = {"key", "feature", "required", "current", "message", "params"}
 
 
 @pytest.fixture(scope="module")
-def community(services: Services) -> Running:
-    running = services.new(HOLDFAST_PLAN="community")
-    no_tick(running.admin)
-    return running
+def community(services: Services) -> Iterator[Running]:
+    with services.own(HOLDFAST_PLAN="community") as running:
+        no_tick(running.admin)
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,3 @@ def unchanged(running: Running, kept: dict[str, Made]) -> Made:
 @pytest.fixture
 def archived(running: Running) -> Made:
     return made(running)
-
-
-@pytest.fixture(scope="session")
-def impatient(services: Services) -> Running:
-    """A service whose requests do not wait for a busy repository."""
-    return services.new(HOLDFAST_INLINE_WAIT_SECONDS="0.3")

@@ -118,6 +118,7 @@ def lock(minutes_ago: int, *, exclusive: bool) -> str:
     return json.dumps({"exclusive": exclusive, "hostid": "other@1", "processid": 1, "threadid": 0, "time": when})
 
 
+@pytest.mark.campaign
 def test_another_program_that_has_the_repository_alone_is_waited_for(made: Mirrored) -> None:
     file = Path(made.repository["path"]) / "locks" / ("ab" * 32)
     file.parent.mkdir(exist_ok=True)

@@ -8,7 +8,11 @@ from tests.support.running import Running, Services
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_a_reconcile_tick_queues_once_what_is_not_fresh(services: Services, store: str) -> None:
-    running = services.new(store)  # of its own: a tick looks at every repository that there is
+    with services.own(store) as running:  # a tick looks at every repository that there is
+        look_at_a_tick(running)
+
+
+def look_at_a_tick(running: Running) -> None:
     admin = running.admin
     repository = running.new_repository(index_mode="off")
     known = len(admin.get("/api/repositories/").json()["repositories"])

@@ -29,12 +29,6 @@ def of_engine_2(running: Running) -> Finished:
     return Finished(repository, job_id)
 
 
-@pytest.fixture(scope="session")
-def impatient(services: Services) -> Running:
-    """A service whose requests do not wait for a busy repository."""
-    return services.new(HOLDFAST_INLINE_WAIT_SECONDS="0.3")
-
-
 @pytest.fixture
 def destination(tmp_path: Path) -> Path:
     return tmp_path / "destination"

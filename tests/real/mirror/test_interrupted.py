@@ -16,8 +16,8 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture(scope="module")
 def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with serving("webdav", tmp_path_factory.mktemp("served")) as backend:
-        yield a_world(services.new(), backend, bandwidth_limit_kib=1000)
+    with serving("webdav", tmp_path_factory.mktemp("served")) as backend, services.own() as running:
+        yield a_world(running, backend, bandwidth_limit_kib=1000)
 
 
 @pytest.mark.parametrize("target", ["rclone", "service", pytest.param("shim", marks=AT_LENGTH)])

@@ -196,7 +196,7 @@ def test_a_full_disk_is_a_clear_error_and_the_index_stays_whole(tmp_path: Path) 
     try:
         index = HistoryIndex(SqliteStore.create(mount / "x.db"))
         model = Model()
-        add_listing(index, model, "before", archive_of(*(a_file(b"old%d" % n) for n in range(500))))
+        add_listing(index, model, "before", archive_of(*(a_file(b"old%d" % n) for n in range(150))))
         with pytest.raises(IndexStorageFull):
             index.ingest_listing("big", listing_of(a_file(b"dir%d/new%d" % (n % 100, n)) for n in range(20_000)))
         assert [one.engine_id for one in index.archives()] == ["before"]
@@ -207,7 +207,7 @@ def test_a_full_disk_is_a_clear_error_and_the_index_stays_whole(tmp_path: Path) 
         assert reopened.damage() == []
         subprocess.run(["mount", "-o", "remount,size=16m", mount], check=True)
         reopened.sweep()
-        add_listing(reopened, model, "after", archive_of(*(a_file(b"later%d" % n) for n in range(500))))
+        add_listing(reopened, model, "after", archive_of(*(a_file(b"later%d" % n) for n in range(150))))
         check_everything(reopened, model, random.Random(1))
         reopened.close()
     finally:

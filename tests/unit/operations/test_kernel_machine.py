@@ -36,7 +36,7 @@ from tests.unit.operations.kernel import INDEX, KINDS, add_agent, subject
 from tests.unit.operations.rules import Expected, conflict, expect
 
 EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
-SUITE_EXAMPLES = 30
+SUITE_EXAMPLES = 15
 STEPS = 40
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 NUMBERS = st.integers(0, 30)
