@@ -3,10 +3,11 @@
 import io
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
-from holdfast.archives.history.answers import ChangeKind
+from holdfast.archives.history.answers import ChangeKind, unchanged
 from holdfast.archives.history.changes import Comparer, Comparison
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor, ListingFailed
@@ -453,3 +454,28 @@ def test_a_hard_link_that_takes_the_place_of_the_first_name_has_not_changed(
     index.remove(["both"])
     index.sweep()
     assert index.changes("one gone", "other content").totals[ChangeKind.MODIFIED] == 2
+
+
+@pytest.mark.parametrize("by_chunks", [False, True])
+def test_the_history_of_a_hard_link_is_that_of_the_file_behind_it(index: HistoryIndex, *, by_chunks: bool) -> None:
+    days = {
+        "both": [a_file(b"a/first", content=5), hard_link(b"b/second", b"a/first")],
+        "one gone": [a_file(b"b/second", content=5)],
+        "back": [a_file(b"a/first", content=5), hard_link(b"b/second", b"a/first")],
+        "other content": [a_file(b"a/first", content=6, size=11), hard_link(b"b/second", b"a/first")],
+        "other time": [a_file(b"a/first", content=6, size=11), hard_link(b"b/second", b"a/first")._replace(mtime=5)],
+        "dangling": [hard_link(b"b/second", b"a/first")._replace(mtime=5)],
+    }
+    for name, entries in days.items():
+        if by_chunks:
+            index.ingest_chunks(name, FakeChunks().add(name, entries), series="s")
+        else:
+            index.ingest_listing(name, listing_of(entries))
+
+    found = {one.archive: one.entry for one in index.file_history(b"b/second").presence}
+
+    changed = [after for before, after in pairwise(days) if not unchanged(found[before], found[after])]
+    assert changed == ["other content", "other time", "dangling"]
+    file = a_file(b"a/first")
+    assert [found[name].size for name in days] == [file.size, file.size, file.size, 11, 11, 0]
+    assert index.file_history(b"a/first") == index.path_history(b"a/first")

@@ -30,7 +30,7 @@ def path_history(
     index: HistoryIndex | None, covered: Covered, archives: Sequence[Archive], path: bytes
 ) -> PathHistoryAnswer:
     """Every archive that touched a path, series by series."""
-    found = {one.archive: one.entry for one in index.path_history(path).presence} if index else {}
+    found = {one.archive: one.entry for one in index.file_history(path).presence} if index else {}
     entries: list[HistoryEntry] = []
     present: list[PresentRange] = []
     for _, series in _by_series(archives):

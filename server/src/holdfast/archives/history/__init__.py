@@ -3,7 +3,7 @@
 The surface, by module:
 
 - `index.HistoryIndex(store)`: ingest_listing, ingest_chunks, remove, sweep, forget; archives, stats, changes,
-  path_history, browse, search, entries, damage; `generation` tells one index from another.
+  path_history, file_history, browse, search, entries, damage; `generation` tells one index from another.
 - `sqlite.SqliteStore.create(file)` / `SqliteStore(file)`; `postgres.PostgresStore.create(pool, schema)` /
   `PostgresStore(pool, schema)`: where an index is kept.
 - `listing.listing_arguments`, `listing.ENVIRONMENT`, `listing.Listing(output, wait)`: the CLI route.

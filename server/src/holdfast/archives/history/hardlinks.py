@@ -1,4 +1,4 @@
-"""Hard links in comparisons. The engine stores the content with the first name it meets; other names only point there.
+"""Hard links in comparisons and histories. The engine stores the content with the first name it meets; other names only point there.
 
 When the first name goes, another one takes its place: its record changes from a pointer to a file, and the file behind
 it does not. When the content changes, the pointers stay as they are. The engine's own comparison looks behind the
@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns
+from holdfast.archives.history.answers import PathHistory, Presence
 from holdfast.archives.history.bits import Ids, Packed
 from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.presence import histories
 from holdfast.archives.history.schema import VERSION_LINK
 from holdfast.archives.history.store import Snapshot
 
@@ -56,6 +58,29 @@ def changed_behind_links(
         found.version: found.entry for found in snapshot.entries({version for pair in pairs for version in pair})
     }
     return pointers[np.array([_content_differs(entries[one], entries[other]) for one, other in pairs], np.bool_)]
+
+
+def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
+    """The history of a path as that of a file: where it is a pointer, with size and content of what it points to."""
+    pointers = {one.version for one in history.presence if one.entry.is_hard_link}
+    if not pointers:
+        return history
+    versions = np.fromiter(pointers, np.uint32, len(pointers))
+    targets = columns.take(columns.load(snapshot, VERSION_LINK), versions).tolist()
+    target_of = dict(zip(versions.tolist(), targets, strict=True))
+    held = {
+        (path, one.archive): one.entry
+        for path, found in histories(snapshot, set(targets) - {0}).items()
+        for one in found.presence
+    }
+
+    def behind(one: Presence) -> Presence:
+        file = held.get((target_of.get(one.version, 0), one.archive))
+        if file is None:
+            return one
+        return one._replace(entry=one.entry._replace(size=file.size, link=b"", content=file.content, flags=file.flags))
+
+    return PathHistory(history.path, [behind(one) for one in history.presence])
 
 
 def _content_differs(before: Entry, after: Entry) -> bool:

@@ -12,6 +12,7 @@ from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.hardlinks import looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
 from holdfast.archives.history.presence import histories, path_id
 from holdfast.archives.history.records import RecordSource
@@ -161,9 +162,12 @@ class HistoryIndex:
     def path_history(self, path: bytes) -> PathHistory:
         """Every indexed archive that has the path, and as what."""
         with self._store.read() as snapshot:
-            number = path_id(snapshot, path)
-            found = histories(snapshot, [number]) if number else {}
-            return found.get(number, PathHistory(path, []))
+            return _path_history(snapshot, path)
+
+    def file_history(self, path: bytes) -> PathHistory:
+        """As `path_history`, but a hard link is what it leads to: it changes with the content, and not with who points to whom."""
+        with self._store.read() as snapshot:
+            return looked_behind(snapshot, _path_history(snapshot, path))
 
     def browse(self, archive: str, directory: bytes, *, limit: int = 500, cursor: str | None = None) -> BrowsePage:
         """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed."""
@@ -199,6 +203,12 @@ class HistoryIndex:
     def damage(self) -> list[str]:
         """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
         return self._store.damage()
+
+
+def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:
+    number = path_id(snapshot, path)
+    found = histories(snapshot, [number]) if number else {}
+    return found.get(number, PathHistory(path, []))
 
 
 def _row(snapshot: Snapshot, engine_id: str) -> ArchiveRow:
