@@ -5,6 +5,7 @@ import zlib
 
 ROOT = b""
 SHORTEST_SEARCHED = 3  # characters; the search index knows nothing shorter
+_FEW_TRIGRAMS = 6
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 
 
@@ -47,6 +48,18 @@ def searchable_parts(needle: str) -> list[str]:
 
 
 def trigrams(parts: list[str], most: int = 24) -> list[str]:
-    """Given parts of a search text, return their distinct trigrams, at most so many: enough to find candidates."""
-    found = {part[start : start + 3]: None for part in parts for start in range(len(part) - 2)}
-    return list(found)[:most]
+    """Given parts of a search text, return trigrams of them, at most so many: enough to find candidates.
+
+    Of more than a few only those are taken that lie side by side: the others find little less, and each costs a walk
+    through a list of its own.
+    """
+    every = {part[start : start + 3]: None for part in parts for start in range(len(part) - 2)}
+    if len(every) <= _FEW_TRIGRAMS:
+        return list(every)
+    beside = {part[start : start + 3]: None for part in parts for start in _side_by_side(len(part))}
+    return list(beside)[:most]
+
+
+def _side_by_side(length: int) -> list[int]:
+    """Where trigrams begin that cover a text of this length."""
+    return sorted({*range(0, length - 2, 3), length - 3}) if length >= SHORTEST_SEARCHED else []
