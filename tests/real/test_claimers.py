@@ -19,7 +19,7 @@ from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.claimer import GO, STOP
 from tests.support.service import PATIENCE, wait_until
-from tests.support.stores import KINDS, a_store_url
+from tests.support.stores import a_store_url
 from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, change_limits, subject
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +111,7 @@ class Crowd:
         return found
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.campaign), "postgresql"])
 def crowd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crowd]:
     with a_store_url(request.param, tmp_path) as url:
         running = Crowd(url, tmp_path)

@@ -177,6 +177,7 @@ def test_a_repository_is_cared_for(terminal: Terminal, repository: dict[str, Any
     assert proven["result"]["files_proven"] == 3
 
 
+@pytest.mark.campaign
 def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_yes(terminal: Terminal) -> None:
     made = terminal.running.new_repository(index_mode="archives")
     for _ in range(3):
@@ -229,6 +230,7 @@ def test_packages_are_added_installed_and_forgotten(terminal: Terminal) -> None:
     terminal.says("packages", "remove", "greeting")
 
 
+@pytest.mark.campaign
 def test_a_mirror_is_tried_filled_told_of_and_brought_back(terminal: Terminal) -> None:
     running = terminal.running
     made, folder, hydrated = running.new_repository(), running.new_path("mirror"), running.new_path("hydrated")

@@ -120,6 +120,7 @@ def test_a_backup_goes_on_when_the_service_is_killed_and_is_found_again(
     completed_with_one_start(embedded, service, operation_id, run)
 
 
+@pytest.mark.campaign
 def test_a_stopped_service_leaves_its_engine_running_and_the_next_start_finishes_the_record(
     embedded: Installation, service: ServiceProcess
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_stopped_service_leaves_its_engine_running_and_the_next_start_finishes
     completed_with_one_start(embedded, service, operation_id, run)
 
 
+@pytest.mark.campaign
 def test_a_backup_that_finished_while_nobody_watched_is_recorded_as_finished(
     embedded: Installation, service: ServiceProcess
 ) -> None:
@@ -265,7 +267,7 @@ def test_as_the_first_process_of_a_container_it_leaves_no_zombie_and_stops_when_
 # --- requests that ask the engine ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
 def test_the_engine_of_a_request_keeps_its_repository_when_the_service_goes(
     embedded: Installation, service: ServiceProcess, how: signal.Signals
 ) -> None:
@@ -454,6 +456,7 @@ def test_an_engine_that_does_not_heed_the_request_to_stop_is_killed_after_the_gr
     assert embedded.archives_with(key_of(embedded, run)) == 0
 
 
+@pytest.mark.campaign
 def test_a_cancel_that_was_asked_for_while_the_service_was_away_is_carried_out(
     embedded: Installation, service: ServiceProcess
 ) -> None:

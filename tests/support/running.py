@@ -277,8 +277,10 @@ class Services:
     def own(self, store: str = "sqlite", engine: str = "1.4", **environment: str) -> Iterator[Running]:
         """As `new`, for a while: a service that nobody uses costs the others time."""
         running = self.new(store, engine, **environment)
-        yield running
-        running.process.stop()
+        try:
+            yield running
+        finally:
+            running.process.stop()
 
     def stop(self) -> None:
         for running in self._all:

@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from tests.support.agent_site import AgentSite
 from tests.support.service import wait_until
 
@@ -110,6 +112,7 @@ def test_a_machine_that_went_down_does_the_work_when_it_is_back(site: AgentSite)
     site.check_log(job)
 
 
+@pytest.mark.campaign
 def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(site: AgentSite) -> None:
     job = site.backup("exec")
     site.wait_for_said(job)
@@ -130,6 +133,7 @@ def test_a_backup_goes_on_without_the_service_and_is_reported_when_it_is_back(si
     wait_until(lambda: not site.agent.job_folder(job).exists(), pause=0.05, what="the agent lets go of the job")
 
 
+@pytest.mark.campaign
 def test_a_cancel_reaches_an_agent_that_was_away(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)

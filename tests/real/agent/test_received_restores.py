@@ -126,7 +126,8 @@ def test_what_an_ssh_machine_opens_is_received_too(receiving: Receiving, tmp_pat
     assert carried(look_at(there)) == carried(look_at(receiving.source))
 
 
-@pytest.mark.parametrize("victim", [pytest.param("agent", marks=pytest.mark.campaign), "service"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("victim", ["agent", "service"])
 def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
     receiving: Receiving, tmp_path: Path, victim: str
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_stream_that_is_cut_is_received_again_from_its_beginning(
     assert carried(look_at(tmp_path)).keys() == carried(look_at(receiving.source)).keys()
 
 
+@pytest.mark.campaign
 def test_an_engine_that_does_not_end_well_restores_nothing(receiving: Receiving, tmp_path: Path) -> None:
     receiving.set_mode("breaks_off")
     ended = receiving.site.wait_for_end(receiving.start(tmp_path))
@@ -156,6 +158,7 @@ def test_an_engine_that_does_not_end_well_restores_nothing(receiving: Receiving,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.campaign
 def test_a_cancel_ends_the_engine_and_leaves_nothing(receiving: Receiving, tmp_path: Path) -> None:
     receiving.set_mode("stalls")
     job = receiving.start(tmp_path)

@@ -127,6 +127,7 @@ def test_a_difficult_tree_is_restored_to_the_service(sending: Sending, tmp_path:
     assert any("export-tar" in line and "unpack into" in line for line in lines), lines
 
 
+@pytest.mark.campaign
 def test_it_is_restored_to_a_machine_by_ssh(sending: Sending, tmp_path: Path) -> None:
     with sshd(tmp_path / "there") as there:
         number = there.connection(sending.site.admin, "there")
@@ -136,6 +137,7 @@ def test_it_is_restored_to_a_machine_by_ssh(sending: Sending, tmp_path: Path) ->
     check_restored(sending, ended, tmp_path / "made")
 
 
+@pytest.mark.campaign
 def test_it_is_restored_to_the_machine_of_another_agent(sending: Sending, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = AgentProcess(tmp_path / "other", tmp_path / "none", sending.site.service.url)
@@ -161,6 +163,7 @@ def test_a_download_streams_from_the_agent(sending: Sending) -> None:
     assert {b"source/" + path for path in look_at(sending.source) if path not in (b"", FIFO)} <= names
 
 
+@pytest.mark.campaign
 def test_a_preview_tells_what_is_there_already(sending: Sending, tmp_path: Path) -> None:
     (tmp_path / str(sending.source).lstrip("/")).mkdir(parents=True)
     answer = sending.site.admin.post("/api/restore/preview", json=sending.body(tmp_path))
@@ -172,6 +175,7 @@ def test_a_preview_tells_what_is_there_already(sending: Sending, tmp_path: Path)
 # --- what can go wrong -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.campaign
 def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: Path) -> None:
     sending.set_mode("breaks_off")
     ended = sending.site.wait_for_end(sending.start(tmp_path / "made"))
@@ -180,7 +184,8 @@ def test_an_engine_that_breaks_off_restores_nothing(sending: Sending, tmp_path: 
     assert list((tmp_path / "made").iterdir()) == []
 
 
-@pytest.mark.parametrize("victim", [pytest.param("agent", marks=pytest.mark.campaign), "service"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("victim", ["agent", "service"])
 def test_a_link_that_is_cut_restores_nothing_and_says_so(sending: Sending, tmp_path: Path, victim: str) -> None:
     sending.set_mode("stalls")
     job = sending.start(tmp_path / "made")

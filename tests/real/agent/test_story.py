@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.agent_site import AgentSite
 from tests.support.agents import PASSPHRASE
 from tests.support.processes import command_line
@@ -120,6 +122,7 @@ def test_a_repository_that_is_there_already_is_imported_with_its_archives(site: 
     assert names == ["old-1"]
 
 
+@pytest.mark.campaign
 def test_heartbeats_go_on_while_a_job_runs(site: AgentSite) -> None:
     job = site.backup("held")
     site.wait_for_said(job)
@@ -137,6 +140,7 @@ def last_heartbeat(site: AgentSite) -> str:
     return facts["last_heartbeat_at"]
 
 
+@pytest.mark.campaign
 def test_once_does_one_job_and_tells_by_its_code_how_it_ended(site: AgentSite) -> None:
     site.agent.stop()
     try:

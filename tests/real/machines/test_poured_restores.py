@@ -159,6 +159,7 @@ def test_the_stream_of_engine_2_carries_attributes_and_times_to_the_microsecond(
     assert all(abs(found[path].modified - seen.modified) < 1000 for path, seen in wanted.items()), "a microsecond"
 
 
+@pytest.mark.campaign
 def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(site: Site, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("mine")
     wanted: dict[str, Any] = {"paths": [f"{site.source}/plain.txt"], "restore_layout": "contents_only"}
@@ -173,6 +174,7 @@ def test_what_is_there_is_kept_replaced_or_a_reason_to_stop(site: Site, tmp_path
     assert (tmp_path / "plain.txt").read_text() == "plain\n"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("to", ["local", AT_LENGTH])
 def test_a_service_that_is_killed_meanwhile_finds_the_restore_again(site: Site, tmp_path: Path, to: str) -> None:
     site.set_mode("waits")

@@ -89,6 +89,7 @@ def test_a_missing_segment_is_found_by_a_restore_check_and_by_a_check(backed_up:
     assert checked["result"]["problem_count"] > 0
 
 
+@pytest.mark.campaign
 def test_after_a_repair_what_was_lost_is_still_not_proven(backed_up: Made) -> None:
     flip_a_byte(largest_segment(backed_up))
 

@@ -16,8 +16,8 @@ VERBS = {
     "wipe": "delete",
 }
 AT_LENGTH = {
-    "killed": ("compact", "delete_archive", "restore_check"),
-    "left": ("check", "compact", "restore_check"),
+    "killed": ("check", "compact", "delete_archive", "restore_check", "wipe"),
+    "left": ("check", "compact", "prune", "restore_check", "wipe"),
     "cancelled": ("check", "compact", "delete_archive"),
 }
 """Rows that the others stand for in `make test`: they take the same way through the service."""
@@ -83,6 +83,7 @@ def test_an_engine_whose_end_nobody_wrote_down_is_judged_by_what_it_left(kind: s
     assert_done(world, kind, repository, ended)
 
 
+@pytest.mark.campaign
 def test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_once(world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.came("compact"))
@@ -97,6 +98,7 @@ def test_a_wipe_whose_compaction_is_killed_is_finished_and_counts_each_archive_o
     assert_done(world, "wipe", repository, ended)
 
 
+@pytest.mark.campaign
 def test_work_goes_on_while_the_service_is_down_and_is_found_again(world: World) -> None:
     world.allow_everything()
     started = []
@@ -123,6 +125,7 @@ def test_work_goes_on_while_the_service_is_down_and_is_found_again(world: World)
         assert len(log) == len(set(log)), "no line is doubled"
 
 
+@pytest.mark.campaign
 def test_a_wipe_is_judged_by_evidence_when_everything_was_killed_at_once(world: World) -> None:
     repository = world.new_repository()
     before = len(world.engine.done("delete"))
@@ -139,6 +142,7 @@ def test_a_wipe_is_judged_by_evidence_when_everything_was_killed_at_once(world: 
     assert_done(world, "wipe", repository, ended)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("kind", "verb"), every_kind("cancelled"))
 def test_a_running_operation_is_cancelled_when_its_engine_has_stopped(kind: str, verb: str, world: World) -> None:
     repository = world.new_repository()
@@ -158,6 +162,7 @@ def test_a_running_operation_is_cancelled_when_its_engine_has_stopped(kind: str,
         assert (job["status"], job["phase"], job["deleted_count"]) == ("cancelled", "cancelled", 0)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", BY_EVIDENCE)
 def test_a_cancel_that_comes_after_the_work_was_done_does_not_deny_it(kind: str, world: World) -> None:
     repository = world.new_repository()

@@ -20,7 +20,9 @@ def world(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield a_world(running, backend, bandwidth_limit_kib=1000)
 
 
-@pytest.mark.parametrize("target", ["rclone", "service", pytest.param("shim", marks=AT_LENGTH)])
+@pytest.mark.parametrize(
+    "target", [pytest.param("rclone", marks=AT_LENGTH), "service", pytest.param("shim", marks=AT_LENGTH)]
+)
 def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str) -> None:
     world.back_up(3 * MEBIBYTE)
     job = world.start_sync()
@@ -35,6 +37,7 @@ def test_a_sync_that_is_cut_off_goes_on_and_ends_equal(world: World, target: str
     assert world.copies() == []
 
 
+@AT_LENGTH
 def test_a_cancelled_sync_leaves_a_mirror_that_opens_and_the_next_one_makes_it_equal(world: World) -> None:
     before = world.archives(world.path)
     world.back_up(3 * MEBIBYTE)

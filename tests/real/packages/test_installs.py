@@ -112,6 +112,7 @@ def test_an_install_goes_on_while_the_service_is_down_and_is_recorded_once(
     assert made.read_text() == "1\n"
 
 
+@pytest.mark.campaign
 def test_an_install_that_was_killed_is_failed_and_not_begun_again(
     service: ServiceProcess, admin: Client, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_wanted_path_that_the_archive_lacks_fails_before_anything_is_written(
     assert not destination.exists()
 
 
+@pytest.mark.campaign
 def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: Path, source: Path) -> None:
     archive = newest.back_up(source)
     OwnEngine.of(newest.running).run("delete", f"{archive.repository['path']}::{archive.name}")
@@ -65,6 +66,7 @@ def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: P
     assert ended["error_message"].endswith("Nothing was restored.")
 
 
+@pytest.mark.campaign
 def test_folders_that_share_names_are_not_mixed(newest: Workshop, tmp_path: Path, source: Path) -> None:
     (source / "sub" / "a").write_text("another a")
     paths = [str(source / "sub"), str(source / "a")]
@@ -95,6 +97,7 @@ def test_a_dry_run_writes_nothing_and_tells_what_would_be_done(newest: Workshop,
     assert look_at(destination) == before
 
 
+@pytest.mark.campaign
 def test_a_restore_waits_for_a_backup_and_runs_beside_another_restore(
     newest: Workshop, tmp_path: Path, source: Path
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_restore_waits_for_a_backup_and_runs_beside_another_restore(
         assert newest.running.admin.wait_for_end(job_id)["status"] == "completed"
 
 
+@pytest.mark.campaign
 def test_a_waiting_restore_is_cancelled_at_once(newest: Workshop, tmp_path: Path, source: Path) -> None:
     repository = newest.running.new_repository(source_paths=[source])
     archive = newest.back_up(source, repository=repository)

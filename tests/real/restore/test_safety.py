@@ -47,6 +47,7 @@ def test_a_folder_at_the_destination_that_is_a_link_is_not_written_through(
         assert (ended["result"]["files_restored"], ended["result"]["files_failed"]) == (1, 1)
 
 
+@pytest.mark.campaign
 def test_a_link_restored_from_one_archive_is_not_written_through_by_the_next(
     newest: Workshop, tmp_path: Path, outside: Path
 ) -> None:

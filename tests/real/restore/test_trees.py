@@ -41,6 +41,7 @@ def test_ten_thousand_files_come_back_equal(newest: Workshop, tmp_path: Path) ->
     same_tree(below(destination, source), source)
 
 
+@pytest.mark.campaign
 def test_a_second_restore_over_the_first_changes_nothing(workshop: Workshop, tmp_path: Path) -> None:
     (source, archive), destination = workshop.difficult, tmp_path / "destination"
     workshop.restore(archive, destination)
@@ -115,6 +116,7 @@ def test_what_is_restored_to_where_it_was_lands_where_it_was(newest: Workshop, t
     assert private_folders(tmp_path) == []
 
 
+@pytest.mark.campaign
 def test_folders_above_what_is_restored_keep_their_modes(newest: Workshop, tmp_path: Path) -> None:
     """The archive does not hold them; the engine makes them on the way, for its user alone."""
     source, destination = tmp_path / "source", tmp_path / "destination"
@@ -133,6 +135,7 @@ def test_folders_above_what_is_restored_keep_their_modes(newest: Workshop, tmp_p
     assert (above / "source" / "file").read_text() == "file"
 
 
+@pytest.mark.campaign
 def test_an_encrypted_repository_is_restored_like_a_plain_one(newest: Workshop, tmp_path: Path) -> None:
     source, destination = tmp_path / "source", tmp_path / "destination"
     source.mkdir()
