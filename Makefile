@@ -8,16 +8,17 @@ DATA_DIR = $(or $(HOLDFAST_DATA_DIR),.data)
 WORKERS = $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 N = 100
 ARGS =
+PARTS =
 
 BIN = .venv/bin
-# The system's engine serves `make run`; the built one stands in where there is none.
-ENGINE = $(if $(shell command -v borg),,HOLDFAST_BORG1=$(or $(HOLDFAST_BORG1),$(CURDIR)/.engines/borg-1.4/bin/borg))
+# A value as one word of the shell, whatever it holds.
+quote = '$(subst ','\'',$(1))'
 
 # Programs that start often start twice as fast from compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test schema check format bench campaign chaos lock clean
+.PHONY: help setup run web dev types demo test schema check format bench campaign chaos fresh lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -25,54 +26,66 @@ help: ## Show this list
 		/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Use
-setup: ## Install all that the other targets need (as root or with sudo; quick when nothing is to do)
+setup: ## Install what the other targets need (as root or with sudo; quick when nothing is missing)
 	@tools/setup.sh test
 
 run: ## Set up and serve on http://127.0.0.1:8080 (HOST=, PORT=, DATA_DIR=)
 	@tools/setup.sh run
-	@$(ENGINE) exec $(BIN)/holdfast serve --host $(HOST) --port $(PORT) --data-dir $(DATA_DIR)
+	@exec tools/with-engine $(BIN)/holdfast serve --host $(call quote,$(HOST)) --port $(call quote,$(PORT)) --data-dir $(call quote,$(DATA_DIR))
 
-demo: ## A guided tour: a service on sample data, a backup, its log (DEMO_EXIT=1 ends it at the end)
+web: ## Build the web pages, if their source has changed
+	@tools/web.sh build
+
+dev: ## Serve the web pages with hot reload on port 5173, in front of `make run`
+	@tools/web.sh dev
+
+demo: ## Take a guided tour: a service on sample data, a backup, its log (DEMO_EXIT=1 stops the service afterwards)
 	@tools/setup.sh demo
-	@$(ENGINE) tools/demo.sh
+	@exec tools/with-engine tools/demo.sh
 
 ##@ Check
-test: ## Set up, check, and run every test (WORKERS=, ARGS='-k name')
+test: ## Set up, check, and run the tests (WORKERS=, ARGS='-k name')
 	@tools/setup.sh test
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check schema
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@tools/test_all.sh -n $(WORKERS) --dist worksteal $(ARGS)
 
-schema: ## Try the API with all that its own document allows, and with what it does not
+schema: ## Try the API with requests that its OpenAPI document allows, and with some that it does not
 	$(BIN)/pytest tests/contract/test_schema.py
 
-campaign: ## Run the tests that need minutes of real engines each (WORKERS=, ARGS=)
+campaign: ## Run what takes too long for `make test`; one summary at the end (N=100, ARGS='-k name', PARTS=tests)
 	@tools/setup.sh test
-	$(BIN)/pytest -m campaign -n $(WORKERS) --dist worksteal $(ARGS)
+	@tools/campaign.sh -n $(N) -a $(call quote,$(ARGS)) $(PARTS)
 
-check: ## Lint, formatting, types, import direction
+fresh: ## Try make run, the tour and make test on bare Debian 12 and 13 (as root; ARGS='-s trixie -u somebody')
+	@tools/try_fresh.sh $(ARGS)
+
+check: ## Check lint, formatting, types and import direction
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	tools/web.sh check
 
-bench: ## Measure the numbers that the design promises
+bench: ## Measure the numbers of docs/numbers.md
 	@tools/setup.sh test
 	$(BIN)/python -m bench $(ARGS)
 
-chaos: ## Play N rounds of killing processes and look for anything lost or doubled (N=100, ARGS='--seed 7')
+chaos: ## Kill processes and cut networks N times; look for anything lost or doubled (N=100, ARGS='--seed 7')
 	@tools/setup.sh test
 	$(BIN)/python -m tests.chaos --rounds $(N) $(ARGS)
 	$(BIN)/python -m tests.chaos.partition --rounds $(N) $(ARGS)
 
 ##@ Change
-format: ## Format the code and mend what the linter can mend
+types: ## Make the web UI's types anew from the API
+	@tools/web.sh types
+
+format: ## Format the code and fix what the linter can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: ## Make the lock files anew from the pyproject.toml files (ARGS=--upgrade for the newest of everything)
+lock: ## Renew the lock files from the pyproject.toml files (ARGS=--upgrade for the newest versions)
 	@tools/setup.sh run
 	@tools/lock.sh $(ARGS)
 
-clean: ## Remove all that set-up and tools made; the data folder stays
+clean: ## Remove what set-up and tools made; the data folder stays
 	rm -rf .venv .boot .engines .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

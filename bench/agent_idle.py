@@ -13,7 +13,7 @@ import psutil
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, installed_environment, serving, settings_for, signed_in
 from bench.timing import milliseconds, processor_seconds
-from tests.support.agents import AgentProcess
+from tests.support.agents import AgentProcess, create_agent_repository
 from tests.support.engines import ENGINES
 from tests.support.service import ServiceProcess, wait_until
 from tests.support.tls import tls_front
@@ -21,6 +21,10 @@ from tests.support.tls import tls_front
 IDLE_MEGABYTES = 25.0
 IDLE_PERCENT = 0.1
 SECONDS, QUICK_SECONDS = 300.0, 60.0
+IDLE_AGAIN_SECONDS = 300.0
+SETTLED_SECONDS = 35.0
+"""A heartbeat and two polls."""
+GIVEN_BACK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,32 @@ def run(options: Options) -> list[Measurement]:
         for agent in agents.values():
             wait_until((agent.state / "status.json").exists, 60, what="the first heartbeat")
         found = watch(agents, seconds)
-    return [measurement for name, seen in found.items() for measurement in measurements(name, seen, seconds)]
+        after_a_job = {name: after_job(service, agent, place / name) for name, agent in agents.items()}
+    measured = [measurement for name, seen in found.items() for measurement in measurements(name, seen, seconds)]
+    return [
+        *measured,
+        *(
+            Measurement(
+                f"resident memory of an idle agent after its first job, {name}", megabytes, "MB", IDLE_MEGABYTES
+            )
+            for name, megabytes in after_a_job.items()
+        ),
+    ]
+
+
+def after_job(service: ServiceProcess, agent: AgentProcess, place: Path) -> float:
+    """Megabytes of an agent that has made a repository and a backup and has become idle again."""
+    admin = signed_in(service)
+    (place / "source").mkdir()
+    (place / "source" / "file").write_text("content")
+    repository = create_agent_repository(admin, agent, place / f"repository-{place.name}", [place / "source"])
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+    assert agent.process is not None
+    process = psutil.Process(agent.process.pid)
+    busy = process.memory_info().rss
+    wait_until(lambda: process.memory_info().rss < busy - GIVEN_BACK, IDLE_AGAIN_SECONDS, what="memory is given back")
+    time.sleep(SETTLED_SECONDS)
+    return float(process.memory_info().rss / 1e6)
 
 
 def prepared(place: Path, service: ServiceProcess, address: str, more: tuple[str, ...]) -> AgentProcess:

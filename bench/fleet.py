@@ -27,6 +27,8 @@ SECONDS, QUICK_SECONDS = 120.0, 35.0
 WARM_UP = 30.0
 P99_MILLISECONDS = 100.0
 MEGABYTES = 512.0
+WRITTEN_KILOBYTES = 20.0
+"""A second, by ten thousand idle agents."""
 SETTLE_SECONDS = 60.0
 BATCH = 500
 
@@ -165,7 +167,7 @@ def measurements(number: int, told: Watched, settled: float, store: str) -> list
         Measurement(f"requests not answered, {on}", failed, "", 0, f"{answered} answered; {told.failures or 'none'}"),
         Measurement(f"resident memory, {on}", told.megabytes, "MB", MEGABYTES),
         Measurement(f"processor, {on}", told.processor * 100, "%", None, "of one core"),
-        Measurement(f"written to the disk by an idle fleet, {on}", told.written, "kB/s"),
+        Measurement(f"written to the disk by an idle fleet, {on}", told.written, "kB/s", WRITTEN_KILOBYTES),
         Measurement(f"every agent answered after a restart, {on}", settled, "s", SETTLE_SECONDS),
     ]
 

@@ -1,6 +1,8 @@
 """How soon the service answers on a store with a long past, and what it weighs when it has nothing to do."""
 
 import http.client
+import subprocess
+import sys
 import time
 
 import psutil
@@ -15,6 +17,7 @@ SECONDS_TO_READY = 2.0
 IDLE_MEGABYTES = 120.0
 IDLE_SECONDS = 3.0
 STARTS = 5
+FRAMEWORK = "import fastapi, uvicorn, sqlalchemy.orm, pydantic_settings, typer, structlog"
 
 
 def run(options: Options) -> list[Measurement]:
@@ -26,10 +29,18 @@ def run(options: Options) -> list[Measurement]:
         time_start(service)  # the first start of a machine compiles modules and fills the disk cache
         starts = [time_start(service) for _ in range(STARTS)]
         wall, cpu = min(wall for wall, _ in starts), min(cpu for _, cpu in starts)
+        framework = min(time_framework() for _ in range(STARTS))
         idle, used = weigh(service)
     rows = f"{options.rows():,} operations"
     return [
         Measurement(f"start to ready, {rows}", wall, "s", SECONDS_TO_READY, f"best of {STARTS}, processor {cpu:.2f} s"),
+        Measurement(
+            "processor time of a start / of loading the framework alone",
+            cpu / framework,
+            "x",
+            None,
+            f"{framework:.2f} s",
+        ),
         Measurement(f"resident memory when idle, {rows}", idle, "MB", IDLE_MEGABYTES),
         Measurement("resident memory after 200 lists of 100", used, "MB"),
     ]
@@ -44,6 +55,15 @@ def time_start(service: ServiceProcess) -> tuple[float, float]:
     wall, cpu = time.perf_counter() - began, processor_seconds(pid_of(service))()
     service.stop(60)
     return wall, cpu
+
+
+def time_framework() -> float:
+    """Processor seconds of a process that loads what the service is built on, and nothing else."""
+    before = psutil.Process().cpu_times()
+    with installed_environment():
+        subprocess.run([sys.executable, "-c", FRAMEWORK], check=True)
+    after = psutil.Process().cpu_times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def is_ready(service: ServiceProcess) -> bool:

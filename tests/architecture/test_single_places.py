@@ -12,16 +12,20 @@ SOURCES = sorted(
 MAY_COMMIT = {"holdfast/storage/session.py"}
 
 MAY_START_PROCESSES = {
+    "backup_agent/commands/run.py": "starts itself anew in the same process, to give memory back",
     "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",
     "backup_engine/shim.py": "is the parent of the engine",
+    "backup_engine/repository_guard.py": "asks the engine which repository lies at a place that no file can be read of",
     "backup_engine/far/pour.py": "pours the output of an engine into a program on another machine",
     "backup_engine/far/run.py": "holds the link to an engine on another machine",
     "backup_engine/far/side.py": "starts the shim on that machine",
     "backup_engine/detect.py": "asks a program for its version",
+    "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
+    "holdfast/notifications/deliver/apprise_child.py": "runs Apprise apart, with a deadline",
     "holdfast/mirror/companion.py": "becomes the rclone of an engine that starts one itself",
     "holdfast/mirror/program.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
@@ -31,6 +35,17 @@ STARTS_PROCESSES = {
     *("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp"),
 }
 FAMILIES = ("os.exec", "os.spawn")
+
+MAY_START_THREADS = {
+    "holdfast/kit/supervisor.py": "starts every loop, and starts it again",
+    "holdfast/runner/loop.py": "executes an operation; recovery starts it again if its thread breaks off",
+    "holdfast/archives/history/chunks/client.py": "reads from one helper process, for as long as its caller waits",
+    "holdfast/access/passwords.py": "hashes passwords",
+    "holdfast/notifications/deliver/http_request.py": "ends one connection at its deadline",
+    "holdfast/access/last_used.py": "writes one batch, for which the next use submits another",
+    "holdfast/schedules/running/machines.py": "tries several machines at once, for as long as its loop waits",
+}
+STARTS_THREADS = {"threading.Thread", "threading.Timer", "ThreadPoolExecutor", "concurrent.futures.ThreadPoolExecutor"}
 
 MAY_WRITE_STATUS = {
     "holdfast/operations/store.py",
@@ -89,6 +104,20 @@ def test_processes_are_started_in_these_places_alone() -> None:
     starting = {name for name, tree in trees() if any(map(starts_processes, names_used(tree)))}
 
     assert starting == set(MAY_START_PROCESSES)
+
+
+def test_loops_are_started_by_the_supervisor_alone() -> None:
+    starting = {
+        name
+        for name, tree in trees()
+        if name.startswith("holdfast/") and STARTS_THREADS.intersection(names_called(tree))
+    }
+
+    assert starting == set(MAY_START_THREADS)
+
+
+def names_called(tree: ast.Module) -> Iterator[str]:
+    return (dotted(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def writes_status(node: ast.AST) -> bool:

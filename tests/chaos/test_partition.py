@@ -7,9 +7,9 @@ import pytest
 from tests.chaos.partition.campaign import campaign
 from tests.chaos.partition.plan import LONG, SHORT, plan
 
-ROUNDS = 50
+ROUNDS = 20
 """`make chaos` plays more of them, and longer ones."""
-WORLDS = 5
+WORLDS = 4
 FIRST_SEED = 2026
 
 

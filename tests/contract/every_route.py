@@ -71,7 +71,12 @@ class Route:
             elif part == "{engine_id}":
                 parts[at] = "0" * 64
             elif part.startswith("{"):
-                words = (part.strip("{}"), parts[at - 1], parts[at - 2], "operation_id")
+                words = (
+                    part.strip("{}"),
+                    parts[at - 1],
+                    parts[at - 2],
+                    *(["operation_id"] if part == "{job_id}" else []),
+                )
                 parts[at] = str(next((subject.ids[word] for word in words if word in subject.ids), NOT_THERE))
         return "/".join(parts)
 
@@ -98,6 +103,11 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"from": "stats"}
     elif path.endswith("/repositories/{repository_id}") and path.startswith("/api/users"):
         yield {"role": "viewer"}
+    elif path in ("/api/schedules/", "/api/schedules/preview"):
+        targets = {"repository_ids": [subject.ids.get("repository_id", NOT_THERE)]}
+        yield {"name": "another", "cron_expression": "0 0 29 2 *", "enabled": False, "targets": targets}
+    elif path.endswith("/snooze"):
+        yield {"until": None}
     elif path in ("/api/repositories/", "/api/repositories/import"):
         yield {"name": "another", "path": subject.path, "passphrase": "a passphrase of nobody"}
     else:

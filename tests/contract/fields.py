@@ -14,11 +14,11 @@ BACKUP_STATUS = {
 }
 
 # What the status says beyond the contract: a field that is new here is a decision, not an accident.
-MORE_BACKUP_STATUS = {"error_key", "queued_reason", "queued_behind_id", "cancel_requested"}
+MORE_BACKUP_STATUS = {"error_key", "error_params", "queued_reason", "queued_behind_id", "cancel_requested"}
 
 PROGRESS_DETAILS = {
     *("progress_percent", "current_file", "nfiles", "original_size", "compressed_size", "deduplicated_size"),
-    *("backup_speed", "total_expected_size", "estimated_time_remaining"),
+    *("backup_speed", "total_expected_size", "estimated_time_remaining", "more_than_expected"),
 }
 
 LOG_STREAM = {"job_id", "status", "lines", "total_lines", "log_lines", "has_more"}
@@ -32,7 +32,7 @@ OPERATION = {
     *("params", "result", "followups"),
 }
 
-MORE_OPERATION = {"retry_of", "cancel_requested", "warnings"}
+MORE_OPERATION = {"error_params", "retry_of", "cancel_requested", "warnings"}
 
 CANCEL = {"id", "status", "cancel_requested", "message"}
 
@@ -54,7 +54,7 @@ DERIVED_DATA = {
 HISTORY_COUNTS = {"indexed", "pending", "failed", "skipped", "truncated", "rows", "bytes"}
 
 REPOSITORY = {
-    *("id", "name", "path", "engine_version", "repository_type", "execution_target", "agent_machine_id"),
+    *("id", "name", "path", "engine_id", "engine_version", "repository_type", "execution_target", "agent_machine_id"),
     *("ssh_connection_id", "encryption", "compression", "source_paths", "exclude_patterns", "archive_name_template"),
     *("custom_flags", "upload_ratelimit_kib", "mode", "remote_path", "passphrase_location", "has_passphrase"),
     *("has_keyfile", "index_mode", "history_index_excludes", "retention", "last_backup", "last_check", "last_prune"),

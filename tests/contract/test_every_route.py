@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -94,15 +95,25 @@ def hidden(services: Services) -> Iterator[Hidden]:
         }
         jobs = {word: answer.json()["job_id"] for word, answer in started.items()}
         jobs["sync"] = admin.put(f"{place}/mirror", json=mirror).json()["sync_operation_id"]
+        opens = datetime.now(UTC) + timedelta(hours=12)
+        plan = {"name": running.new_name("schedule-heron"), "cron_expression": "0 0 29 2 *"}
+        window = {"from": f"{opens:%H:%M}", "to": f"{opens + timedelta(minutes=1):%H:%M}"}
+        targets = {"targets": {"repository_ids": [repository["id"]]}, "windows": [window]}
+        schedule = admin.post("/api/schedules/", json={**plan, **targets}).json()
+        waiting = admin.post(f"/api/schedules/{schedule['id']}/run", json={"respect_windows": True}).json()
         ids = {
             **jobs,
+            "schedule_id": schedule["id"],
+            "schedule_run_id": waiting["runs"][0]["id"],
             "repository_id": repository["id"],
             "archive_id": archives[0]["id"],
             "wipe-jobs": preview["id"],
             "operation_id": backup["id"],
+            "alarm_id": running.new_alarm(repository),
         }
         words = (repository["name"], repository["path"], "heron", SECRET, str(source))
         yield Hidden(running, Subject(repository["path"], "heron-archive", ids), words)
+        admin.delete(f"/api/schedules/{schedule['id']}")
         for job_id in jobs.values():
             admin.post(f"/api/operations/{job_id}/cancel")
 

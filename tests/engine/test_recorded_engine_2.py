@@ -79,7 +79,7 @@ FAILED = {
     "repository_missing": ("engine.repository_missing", "There is no repository at this path"),
     "repository_not_permitted": ("engine.permission_denied", "correct the permissions"),
     "unencrypted_unknown": ("engine.failed", "not encrypted and was not known"),
-    "usage_error": ("engine.failed", "The engine failed: error: unrecognized arguments: --no-such-option"),
+    "usage_error": ("engine.failed", "The engine failed: error: unrecognized arguments: --no-such-option."),
     "wrong_passphrase": ("engine.passphrase_wrong", "enter the right one"),
 }
 

@@ -68,7 +68,7 @@ FAILED = {
     "repository_read_only": ("engine.permission_denied", "correct the permissions"),
     "unencrypted_unknown": ("engine.failed", "not encrypted and was not known"),
     "unreachable": ("engine.unreachable", "(ssh: connect to host 127.0.0.1 port 1: Connection refused)"),
-    "usage_error": ("engine.failed", "The engine failed: borg: error: unrecognized arguments: --no-such-option"),
+    "usage_error": ("engine.failed", "The engine failed: borg: error: unrecognized arguments: --no-such-option."),
     "wrong_passphrase": ("engine.passphrase_wrong", "enter the right one"),
 }
 

@@ -14,10 +14,12 @@ from typer.testing import CliRunner, Result
 
 from holdfast.entry.main import cli
 from tests.support.engines import ENGINE_2
+from tests.support.nginx import needs_nginx, nginx
 from tests.support.running import Running, Services
 from tests.support.service import ADMIN_PASSWORD, PATIENCE, PROGRAM, wait_until
 
-DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS = range(8)
+DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND, CONFLICT, UNREACHABLE, WARNINGS, ATTENTION = range(9)
+PASSPHRASE = "a passphrase that is typed"
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +101,26 @@ def test_a_service_that_is_not_there_is_unreachable(terminal: Terminal, tmp_path
     assert "cannot reach" in other.says("repos", code=UNREACHABLE)
 
 
+@needs_nginx
+def test_a_proxy_that_refuses_a_large_request_is_named(terminal: Terminal, tmp_path: Path) -> None:
+    other = Terminal(terminal.running, tmp_path / "home")
+    sources = [word for number in range(100) for word in ("--source", f"/srv/a-rather-long-name-{number}")]
+    words = ("repos", "create", "refused", str(tmp_path / "refused"), "--encryption", "none", *sources)
+    with nginx(tmp_path / "nginx", terminal.running.process.port, "1k") as address:
+        other.says("login", "--server", address, "--password-stdin", typed=f"{ADMIN_PASSWORD}\n")
+        before = other.json("repos")
+
+        said = other.says(*words, code=USAGE)
+
+        assert "a proxy in front of" in said
+        assert "client_max_body_size" in said
+        assert other.json("repos") == before
+
+
 def test_a_backup_is_followed_to_its_end(terminal: Terminal, repository: dict[str, Any]) -> None:
     lines = terminal.says("backup", repository["name"]).splitlines()
 
-    assert lines[-1].endswith(": completed")
+    assert f"{repository['name']}: backed up 3 files, " in lines[-1]
     ended = terminal.json("backup", str(repository["id"]))
     assert (ended["kind"], ended["status"]) == ("backup", "completed")
 
@@ -111,7 +129,11 @@ def test_a_backup_may_be_left_to_itself(terminal: Terminal, repository: dict[str
     started = terminal.json("backup", repository["path"], "--no-wait")
 
     assert started["status"] == "pending"
-    assert terminal.says("ops", "follow", str(started["job_id"])).splitlines()[-1].endswith(": completed")
+    assert (
+        terminal.says("ops", "follow", str(started["job_id"]))
+        .splitlines()[-1]
+        .startswith(f"{repository['name']}: backed up 3 files")
+    )
     assert terminal.says("ops", "cancel", str(started["job_id"]), code=CONFLICT)
 
 
@@ -121,8 +143,122 @@ def test_a_backup_with_warnings_and_one_that_failed_say_so_by_their_codes(termin
     warned = running.new_repository(source_paths=[running.new_source(), missing])
     failed = running.new_repository(source_paths=[missing])
 
-    terminal.says("backup", warned["name"], code=WARNINGS)
-    assert "None of the source paths exists" in terminal.says("backup", failed["name"], code=FAILED)
+    said = terminal.says("backup", warned["name"], code=WARNINGS)
+    assert "1 warning:" in said
+    assert missing in said
+    said = terminal.says("backup", failed["name"], code=FAILED)
+    assert "None of the source paths exists" in said
+    assert "(engine.source_missing)" in said
+    assert f"holdfast repos change {failed['name']} --source" in said
+    assert "The last lines of the log:" in said
+    shown = terminal.says("ops", "show", str(last_job(terminal, warned)))
+    assert "1 warning:" in shown
+    assert "The last lines of the log:" in shown
+    health = {line.split("\t")[1]: line.split("\t")[-1] for line in terminal.says("repos").splitlines()}
+    assert health[warned["name"]] == "ok, with warnings"
+    assert health[failed["name"]] == "failed; never succeeded"
+    status = terminal.says("status", code=ATTENTION)
+    assert status.startswith("Needs attention: ")
+    assert f"of {failed['name']}" in status
+    lines = own_log(running)
+    assert {line["event"]: line["kind"] for line in lines if line.get("repository") == warned["name"]} == {
+        "an operation completed with warnings": "backup"
+    }
+    (line,) = [line for line in lines if line.get("repository") == failed["name"]]
+    assert (line["event"], line["level"], line["key"]) == ("an operation failed", "warning", "engine.source_missing")
+    assert line["operation_id"] == last_job(terminal, failed)
+
+
+def last_job(terminal: Terminal, repository: dict[str, Any]) -> int:
+    jobs = terminal.json("ops", "list", "--repository", repository["name"], "--kind", "backup", "--limit", "1")
+    found: int = jobs["items"][0]["id"]
+    return found
+
+
+def own_log(running: Running) -> list[dict[str, Any]]:
+    """What the service itself has logged about operations."""
+    folder = running.process.data_dir
+    text = (folder.parent / f"{folder.name}.{running.process.role}.log").read_text()
+    parsed = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return [line for line in parsed if "operation_id" in line and line["level"] == "warning"]
+
+
+def test_the_password_is_all_that_is_read_from_standard_input(terminal: Terminal, tmp_path: Path) -> None:
+    other = Terminal(terminal.running, tmp_path)
+    words = ("login", "--server", terminal.running.process.url, "--password-stdin")
+
+    assert "as admin" in other.says(*words, typed=f"{ADMIN_PASSWORD}\n")
+    assert "admin" in other.says("account", "show")
+    other.says("logout")
+
+
+def test_an_installation_is_administered_from_the_command_line(terminal: Terminal) -> None:
+    running = terminal.running
+    path, source = str(running.new_path("made")), running.new_source()
+    (source / "\x1b]0;pwn\x07\n[red]x").write_text("a hostile name")
+    name = Path(path).name
+    words = ("repos", "create", name, path, "--source", str(source), "--keep-daily", "7", "--passphrase-stdin")
+
+    assert "was created" in terminal.says(*words, typed=f"{PASSPHRASE}\n")
+    assert "never backed up" in terminal.says("status", code=ATTENTION)
+    said = terminal.says("backup", name)
+    assert f"{name}: backed up 4 files, " in said
+    assert "\x1b" not in said
+    assert "daily 7" in terminal.says("repos", "show", name)
+    terminal.says("repos", "change", name, "--exclude", "*.tmp", "--compression", "zstd,3")
+    assert terminal.json("repos", "show", name)["exclude_patterns"] == ["*.tmp"]
+    terminal.says("retention", "set", name, "--keep-weekly", "4")
+    assert terminal.json("retention", "show", name)["keep_daily"] is None
+    assert "keep weekly\t4" in terminal.says("retention", "show", name)
+    listed = terminal.says("browse", name, "latest", str(source).lstrip("/"))
+    assert len(listed.splitlines()) == 4
+    assert "\\x1b]0;pwn\\x07\\n[red]x" in listed
+    assert "\x1b" not in listed
+
+    running.wait_until_idle()
+    terminal.says("repos", "forget", name, code=USAGE)
+    assert path in terminal.says("repos", "forget", name, "--yes")
+    said = terminal.says("repos", "import", name, path, "--passphrase-stdin", typed="wrong\n", code=USAGE)
+    assert "engine.passphrase_wrong" in said
+    assert "was imported" in terminal.says("repos", "import", name, path, "--passphrase-stdin", typed=f"{PASSPHRASE}\n")
+
+
+def test_users_limits_machines_and_tokens_are_managed(terminal: Terminal, repository: dict[str, Any]) -> None:
+    user = terminal.running.new_name("anna")
+    created = terminal.says(
+        "users", "create", user, "--role", "operator", "--password-stdin", typed="a long passphrase 1\n"
+    )
+    assert "was created as operator" in created
+    terminal.says("users", "allow", user, repository["name"], "operator")
+    assert repository["name"] in terminal.says("users", "show", user)
+    terminal.says("users", "disable", user, "--yes")
+    assert terminal.json("users", "show", user)["disabled"] is True
+    terminal.says("users", "reset-password", user, "--password-stdin", typed="another long one 2\n")
+    terminal.says("users", "remove", user, "--yes")
+
+    assert terminal.json("limits", "set", "--maintenance", "3")["max_running_maintenance"] == 3
+    assert "maintenance\t3" in terminal.says("limits")
+    install = terminal.says("machines", "enroll", "web1")
+    assert "/agent/install.sh | sh -s -- --server" in install
+    assert "active" in terminal.says("machines", "tokens") or "web1" in terminal.says("machines", "tokens")
+    terminal.says("machines", "revoke-token", "web1")
+    assert "No agents" in terminal.says("machines", "agents")
+    token = terminal.json("account", "create-token", "monitoring")["token"]
+    assert token not in terminal.says("account", "tokens")
+    terminal.says("account", "revoke-token", "monitoring", "--yes")
+
+
+def test_unknown_words_in_filters_are_errors_that_list_the_known_ones(terminal: Terminal) -> None:
+    assert "'completed_with_warnings'" in terminal.says("ops", "list", "--status", "fialed", code=USAGE)
+    assert "restore_check" in terminal.says("ops", "list", "--kind", "nonsense", code=USAGE)
+    refused = terminal.run("ops", "list", "--kind", "nonsense", "--json")
+    assert (refused.exit_code, refused.stdout) == (USAGE, "")
+    assert json.loads(refused.stderr)["error"]["key"] == "filters.unknown_value"
+
+
+def test_a_path_that_never_was_is_not_said_to_be_gone(terminal: Terminal, repository: dict[str, Any]) -> None:
+    assert "was never in" in terminal.says("history", repository["name"], "no/such/file")
+    assert "any more" not in terminal.says("search", repository["name"], "no-such-file")
 
 
 def test_what_there_is_not_is_not_found(terminal: Terminal, repository: dict[str, Any]) -> None:
@@ -185,7 +321,7 @@ def test_a_prune_is_seen_before_it_is_done_and_an_archive_deleted_only_after_a_y
 
     planned = [
         line.split("\t")[0]
-        for line in terminal.says("prune", made["name"], "--dry-run", "--keep-last", "2").splitlines()
+        for line in terminal.run("prune", made["name"], "--dry-run", "--keep-last", "2").stdout.splitlines()
     ]
     assert planned == ["keep", "keep", "remove"]
     terminal.says("prune", made["name"], "--keep-last", "2")
@@ -245,7 +381,7 @@ def test_a_mirror_is_tried_filled_told_of_and_brought_back(terminal: Terminal) -
     assert running.admin.put(f"/api/repositories/{made['id']}/mirror", json=body).status_code == 200
     assert terminal.json("mirror", "sync", made["name"])["result"]["verified"] is True
     assert f"disk:{folder}" in terminal.says("mirror", "status", made["name"])
-    terminal.says("mirror", "hydrate", made["name"], str(hydrated), typed="n\n", code=FAILED)
+    terminal.says("mirror", "hydrate", made["name"], str(hydrated), typed="n\n", code=USAGE)
     terminal.says("mirror", "hydrate", made["name"], str(hydrated), "--yes")
     assert (hydrated / "config").read_bytes() == (folder / "config").read_bytes()
 
@@ -263,7 +399,7 @@ def test_operations_are_listed_shown_and_their_logs_followed(terminal: Terminal,
     ]
 
 
-def test_on_a_terminal_there_is_a_bar(terminal: Terminal, repository: dict[str, Any]) -> None:
+def test_on_a_terminal_one_line_shows_the_progress_and_goes(terminal: Terminal, repository: dict[str, Any]) -> None:
     mine, theirs = pty.openpty()
     environment = {**os.environ, **terminal.environment, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([PROGRAM, "backup", repository["name"]], stdout=theirs, stdin=theirs, env=environment)
@@ -277,5 +413,70 @@ def test_on_a_terminal_there_is_a_bar(terminal: Terminal, repository: dict[str, 
     os.close(mine)
 
     assert process.wait(PATIENCE) == DONE
-    assert "━".encode() in shown
-    assert b"completed" in shown
+    line, _, rest = shown.rpartition(b"\r\x1b[K")
+    assert f"of {repository['name']}".encode() in line
+    assert rest.startswith(f"{repository['name']}: backed up".encode())
+    assert b": backed up 3 files" in shown
+
+
+def test_grants_are_given_listed_and_taken_back(running: Running, terminal: Terminal) -> None:
+    user = running.new_user("operator")["username"]
+
+    given = terminal.json("grants", "add", "/srv/restored", "--user", user)
+
+    assert (given["username"], given["machine_type"], given["folder"]) == (user, "local", "/srv/restored")
+    assert user in terminal.says("grants", "list")
+    assert "local" in terminal.says("grants", "add", "/srv", "--role", "operator", "--machine", "local")
+    assert "was removed" in terminal.says("grants", "remove", str(given["id"]))
+    terminal.says("grants", "remove", str(given["id"]), code=NOT_FOUND)
+    terminal.says("grants", "add", "/srv", code=USAGE)
+    terminal.says("grants", "add", "/srv", "--user", user, "--machine", "nowhere", code=USAGE)
+    terminal.says("grants", "add", "/srv", "--user", user, "--machine", "agent:none", code=NOT_FOUND)
+    terminal.says("grants", "add", "srv", "--user", user, code=USAGE)
+
+
+def test_a_schedule_is_made_tried_and_followed(terminal: Terminal) -> None:
+    repository = terminal.running.new_repository()
+    name = terminal.running.new_name("nightly")
+    words = ("--repository", repository["name"], "--at", "02:00", "--tz", "Europe/Berlin", "--keep-daily", "7")
+    created = terminal.says("schedules", "create", name, *words)
+    assert "At 02:00 every day (Europe/Berlin)" in created
+    assert "prune (keep 7 daily)" in created
+
+    followed = terminal.says("schedules", "run", name)
+    assert f"{repository['name']}: backed up 3 files" in followed
+    assert "removed 0 archives" in followed
+    assert followed.index("backed up") < followed.index("removed 0")
+    assert "completed" in terminal.says("schedules", "history", name)
+    assert name in terminal.says("schedules", "calendar", "--days", "2")
+    assert len(terminal.json("schedules", "next", name, "--count", "3")["fires"]) == 3
+
+
+def test_a_schedule_is_changed_snoozed_disabled_and_deleted(terminal: Terminal, repository: dict[str, Any]) -> None:
+    name = terminal.running.new_name("schedule")
+    words = ("--repository", repository["name"], "--cron", "0 8-18 * * 1-5", "--window", "mon-fri 08:00-20:00")
+    assert "mon-fri 08:00-20:00" in terminal.says("schedules", "create", name, *words)
+    assert "every 7 days" in terminal.says("schedules", "edit", name, "--check-every", "7")
+    assert "is snoozed until" in terminal.says("schedules", "snooze", name, "3d")
+    assert "snoozed" in terminal.says("schedules", "list")
+    assert "is awake" in terminal.says("schedules", "snooze", name, "--off")
+    assert "is disabled" in terminal.says("schedules", "disable", name)
+    assert "is enabled" in terminal.says("schedules", "enable", name)
+    assert "stay" in terminal.says("schedules", "delete", name, "--yes")
+    assert "no schedule called" in terminal.says("schedules", "show", name, code=NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("create", "x", "--repository", "1"),
+        ("create", "x", "--at", "25:00"),
+        ("create", "x", "--at", "02:00", "--every", "6h"),
+        ("create", "x", "--at", "02:00", "--all", "--label", "a=b"),
+        ("preview", "--cron", "61 2 * * *"),
+        ("preview", "--every", "often"),
+        ("preview", "--at", "02:00", "--window", "midnight"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(terminal: Terminal, words: tuple[str, ...]) -> None:
+    terminal.says("schedules", *words, code=USAGE)

@@ -7,7 +7,7 @@ files is completed, and lists them.
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,18 @@ class World:
     def end(self, repository: dict[str, Any], **more: Any) -> dict[str, Any]:
         return self.running.admin.wait_for_end(self.running.admin.start_backup(repository, **more))
 
-    def failed(self, operation: dict[str, Any], key: str, *said: str) -> None:
-        """The operation has failed for this reason, in words of ours, after words of the engine's own."""
+    def failed(self, operation: dict[str, Any], key: str, *said: str, names: Sequence[str] = ()) -> None:
+        """The operation has failed for this reason, in words of ours, after words of the engine's own.
+
+        Where the sentence names what it is about, it is that of the table up to there.
+        """
         lines = self.running.admin.log_lines(operation["id"])
         assert (operation["status"], operation["error_key"]) == ("failed", key), lines[-5:]
-        assert operation["error_message"] == SENTENCES[key]
+        if names:
+            assert operation["error_message"].startswith(SENTENCES[key].split(";")[0] + ": ")
+            assert all(name in operation["error_message"] for name in names)
+        else:
+            assert operation["error_message"] == SENTENCES[key]
         assert operation["archive_name"] is None
         assert operation["error_message"] in lines[-1]
         for words in said:
@@ -99,7 +106,7 @@ def test_without_any_source_there_is_no_archive(world: World) -> None:
 
     operation = world.end(world.repository, source_paths=missing)
 
-    world.failed(operation, "engine.source_missing")
+    world.failed(operation, "engine.source_missing", names=missing)
     assert world.archives() == before
 
 
@@ -172,7 +179,7 @@ def test_a_repository_that_another_program_holds_is_locked(world: World) -> None
     """It was started first of all and is tried again for a while, beside the others; nobody waits for it in vain."""
     operation = world.running.admin.wait_for_end(world.waiting)
 
-    world.failed(operation, "engine.locked", "Failed to create/acquire the lock")
+    world.failed(operation, "engine.locked", "Failed to create/acquire the lock", names=["another-machine", "process"])
     assert operation["attempt"] == 3
 
 

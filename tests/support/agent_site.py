@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ class AgentSite:
     repository: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def build(folder: Path, **settings: str) -> "AgentSite":
+    def build(folder: Path, agent: AgentProcess | None = None, **settings: str) -> "AgentSite":
+        """`agent`: one of another version, whose folder and engine are set here."""
         engine = PacedEngine(folder / "engine", ENGINES[max(ENGINES)])
         service = ServiceProcess(folder / "data", {"HOLDFAST_BORG1": str(engine.program), **settings})
         (folder / "machine").mkdir()
-        site = AgentSite(folder, engine, service, AgentProcess(folder / "machine", engine.program, ""))
+        machine = replace(agent or AgentProcess(folder, engine.program, ""), folder=folder / "machine")
+        site = AgentSite(folder, engine, service, replace(machine, engine=engine.program))
         try:
             service.start()
             site.agent.server_url = service.url

@@ -53,7 +53,7 @@ class AgentProcess:
     def run(self, *arguments: str, given: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Run a command of the agent to its end."""
         return subprocess.run(
-            [PROGRAM, *arguments],
+            [*self.program, *arguments],
             env=self._environment(),
             input=given,
             capture_output=True,

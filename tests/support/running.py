@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from sqlalchemy.orm import Session
 
+from holdfast.alarms.models import Alarm
+from holdfast.kit import clock
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
 from holdfast.operations.status import Status, Trigger
 from holdfast.operations.store import Origin, Subject, enqueue
@@ -22,6 +25,7 @@ from tests.support.gate import FLAG, Gate
 from tests.support.outside import Outside
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.service import Client, ServiceProcess, wait_until
+from tests.support.stores import postgres_template
 
 PASSPHRASE = "a passphrase of the tests"
 PASSWORD = "a password of the tests"
@@ -135,6 +139,35 @@ class Running:
                 return enqueue(session, BACKUP, {}, Origin(Trigger(trigger)), subject=subject).id
         finally:
             database.dispose()
+
+    @contextmanager
+    def store(self) -> Iterator[Session]:
+        """One transaction on the store of the service, for what no route shows."""
+        database = Database(self.process.database_url or f"sqlite:///{self.process.data_dir / 'holdfast.db'}")
+        try:
+            with database.writing() as session:
+                yield session
+        finally:
+            database.dispose()
+
+    def new_alarm(self, repository: dict[str, Any]) -> int:
+        """An alarm that has cleared since: rounds of the service leave it as it is."""
+        now = clock.now()
+        with self.store() as session:
+            alarm = Alarm(
+                kind="damaged",
+                subject=f"repository:{repository['id']}",
+                repository_id=repository["id"],
+                severity="critical",
+                state="cleared",
+                since=now,
+                seen_at=now,
+                cleared_at=now,
+                evidence={},
+            )
+            session.add(alarm)
+            session.flush()
+            return alarm.id
 
     def wait_until_idle(self) -> None:
         """Wait until nothing runs or waits: others who use this service may have left work behind."""
@@ -293,7 +326,7 @@ class Services:
         if store == "sqlite":
             return None
         server = postgres_server()
-        url = server.create_database()
+        url = server.create_database(postgres_template())
         self._databases.append((server, url))
         return url
 

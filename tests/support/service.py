@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from tests.support import stores, warm_starts
+
 T = TypeVar("T")
 PATIENCE = 300.0
 """Seconds for what must come. Only a test that fails waits so long, and a busy machine may need minutes for a second's work."""
@@ -25,13 +27,23 @@ PR_SET_PDEATHSIG = 1
 PROGRAM = Path(sys.executable).parent / "holdfast"
 
 
-def wait_until(condition: Callable[[], T | None], seconds: float = PATIENCE, pause: float = 0.05, what: str = "") -> T:
-    """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up."""
-    deadline = time.monotonic() + seconds
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 0.25
+
+
+def wait_until(
+    condition: Callable[[], T | None], seconds: float = PATIENCE, pause: float | None = None, what: str = ""
+) -> T:
+    """Poll a condition until it holds; return its value. Fail with what was awaited when the time is up.
+
+    Unless a pause is given, the pauses are a tenth of the time waited so far, within bounds: a question to a service
+    costs it milliseconds, and twenty of them a second would slow down what is waited for.
+    """
+    began = time.monotonic()
     while not (value := condition()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"not within {seconds} s: {what or condition}")
-        time.sleep(pause)
+        time.sleep(min(max(waited / 10, SHORTEST_PAUSE), LONGEST_PAUSE) if pause is None else pause)
     return value
 
 
@@ -124,9 +136,11 @@ class ServiceProcess:
     database_url: str | None = None
     role: str = "all"
     port: int = 0
-    process: "subprocess.Popen[bytes] | None" = None
+    process: warm_starts.Process | None = None
     prefix: tuple[str, ...] = ()
     """A program that starts the service, with its arguments."""
+    is_warm: bool = field(default_factory=lambda: "PYTEST_VERSION" in os.environ)
+    """Forked from a process that has loaded the program: not where starting is what is looked at, as in benches."""
 
     def start(self) -> "ServiceProcess":
         self.launch()
@@ -141,24 +155,21 @@ class ServiceProcess:
             **os.environ,
             "HOLDFAST_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "HOLDFAST_LOG_FORMAT": "json",
+            "HOLDFAST_ACCESS_TOKEN_MINUTES": "1440",  # those who share a service log in once, and a run may take an hour
             **({"HOLDFAST_DATABASE_URL": self.database_url} if self.database_url else {}),
             **self.environment,
         }
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._seed_route_verdicts()
-        with (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").open("ab") as log:
+        self._seed_store()
+        own_log = self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log"
+        arguments = ["serve", "--port", str(self.port), "--data-dir", str(self.data_dir), "--role", self.role]
+        if self.is_warm and not self.prefix:
+            self.process = warm_starts.start(arguments, environment, own_log)
+            return
+        with own_log.open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    *self.prefix,
-                    str(PROGRAM),
-                    "serve",
-                    "--port",
-                    str(self.port),
-                    "--data-dir",
-                    str(self.data_dir),
-                    "--role",
-                    self.role,
-                ],
+                [*self.prefix, str(PROGRAM), *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -166,6 +177,13 @@ class ServiceProcess:
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
+
+    def _seed_store(self) -> None:
+        """A new store begins as a copy of one that has its tables: making them takes longer than the rest of the start."""
+        store = self.data_dir / "holdfast.db"
+        if self.is_warm and not self.database_url and not store.exists():
+            shutil.copyfile(stores.sqlite_template(), store)
+            store.chmod(0o600)
 
     def _seed_route_verdicts(self) -> None:
         mine = self.data_dir / "history" / "routes.json"

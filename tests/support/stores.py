@@ -29,16 +29,21 @@ def a_store(kind: str, folder: Path) -> Iterator[Database]:
 def a_store_url(kind: str, folder: Path) -> Iterator[str]:
     """The address of an empty store, for tests that start processes over it."""
     if kind == "sqlite":
-        shutil.copyfile(_sqlite_template(), folder / "holdfast.db")
+        shutil.copyfile(sqlite_template(), folder / "holdfast.db")
         yield f"sqlite:///{folder / 'holdfast.db'}"
         return
-    server = postgres_server()
-    with server.database(server.ensure_template("migrated", _migrated)) as url:
+    with postgres_server().database(postgres_template()) as url:
         yield url
 
 
+def postgres_template() -> str:
+    """The name of a database with the present schema, on this process's server."""
+    return postgres_server().ensure_template("migrated", _migrated)
+
+
 @functools.cache
-def _sqlite_template() -> Path:
+def sqlite_template() -> Path:
+    """The file of an empty store with the present schema."""
     # The folder lives as long as this process: its name is kept by the finalizer.
     folder = tempfile.TemporaryDirectory(prefix="holdfast-template-")
     _keep.append(folder)

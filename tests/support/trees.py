@@ -12,6 +12,8 @@ LONG_NAME = b"n" * 255
 NOT_UTF8 = b"caf\xe9"
 ALSO_NOT_UTF8 = b"caf\xe8"
 LINES_IN_NAME = b"two\nlines\t'and' \"quotes\" \\ % {now}"
+LEADING_OUT = frozenset({b"links/absolute", b"links/dangling"})
+"""Links that no download hands out."""
 FIFO = b"fifo"
 LONG_AGO = 946_684_800_123_456_789
 

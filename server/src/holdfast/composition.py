@@ -6,48 +6,60 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 
-import structlog
 from fastapi import FastAPI
 
 from holdfast.access import feature as access
 from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
+from holdfast.activity.overview_routes import routes as overview_routes
 from holdfast.activity.routes import routes as activity_routes
 from holdfast.agents import feature as agents
+from holdfast.alarms import feature as alarms
+from holdfast.alarms.present import open_messages
 from holdfast.api.app import Application, build_app
 from holdfast.archives import feature as archive_index
 from holdfast.archives import routes as archive_routes
+from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.live import LiveAnswers
 from holdfast.backup import create_archive
 from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.routes import routes as backup_routes
-from holdfast.errors import Unavailable
 from holdfast.execution.engines import Engines
+from holdfast.kit.supervisor import Supervisor
 from holdfast.machines import feature as machines
 from holdfast.maintenance import feature as maintenance
+from holdfast.metrics import feature as metrics
 from holdfast.mirror import feature as mirror
+from holdfast.notifications import feature as notifications
 from holdfast.operations import background
 from holdfast.operations.event_routes import routes as event_routes
 from holdfast.operations.events import EventHub
 from holdfast.operations.kinds import Registry
 from holdfast.operations.present import Presenter
+from holdfast.operations.readers import Horizon, Readers
 from holdfast.operations.routes import routes as operation_routes
 from holdfast.packages import feature as packages
 from holdfast.repositories.agent_register import AgentRegister
+from holdfast.repositories.corrections import Corrections
+from holdfast.repositories.key_files import keep_known_keys, key_context
 from holdfast.repositories.location import Opener, secret_context
 from holdfast.repositories.models import Repository
 from holdfast.repositories.register import Register
 from holdfast.repositories.routes import routes as repository_routes
 from holdfast.restore import feature as restore
+from holdfast.runner.engine_requests import EngineRequests
 from holdfast.runner.inline import InlineCalls
 from holdfast.runner.listen import Listener
 from holdfast.runner.loop import Runner
 from holdfast.runner.reconcile import reconcile_if_due
+from holdfast.schedules import feature as schedules
+from holdfast.schedules.overdue_rules import ScheduleRules
+from holdfast.schedules.running.thresholds import ScheduleCadence, missed_since, next_due
+from holdfast.schedules.running.tick import LastTick
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from holdfast.system import routes as system
-
-log = structlog.get_logger("holdfast")
+from holdfast.web import pages
 
 TIDY_SECONDS = 3600.0
 RECONCILE_LOOK_SECONDS = 30.0
@@ -58,7 +70,11 @@ def register_secrets() -> None:
     stored_secrets.register(
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
+    stored_secrets.register(
+        stored_secrets.SecretColumn(Repository.__tablename__, "keyfile", lambda row: key_context(row["uuid"]))
+    )
     stored_secrets.register(machines.SECRETS)
+    stored_secrets.register(notifications.SECRETS)
     mirror.register_secrets()
 
 
@@ -88,63 +104,86 @@ class Service:
             ],
             [*self.archive_index.listeners, *self.mirror.listeners],
         )
-        self.runner = Runner(settings, database, self.registry, settings.role)
-        self.listener = Listener(database)
-        self.presenter = Presenter(self.registry, settings.logs_dir.absolute())
-        self.events = EventHub(database, self.presenter)
         self._stopping = threading.Event()
-        self.inline = InlineCalls(settings, database, self.runner.identity.id, self._stopping)
+        self.supervisor = Supervisor(self._stopping)
+        self.schedules = schedules.build(settings, database, self.registry, self.supervisor)
+        self.overdue_rules = overdue_rules = ScheduleRules(ConstantRules())
+        self.alarms = alarms.build(database, overdue_rules)
+        self.metrics = metrics.build(settings, database, overdue_rules)
+        self.runner = Runner(settings, database, self.registry, self.supervisor, settings.role)
+        self.listener = Listener(database, self.supervisor)
+        self.presenter = Presenter(self.registry, settings.logs_dir.absolute())
+        horizon = Horizon(database)
+        self.readers = Readers(database, self.supervisor, horizon)
+        self.readers.register(*self.schedules.readers)
+        sources = notifications.Sources(missed_since, next_due, open_messages)
+        self.notifications = notifications.build(database, self.vault, self.supervisor, self.readers, sources)
+        self.readers.register(*metrics.READERS)
+        self.events = EventHub(settings, database, self.presenter, self.supervisor, horizon)
+        self.inline = InlineCalls(settings, database, self.runner.identity.id, self.supervisor)
         kinds = self.registry.kinds
+        of_agents = AgentRegister(database, self.opener, kinds["init"], kinds["import"], kinds["break_lock"])
         self.register = Register(
             database,
             self.inline,
             self.opener,
-            AgentRegister(database, self.opener, kinds["init"], kinds["import"], kinds["break_lock"]),
+            of_agents,
+            Corrections(database, self.inline, self.opener, of_agents),
             on_import=(self.archive_index.stages.after_import,),
             on_index_mode=(self.archive_index.stages.after_mode_change,),
             on_forget=(self.archive_index.forget,),
             cloud=self.mirror.places,
         )
-        self.agents = agents.Gateway(settings, database, self.registry, self.opener)
+        self.agents = agents.Gateway(settings, database, self.registry, self.opener, self.supervisor)
+        self.agents.fleet.on_online.append(self.schedules.tick.agents_came_online)
         self.access: access.Access | None = None
 
     def start(self) -> None:
+        self.opener.own_places.store(self.database)
+        keep_known_keys(self.database, self.opener.key_files)
         self.listener.start()
         self.runner.start(executes=self.settings.role in ("all", "runner"))
         if self.settings.role in ("all", "api"):
             self.events.start()
             self.agents.start()
         if self.settings.role in ("all", "runner"):
-            threading.Thread(target=self._reconcile_forever, name="reconcile", daemon=True).start()
-        threading.Thread(target=self._tidy_forever, name="tidy", daemon=True).start()
+            self.readers.start()
+            self.schedules.start()
+            self.notifications.start()
+            self.supervisor.every("mirrors", RECONCILE_LOOK_SECONDS, self._enqueue_due_mirrors)
+            self.supervisor.every("reconcile", RECONCILE_LOOK_SECONDS, self._reconcile)
+            self.supervisor.every("alarms", alarms.LOOK_SECONDS, self.alarms.run_if_due)
+        if self.settings.ping_url is not None and self.settings.role in ("all", "runner"):
+            ping = metrics.Ping(self.settings.ping_url.get_secret_value(), self.database, self.supervisor)
+            self.supervisor.every("ping", metrics.PING_SECONDS, ping.step)
+        self.supervisor.every("tidy", TIDY_SECONDS, self._tidy)
+        self.supervisor.every("keys", TIDY_SECONDS, partial(keep_known_keys, self.database, self.opener.key_files))
 
     def stop(self) -> None:
         self._stopping.set()
         self.events.stop()
         self.agents.stop()
         self.runner.stop()
-        self.listener.stop()
         self.archive_index.indexes.close()
         if self.access is not None:
             self.access.close()
         self.database.dispose()
 
-    def _reconcile_forever(self) -> None:
-        while not self._stopping.wait(RECONCILE_LOOK_SECONDS):
-            try:
-                self.mirror.mirrors.enqueue_due(self.database)
-                reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
-            except Unavailable as error:
-                log.warning("could not reconcile", reason=str(error))
+    def _enqueue_due_mirrors(self) -> None:
+        self.mirror.mirrors.enqueue_due(self.database)
 
-    def _tidy_forever(self) -> None:
-        while not self._stopping.wait(TIDY_SECONDS):
-            try:
-                background.tidy(self.database, self.settings)
-                if self.access is not None:
-                    self.access.tidy()
-            except (OSError, Unavailable) as error:
-                log.warning("could not tidy", reason=str(error))
+    def _reconcile(self) -> None:
+        reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
+
+    def _tidy(self) -> None:
+        if self.settings.role in ("all", "runner"):
+            self.readers.know()
+            self.notifications.tidy()
+        background.tidy(self.database, self.settings)
+        self.schedules.tidy()
+        self.alarms.tidy()
+        if self.access is not None:
+            self.access.tidy()
 
     def app(self) -> Application:
         @asynccontextmanager
@@ -165,10 +204,15 @@ class Service:
             *maintenance.ROUTERS,
             *packages.ROUTERS,
             *mirror.ROUTERS,
+            *notifications.ROUTERS,
+            *schedules.ROUTERS,
+            *alarms.ROUTERS,
+            *metrics.ROUTERS,
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
             activity_routes,
+            overview_routes,
             operation_routes,
             event_routes,
             system.system,
@@ -180,9 +224,18 @@ class Service:
         maintenance.install(app, self.database, self.inline, self.opener)
         restore.install(app, self.database, self.inline, self.opener)
         mirror.install(app, self.mirror)
+        notifications.install(app, self.notifications)
+        schedules.install(app, self.schedules)
+        metrics.install(app, self.metrics)
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))
         app.state.registry = self.registry
+        app.state.own_places = self.opener.own_places
+        app.state.engine_requests = EngineRequests(self.settings, self.database)
+        app.state.supervisor = self.supervisor
+        app.state.cadence = ScheduleCadence()
+        app.state.overdue_rules = self.overdue_rules
+        app.state.last_tick = LastTick(self.database)
         app.state.presenter = self.presenter
         app.state.derived_data = self.archive_index.state
         app.state.archive_index = self.archive_index
@@ -190,5 +243,5 @@ class Service:
         app.state.register = self.register
         app.state.engines = self.engines
         app.state.events = self.events
-        app.state.background = set()
+        pages.install(app)
         return app

@@ -1,10 +1,13 @@
 """Every setting of the service, from the environment (``HOLDFAST_…``) or ``holdfast.toml``."""
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 class Settings(BaseSettings):
@@ -37,11 +40,53 @@ class Settings(BaseSettings):
     inline_wait_seconds: float = Field(
         30, gt=0, le=300, description="How long a request waits for a busy repository before 423."
     )
+    engine_requests: int = Field(
+        16, ge=1, le=1000, description="Requests that run an engine at the same time, at most."
+    )
+    engine_requests_per_user: int = Field(
+        4, ge=1, le=1000, description="Those of one user, at most; more wait for a while, then get 503."
+    )
+    downloads: int = Field(12, ge=1, le=1000, description="Downloads at the same time, at most; each runs an engine.")
+    downloads_per_user: int = Field(4, ge=1, le=1000, description="Those of one user, at most.")
+    download_least_bytes_per_second: int = Field(
+        8192, ge=1, description="A download that is read more slowly than this for a minute is ended."
+    )
+    download_slow_bytes_per_second: int = Field(
+        1048576, ge=1, description="A download that is read more slowly than this gives way to work that waits."
+    )
+    download_gives_way_seconds: float = Field(
+        300, gt=0, description="How long exclusive work waits before it ends a slow download."
+    )
+    event_streams: int = Field(1000, ge=1, description="Open event streams at most.")
+    event_streams_per_user: int = Field(20, ge=1, description="Open event streams of one user at most.")
+    connections: int = Field(
+        40_000, ge=10, description="Open connections at most; fewer if the descriptor limit is low."
+    )
+    connections_per_address: int = Field(
+        25_000, ge=1, description="Open connections of one address at most; trusted proxies are exempt."
+    )
+    unknown_connections_per_address: int = Field(
+        2_000, ge=1, description="Those of an address without a valid credential; beyond it the oldest are closed."
+    )
+    request_head_seconds: float = Field(20, gt=0, description="Time for the head of a request, before 408.")
+    request_body_seconds: float = Field(60, gt=0, description="Time for the body of a request, before 408.")
+    answer_stall_seconds: float = Field(
+        300, gt=0, description="A connection whose answer is not read for this long is closed."
+    )
     access_token_minutes: int = Field(30, ge=1, le=1440, description="Life of an access token.")
     session_idle_days: int = Field(7, ge=1, le=365, description="A session unused for this long ends.")
     reconcile_minutes: int = Field(60, ge=1, le=10080, description="Interval of the reconcile tick.")
     log_retention_days: int = Field(365, ge=1, description="Logs of finished operations older than this are removed.")
     log_retention_mib: int = Field(10240, ge=1, description="Total size of operation logs; the oldest go first.")
+    operation_log_mib: int = Field(
+        64, ge=1, description="Size of the log of one operation; beyond it, its beginning and its end are kept."
+    )
+    agent_job_parts: int = Field(
+        2000, ge=1, description="Parts of a result that an agent may send for one job; further ones are refused."
+    )
+    agent_job_parts_mib: int = Field(
+        64, ge=1, description="Memory that the parts of one result may take together; further ones are refused."
+    )
     cancel_grace_seconds: float = Field(30, gt=0, description="From SIGTERM to SIGKILL when an operation is cancelled.")
     agent_heartbeat_seconds: int = Field(30, ge=1, le=3600, description="How often agents tell that they are alive.")
     agent_poll_seconds: int = Field(15, ge=1, le=3600, description="How often agents ask for jobs.")
@@ -53,6 +98,18 @@ class Settings(BaseSettings):
     )
     ssh_patience_hours: float = Field(
         24, gt=0, description="How long an engine is looked for on an ssh machine that cannot be reached any more."
+    )
+    schedule_history_days: int = Field(
+        730, ge=1, le=36500, description="Runs of schedules that ended longer ago than this are removed."
+    )
+    metrics: Literal["token", "open", "off"] = Field(
+        "token", description="Who reads /metrics: an admin's token, everybody, or nobody."
+    )
+    metrics_most_series: int = Field(
+        2000, ge=0, description="With more repositories, agents or schedules than this, /metrics gives only their sums."
+    )
+    ping_url: SecretStr | None = Field(
+        None, description="Called each minute while the store, the runner and the schedules are well."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of the service's own log."
@@ -93,3 +150,15 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         del dotenv_settings, file_secret_settings
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def sentences_about(error: ValidationError) -> list[str]:
+    """One sentence for each setting that is wrong: its name, the value given, and what it may be."""
+    return [_sentence(problem) for problem in error.errors(include_url=False)]
+
+
+def _sentence(problem: "ErrorDetails") -> str:
+    name = str(problem["loc"][0]) if problem["loc"] else "settings"
+    wanted = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    given = "" if name in ("admin_password", "secret_key", "ping_url") else f" ({problem['input']!r} was given)"
+    return f"The setting {name} (HOLDFAST_{name.upper()}) must be {wanted}{given}."

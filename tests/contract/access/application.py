@@ -1,9 +1,8 @@
 """The access routes in an application of their own, with a few routes that only show what the guards let through."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
@@ -30,7 +29,6 @@ from holdfast.kit.fields import RowId
 from holdfast.settings import Settings
 from holdfast.storage.base import Base
 from holdfast.storage.session import Database
-from tests.support.postgres import postgres_server
 
 PASSWORD = "correct horse"
 HOME = "192.0.2.10"
@@ -59,6 +57,7 @@ def login_only(caller: LoginOnly) -> dict[str, str]:
 
 
 @probe.get("/admin", summary="An admin")
+@probe.post("/admin", summary="An admin who changes something")
 def admin(caller: AdminOnly) -> dict[str, str]:
     return {"username": caller.username}
 
@@ -75,6 +74,7 @@ def repositories(caller: SignedIn, session: Reading) -> dict[str, list[int] | No
 
 
 @probe.get("/repositories/{repository_id}/{role}", summary="What the caller may do")
+@probe.post("/repositories/{repository_id}/{role}", summary="What the caller may change")
 def repository(repository_id: RowId, role: Role, caller: SignedIn, session: Reading) -> dict[str, int]:
     require_repository(session, caller, repository_id, role)
     return {"id": repository_id}
@@ -117,8 +117,8 @@ class Service:
         assert answer.status_code == 200, answer.text
         return header(answer.json()["access_token"])
 
-    def account_token(self, login: dict[str, str], name: str = "script") -> dict[str, str]:
-        answer = self.client.post("/api/settings/tokens", json={"name": name}, headers=login)
+    def account_token(self, login: dict[str, str], name: str = "script", **more: Any) -> dict[str, str]:
+        answer = self.client.post("/api/settings/tokens", json={"name": name, **more}, headers=login)
         assert answer.status_code == 201, answer.text
         return header(answer.json()["token"])
 
@@ -164,29 +164,3 @@ def _any_value(column: Any) -> Any:
     if isinstance(kind, JSON):
         return []
     return next((value for wanted, value in values if isinstance(kind, wanted)), 1)
-
-
-def build_schema(url: str) -> None:
-    database = Database(url)
-    Base.metadata.create_all(database.engine)
-    database.dispose()
-
-
-@contextmanager
-def a_database(kind: str, folder: Path) -> Iterator[Database]:
-    if kind == "sqlite":
-        url = f"sqlite:///{folder / 'holdfast.db'}"
-        build_schema(url)
-        yield from _opened(url)
-        return
-    server = postgres_server()
-    with server.database(server.ensure_template("access_schema", build_schema)) as url:
-        yield from _opened(url)
-
-
-def _opened(url: str) -> Iterator[Database]:
-    database = Database(url)
-    try:
-        yield database
-    finally:
-        database.dispose()

@@ -7,18 +7,20 @@ from argon2 import PasswordHasher
 from holdfast.access import passwords
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
-from tests.contract.access.application import Service, a_database
+from tests.contract.access.application import Service
+from tests.support.stores import a_store
 
 
 @pytest.fixture(autouse=True)
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same algorithm at its smallest cost: these tests hash hundreds of passwords."""
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._hash_of_nobody.cache_clear()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with a_database(request.param, tmp_path) as opened:
+    with a_store(request.param, tmp_path) as opened:
         yield opened
 
 

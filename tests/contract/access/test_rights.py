@@ -101,7 +101,7 @@ def test_nobody_is_admin_of_one_repository(service: Service, admin: dict[str, st
 def test_an_account_token_has_the_rights_of_its_user_as_they_are_now(service: Service, admin: dict[str, str]) -> None:
     repository_id = service.add_repository()
     user_id = service.add_user("anna", Role.OPERATOR, all_repositories_role=Role.OPERATOR)
-    account = service.account_token(service.log_in("anna"))
+    account = service.account_token(service.log_in("anna"), scope="operate")
     path = f"/probe/repositories/{repository_id}/operator"
     assert service.client.get(path, headers=account).status_code == 200
     service.client.put(f"/api/users/{user_id}", json={"role": "viewer"}, headers=admin)

@@ -243,7 +243,7 @@ def test_an_account_token_is_shown_once_and_revoked_at_once(service: Service) ->
     created = answer.json()
     token = created.pop("token")
     assert answer.status_code == 201
-    assert set(created) == {"id", "name", "prefix", "created_at", "last_used_at"}
+    assert set(created) == {"id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at"}
     assert token.startswith(created["prefix"])
     listed = service.client.get("/api/settings/tokens", headers=login)
     assert listed.json() == {"tokens": [created]}

@@ -187,6 +187,7 @@ def test_a_restore_to_the_service_reads_the_archive_by_calls_and_fails_as_the_en
     assert json.loads(call["payload"]["call"]["request"]) == {
         "archive": "gone",
         "excludes": [],
+        "excluded_trees": [],
         "paths": [],
         "exact": True,
         "complete": False,

@@ -43,7 +43,6 @@ def test_numbers_and_characters_that_a_store_cannot_hold_end_no_request_with_an_
     ("what", "body"),
     [
         ("start", {"started_at": "yesterday"}),
-        ("start", {}),
         ("progress", {"progress_percent": 101}),
         ("progress", {"nfiles": -1}),
         ("progress", {"original_size": HUGE}),

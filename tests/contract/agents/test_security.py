@@ -20,6 +20,7 @@ RUNTIME = [
     ("POST", "/api/agents/jobs/1/parts", {"part": 0, "items": []}),
     ("POST", "/api/agents/jobs/1/complete", {}),
     ("POST", "/api/agents/jobs/1/fail", {"error_message": "x"}),
+    ("POST", "/api/agents/jobs/1/cancel", {}),
     ("POST", "/api/agents/jobs/1/canceled", {}),
     ("POST", "/api/agents/unregister", None),
 ]

@@ -25,6 +25,8 @@ def test_an_agent_takes_a_backup_from_the_token_to_the_result(on_either_store: M
     assert agent.start(job).json() == {"id": job, "status": "running", "cancel_requested": False, "next_sequence": None}
     progress = {"progress_percent": 40.5, "current_file": "/etc/hosts", "backup_speed": 10, "nfiles": 3}
     assert agent.post(job, "progress", progress).json()["status"] == "running"
+    beyond = {"original_size": 9, "more_than_expected": True}
+    assert agent.post(job, "progress", beyond).json()["status"] == "running"
     assert agent.log(job, (1, "first"), (2, "second")).json() == {"accepted": 2, "duplicate": 0}
 
     result = {"archive_name": "an-archive", "return_code": 0, "stats": SIZES}

@@ -21,7 +21,11 @@ def words(world: World, archives: list[dict[str, Any]]) -> list[str | None]:
 def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -> None:
     found = world.get("/archives")
 
-    assert set(found) == {"archives", "series", "sync_state", "last_synced_at", "history_available", "next_cursor"}
+    assert set(found) == {
+        *("archives", "series", "sync_state", "last_synced_at", "unavailable_reason", "history_available"),
+        "next_cursor",
+    }
+    assert found["unavailable_reason"] is None
     assert words(world, found["archives"]) == ["d3", "w2", "d2", "w1", "d1"]
     assert found["series"] == ["docs", "web"]
     assert found["sync_state"] == "fresh"
@@ -30,7 +34,9 @@ def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -
     assert found["next_cursor"] is None
     for archive in found["archives"]:
         assert set(archive) == ARCHIVE
-        assert all(is_timestamp(archive[name]) for name in ARCHIVE if name.endswith("_at") or name in ("start", "end"))
+        times = {name for name in ARCHIVE if name.endswith("_at") or name in ("start", "end")} - {"lost_at"}
+        assert all(is_timestamp(archive[name]) for name in times)
+        assert archive["lost_at"] is None
 
 
 def test_an_archive_that_was_made_elsewhere_is_measured_and_indexed(world: World) -> None:
@@ -55,7 +61,13 @@ def test_an_archive_that_was_made_elsewhere_is_measured_and_indexed(world: World
 def test_a_single_archive_names_its_neighbours_in_its_own_series(world: World) -> None:
     first, middle, last = (world.get(f"/archives/{world.ids[word]}") for word in ("d1", "d2", "d3"))
 
-    assert set(middle) == ARCHIVE | {"history_error", "predecessor_id", "successor_id", "predecessor_stats"}
+    assert set(middle) == ARCHIVE | {
+        "history_error",
+        "history_error_key",
+        "predecessor_id",
+        "successor_id",
+        "predecessor_stats",
+    }
     assert (first["predecessor_id"], first["successor_id"]) == (None, world.ids["d2"])
     assert first["predecessor_stats"] is None
     assert (middle["predecessor_id"], middle["successor_id"]) == (world.ids["d1"], world.ids["d3"])

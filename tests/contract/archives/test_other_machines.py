@@ -1,4 +1,4 @@
-"""A process on another machine, with a data folder of its own: what was indexed elsewhere is known there."""
+"""A process on another machine: what was indexed elsewhere is known there."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ def elsewhere(world: World, tmp_path: Path) -> Iterator[Client]:
     """A process that only answers requests, over the same store, with nothing of the first one but its key."""
     first = world.running.process
     key = {"HOLDFAST_SECRET_KEY_FILE": str(first.data_dir / "secret.key")}
+    (tmp_path / "data").symlink_to(first.data_dir)  # shared, as every process needs it, under another name
     second = ServiceProcess(
         tmp_path / "data", {**first.environment, **key}, database_url=first.database_url, role="api"
     )

@@ -10,6 +10,7 @@ from tests.contract.fields import DERIVED_DATA, HISTORY_COUNTS, error_of, is_tim
 
 DAY = {"date", "count", "original_size", "deduplicated_size", "duration_seconds", "archive_ids", "anomalies"}
 CELL = {"cell", "status", "completed_at", "age_seconds", "threshold_days", "overdue", "running", "source"}
+CELL |= {"threshold_seconds", "schedule_id", "next_due_at"}
 
 
 def days(world: World, answer: dict[str, Any]) -> dict[str, list[str | None]]:

@@ -26,7 +26,7 @@ def ranges(world: World, answer: dict[str, Any]) -> list[tuple[str, str | None, 
 def test_a_path_tells_every_archive_that_touched_it(world: World) -> None:
     found = world.get("/history", path=world.at("notes.txt"))
 
-    assert set(found) == {"path", "path_b64", "entries", "present", "present_in_latest", "coverage"}
+    assert set(found) == {"path", "path_b64", "entries", "present", "present_in_latest", "presence", "coverage"}
     assert found["path"] == world.at("notes.txt")
     assert events(world, found) == [("d1", "added"), ("d2", "modified")]
     assert all(set(entry) == ENTRY for entry in found["entries"])
@@ -40,7 +40,7 @@ def test_a_range_that_reaches_the_newest_archive_has_no_end(world: World) -> Non
     found = world.get("/history", path=world.at("notes.txt"))
 
     assert ranges(world, found) == [("docs", "d1", None)]
-    assert found["present_in_latest"] is True
+    assert (found["present_in_latest"], found["presence"]) == (True, "present")
 
 
 def test_a_file_that_went_and_came_back_has_two_ranges(world: World) -> None:
@@ -55,7 +55,7 @@ def test_a_file_that_went_is_not_in_the_latest(world: World) -> None:
     found = world.get("/history", path="/" + world.at("new.txt"))
 
     assert ranges(world, found) == [("docs", "d2", "d2")]
-    assert found["present_in_latest"] is False
+    assert (found["present_in_latest"], found["presence"]) == (False, "gone")
 
 
 def test_a_folder_that_no_archive_lists_itself_has_no_history(world: World) -> None:
@@ -75,6 +75,7 @@ def test_a_path_that_never_was_has_no_history(world: World) -> None:
     found = world.get("/history", path="never/was")
 
     assert (found["entries"], found["present"], found["present_in_latest"]) == ([], [], False)
+    assert found["presence"] == "never"
 
 
 def test_a_name_that_is_not_utf8_is_asked_for_by_its_bytes(world: World) -> None:

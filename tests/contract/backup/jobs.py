@@ -42,6 +42,7 @@ def missing_backup(running: Running, repository: dict[str, Any]) -> int:
 
 def traces(running: Running) -> tuple[Any, ...]:
     """All that a refused request must leave as it is in the store, once nothing is under way there any more."""
+    _ = running.known  # made now, if no test has asked for it yet
     running.wait_until_idle()
     admin = running.admin
     operations = admin.get("/api/operations/", params={"limit": 500}).json()["items"]

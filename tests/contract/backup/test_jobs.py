@@ -63,11 +63,10 @@ def test_a_cursor_of_nobody_is_refused(running: Running, cursor: str) -> None:
 
 
 def test_a_failed_and_a_cancelled_backup_are_started_again(running: Running) -> None:
-    repository, jobs = running.several
-    operator = running.client_with_right(repository, "operator")
+    _repository, jobs = running.several
 
     for ended in ("failed", "cancelled"):
-        answer = operator.post(f"/api/backup/jobs/{jobs[ended]}/retry")
+        answer = running.admin.post(f"/api/backup/jobs/{jobs[ended]}/retry")
 
         assert answer.status_code == 200
         assert set(answer.json()) == JOB_START | {"retry_of"}

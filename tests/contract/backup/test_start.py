@@ -103,7 +103,7 @@ def test_who_may_not_see_a_repository_gets_the_answer_for_one_that_is_not_there(
 
 def test_a_viewer_may_not_start_and_an_operator_may(running: Running) -> None:
     repository = running.scratch
-    body = {"repository": repository["path"], "source_paths": [str(running.new_path("missing"))]}
+    body = {"repository": repository["path"], "source_paths": [f"{repository['source_paths'][0]}/missing"]}
     before = traces(running)
 
     refused = running.client_with_right(repository, "viewer").post("/api/backup/start", json=body)
@@ -168,7 +168,7 @@ def test_a_repository_without_sources_or_only_observed_is_not_backed_up(running:
 def test_a_request_sent_again_with_its_key_is_one_backup(running: Running) -> None:
     repository = running.scratch
     headers = {"Idempotency-Key": running.new_name("key")}
-    body = {"repository": repository["path"], "source_paths": [str(running.new_path("missing"))]}
+    body = {"repository": repository["path"], "source_paths": [f"{repository['source_paths'][0]}/missing"]}
 
     first, again = (running.admin.post("/api/backup/start", json=body, headers=headers) for _ in range(2))
     other = running.admin.post("/api/backup/start", json={**body, "comment": "other"}, headers=headers)

@@ -1,6 +1,7 @@
 """Repositories with `execution_target: ssh`: the engine runs on the machine, and its data never passes through here."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
+from holdfast.repositories.models import Repository
 from tests.contract.fields import error_of
 from tests.contract.machines.every_job import back_up, live, maintain, read
 from tests.support.engines import ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import PASSPHRASE, Running, Services
+from tests.support.scraped import wait_for_series
 from tests.support.service import Client, wait_until
 from tests.support.sshd import Sshd
 
@@ -136,11 +139,25 @@ def test_a_place_that_leads_nowhere_is_refused(
     )
 
 
+def test_the_space_of_the_machine_is_measured_with_each_backup(
+    running: Running, admin: Client, shared: dict[str, Any]
+) -> None:
+    assert admin.wait_for_end(admin.start_backup(shared))["status"] == "completed"
+
+    assert wait_for_series(admin, "holdfast_repository_storage_free_bytes", repository=shared["name"]) > 0
+    with running.store() as session:
+        measured = session.get_one(Repository, shared["id"])
+    disk = os.statvfs(shared["path"])
+    assert measured.storage_total_bytes == disk.f_blocks * disk.f_frsize
+    assert measured.storage_seen_at is not None
+
+
 def test_missing_sources_are_looked_for_on_the_machine(admin: Client, shared: dict[str, Any]) -> None:
     before = live(admin, f"/api/repositories/{shared['id']}")
     ended = admin.wait_for_end(admin.start_backup(shared, source_paths=["/nowhere/at all", "/nowhere/'x'"]))
 
     assert (ended["status"], ended["error_key"]) == ("failed", "engine.source_missing")
+    assert ended["error_params"] == {"missing": ["/nowhere/at all", "/nowhere/'x'"], "count": 2}
     assert live(admin, f"/api/repositories/{shared['id']}") == before
 
 

@@ -205,3 +205,42 @@ def test_a_repository_on_the_machine_is_no_destination(running: Running, admin: 
     }
 
     assert error_of(admin.post("/api/restore/start", json=body)) == (422, "restore.destination_forbidden")
+
+
+def test_a_wider_restore_passes_over_a_repository_on_the_machine_and_the_service_itself(
+    running: Running, admin: Client, connection: int
+) -> None:
+    """The machine is this one, by ssh: the service's own folder is protected there too."""
+    there = Path(running.new_repository(execution_target="ssh", ssh_connection_id=connection)["path"])
+    config, key = (there / "config").read_bytes(), (running.process.data_dir / "secret.key").read_bytes()
+    source = running.new_folder("forged")
+    for name in (f"{there.name}/config", f"{running.process.data_dir.name}/secret.key", f"made-{there.name}"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text("forged")
+    repository = running.new_repository(source_paths=[source])
+    assert admin.wait_for_end(admin.start_backup(repository, archive_name="whole"))["status"] == "completed"
+    more = {"paths": [str(source)], "restore_layout": "contents_only", "overwrite": "replace"}
+
+    ended = restored(admin, repository, destination=str(there.parent), destination_machine_id=connection, **more)
+
+    assert ended["status"] == "completed_with_warnings", (ended["error_key"], ended["error_message"])
+    assert (there / "config").read_bytes() == config
+    assert (running.process.data_dir / "secret.key").read_bytes() == key
+    assert (there.parent / f"made-{there.name}").read_text() == "forged"
+    assert (ended["result"]["files_restored"], ended["result"]["files_passed_over"]) == (1, 2)
+
+
+def test_a_backup_by_the_machine_leaves_the_service_on_it_out(running: Running, admin: Client, connection: int) -> None:
+    """The machine is this one, by ssh."""
+    above = running.process.data_dir.parent
+    far = {"execution_target": "ssh", "ssh_connection_id": connection}
+    excluded = [f"{above}/repository-*", f"{above}/source-*"]
+    repository = running.new_repository(source_paths=[above], exclude_patterns=excluded, custom_flags=[], **far)
+
+    ended = admin.wait_for_end(admin.start_backup(repository, archive_name="whole"))
+
+    assert ended["status"].startswith("completed"), ended
+    target = running.new_path("looked-at")
+    restored(admin, repository, destination=str(target), destination_machine_id=connection)
+    assert (target / str(above).lstrip("/")).is_dir()
+    assert not (target / str(running.process.data_dir).lstrip("/")).exists()

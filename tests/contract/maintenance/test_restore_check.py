@@ -76,10 +76,11 @@ def test_a_path_that_the_archive_does_not_hold_is_not_proven(unchanged: Made) ->
     assert job["result"]["files_proven"] == 1
 
 
-def test_an_archive_that_is_not_there_is_said_to_be_gone(unchanged: Made) -> None:
+def test_an_archive_that_never_was_is_not_said_to_be_gone(unchanged: Made) -> None:
     job = unchanged.run("restore-check", archive="fourth")
 
-    assert (job["status"], job["error_key"]) == ("failed", "archives.gone")
+    assert (job["status"], job["error_key"]) == ("failed", "archives.not_found")
+    assert "any more" not in job["error_message"]
 
 
 def test_a_canary_is_compared_with_what_is_known_of_it(unchanged: Made) -> None:

@@ -32,10 +32,10 @@ def add(running: Running, backend: Backend, **options: object) -> int:
 def failing_step(admin: Client, remote_id: int, path: str = "probed") -> dict[str, str]:
     verdict = admin.post(f"{REMOTES}/{remote_id}/test", json={"path": path}).json()
     assert [step["step"] for step in verdict["steps"]] == STEPS
-    failed = [step for step in verdict["steps"] if step["status"] == "failed"]
+    failed = [step for step in verdict["steps"] if step["verdict"] == "failed"]
     assert (verdict["ok"], len(failed)) == (False, 1)
     at = STEPS.index(failed[0]["step"])
-    assert {step["status"] for step in verdict["steps"][at + 1 :]} <= {"skipped"}
+    assert {step["verdict"] for step in verdict["steps"][at + 1 :]} <= {"skipped"}
     found: dict[str, str] = failed[0]
     return found
 
@@ -81,7 +81,7 @@ def test_a_remote_that_works_passes_every_step_and_leaves_nothing_behind(running
     verdict = running.admin.post(f"{REMOTES}/{remote_id}/test", json={"path": "a new/place"}).json()
 
     assert verdict["ok"], verdict
-    assert [(step["step"], step["status"]) for step in verdict["steps"]] == [(step, "ok") for step in STEPS]
+    assert [(step["step"], step["verdict"]) for step in verdict["steps"]] == [(step, "ok") for step in STEPS]
     assert [path for path in sorted(webdav.folder.rglob("*")) if path.is_file()] == [p for p in before if p.is_file()]
 
 
@@ -167,3 +167,18 @@ def test_remotes_are_for_administrators_alone(running: Running) -> None:
     ]
 
     assert [answer.status_code for answer in refused] == [403, 403, 403]
+
+
+def test_a_password_in_an_address_and_a_header_are_never_shown_again(running: Running) -> None:
+    options = {"url": "https://anna:hunter2@nas.invalid/dav", "vendor": "other", "headers": "Authorization,hunter2"}
+    body = {"name": running.new_name("remote"), "provider": "webdav", "options": options}
+    created = running.admin.post("/api/rclone/remotes", json=body)
+    assert created.status_code == 201, created.text
+    place = f"/api/rclone/remotes/{created.json()['id']}"
+    for answer in (created, running.admin.get(place), running.admin.get("/api/rclone/remotes")):
+        assert "hunter2" not in answer.text
+    assert created.json()["options"] == {"vendor": "other"}
+    assert created.json()["secret_options"] == ["headers", "url"]
+    changed = running.admin.put(place, json={"options": {"url": "https://nas.invalid/dav"}}).json()
+    assert changed["options"] == {"url": "https://nas.invalid/dav", "vendor": "other"}
+    assert changed["secret_options"] == ["headers"]

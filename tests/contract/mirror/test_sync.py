@@ -113,7 +113,7 @@ def test_a_repository_that_was_set_back_to_an_older_copy_is_suspicious(running: 
     assert (ended["error_key"], ended["result"]["reasons"]) == (SUSPICIOUS, ["set_back"])
 
 
-def test_another_repository_in_the_same_folder_is_suspicious(running: Running) -> None:
+def test_another_repository_in_the_same_folder_is_not_mirrored(running: Running) -> None:
     made = shared(running)
 
     with made.spoiled():
@@ -121,8 +121,7 @@ def test_another_repository_in_the_same_folder_is_suspicious(running: Running) -
         shutil.copytree(running.scratch["path"], made.repository["path"])
         ended = made.sync()
 
-    assert ended["error_key"] == SUSPICIOUS
-    assert "other_repository" in ended["result"]["reasons"]
+    assert (ended["status"], ended["error_key"]) == ("failed", "repository.replaced")
 
 
 def test_what_else_lies_at_the_place_is_never_deleted_even_with_the_override(running: Running) -> None:

@@ -131,3 +131,15 @@ def test_only_an_admin_imports(running: Running) -> None:
     body = {"name": "x", "path": str(existing(running)), "passphrase": PASSPHRASE}
 
     assert error_of(running.stranger.post("/api/repositories/import", json=body)) == (403, "access.forbidden")
+
+
+@pytest.mark.parametrize("mode", ["authenticated", "authenticated-blake2"])
+def test_a_repository_that_is_only_authenticated_is_imported_under_its_own_name(running: Running, mode: str) -> None:
+    path = existing(running, encryption=mode)
+
+    answer = try_import(running, path, passphrase=PASSPHRASE, encryption=mode, source_paths=[str(running.new_source())])
+
+    assert (answer.status_code, answer.json().get("encryption")) == (201, mode), answer.text
+    assert answer.json()["has_passphrase"]
+    ended = running.admin.wait_for_end(running.admin.start_backup(answer.json()))
+    assert ended["status"] == "completed"

@@ -1,5 +1,6 @@
 """GET /api/repositories/{id}/key"""
 
+from holdfast.repositories.models import Repository
 from tests.contract.fields import error_of
 from tests.support.running import PASSPHRASE, Running
 from tests.support.service import Client
@@ -16,6 +17,9 @@ def test_the_exported_key_is_the_repositorys_and_the_export_is_audited(running: 
     assert PASSPHRASE not in answer.text
     entries = admin.get("/api/audit", params={"action": "repository.key_exported"}).json()["entries"]
     assert (entries[0]["actor"], entries[0]["object_id"]) == ("admin", str(known["id"]))
+    with running.store() as session:
+        exported_at = session.get_one(Repository, known["id"]).key_exported_at
+    assert exported_at is not None, "alarms then know that a copy of the key exists"
 
 
 def test_an_unencrypted_repository_has_no_key(running: Running, admin: Client) -> None:

@@ -5,30 +5,31 @@ import shutil
 import pytest
 
 from tests.contract.fields import error_of
-from tests.support.running import Running, Services
+from tests.support.running import PASSPHRASE, Running, Services
 
 
 @pytest.mark.parametrize("engine", ["1.2", "1.4"])
 def test_a_repository_that_was_elsewhere_before_waits_for_a_persons_word(services: Services, engine: str) -> None:
-    """Somebody swaps two disks: what is at the path now is known to the engine from another place."""
+    """A copy of it was imported: the engine knows the repository from there, and finds it at its old place again."""
     running = services.get(engine=engine)
     admin = running.admin
     known = running.new_repository(encryption="repokey")
     admin.wait_for_end(admin.start_backup(known))
-    swapped = running.new_repository(encryption="repokey")
-    shutil.rmtree(swapped["path"])
-    shutil.copytree(known["path"], swapped["path"])
+    copy = running.new_path("copy")
+    shutil.copytree(known["path"], copy)
+    body = {"name": running.new_name("copy"), "path": str(copy), "passphrase": PASSPHRASE, "index_mode": "off"}
+    assert admin.post("/api/repositories/import", json=body).status_code == 201
 
-    failed = admin.wait_for_end(admin.start_backup(swapped))
+    failed = admin.wait_for_end(admin.start_backup(known))
     assert (failed["status"], failed["error_key"]) == ("failed", "engine.repository_relocated")
 
-    confirm = f"/api/repositories/{swapped['id']}/confirm-relocation"
-    operator = running.client_with_right(swapped, "operator")
+    confirm = f"/api/repositories/{known['id']}/confirm-relocation"
+    operator = running.client_with_right(known, "operator")
     assert error_of(operator.post(confirm)) == (403, "access.forbidden")
     answer = admin.post(confirm)
     assert answer.status_code == 200, answer.text
-    assert answer.json()["repository_id"] == swapped["id"]
-    assert admin.wait_for_end(admin.start_backup(swapped))["status"] == "completed"
+    assert answer.json()["repository_id"] == known["id"]
+    assert admin.wait_for_end(admin.start_backup(known))["status"] == "completed"
 
 
 def test_confirming_is_for_those_who_may_see_it(running: Running) -> None:

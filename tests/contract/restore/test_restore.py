@@ -104,7 +104,7 @@ def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destin
     taken.parent.mkdir(parents=True)
     taken.write_text("already there")
 
-    answer = known.viewer.post("/api/restore/preview", json=known.body(destination))
+    answer = known.operator.post("/api/restore/preview", json=known.body(destination))
 
     files = list(known.source.iterdir())
     assert answer.status_code == 200

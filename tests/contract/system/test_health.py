@@ -1,7 +1,9 @@
+from typing import Any
+
 import httpx2
 import pytest
 
-from tests.contract.fields import error_of
+from tests.contract.fields import error_of, is_timestamp
 from tests.support.postgres import start_postgres_server
 from tests.support.running import Running
 from tests.support.service import ServiceProcess, wait_until
@@ -15,10 +17,15 @@ def test_the_process_says_that_it_lives_to_anybody(running: Running) -> None:
 
 
 def test_the_service_says_that_it_can_work_to_anybody(running: Running) -> None:
-    answer = running.anonymous().get("/health/ready")
+    def ready() -> Any:
+        answer = running.anonymous().get("/health/ready")
+        assert answer.status_code == 200
+        return answer.json() if "last_tick_at" in answer.json() else None
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "ok", "store": "reachable"}
+    found = wait_until(ready, what="schedules tick")
+    assert (found["status"], found["store"]) == ("ok", "reachable")
+    assert set(found) == {"status", "store", "last_tick_at"}
+    assert is_timestamp(found["last_tick_at"])
 
 
 def test_without_its_store_the_service_lives_is_not_ready_and_says_when_to_ask_again(

@@ -1,4 +1,4 @@
-"""One line on a machine: the script of the service installs and registers an agent that works."""
+"""One line on a machine: the script of the service installs and registers an agent that works, and removes it again."""
 
 import json
 import os
@@ -6,27 +6,50 @@ import subprocess
 import sys
 from pathlib import Path
 
+from backup_agent.install import delivery
 from tests.support.agent_site import AgentSite
 from tests.support.agents import enrollment_token
 
 
-def test_the_script_of_the_service_installs_and_registers_an_agent(site: AgentSite, tmp_path: Path) -> None:
-    script = site.admin.get("/agent/install.sh")
-    assert script.status_code == 200
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+def machine_without_systemd(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that has all the usual programs but systemctl."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in map(Path, ("/usr/bin", "/bin")):
+        for program in folder.iterdir():
+            if program.name not in ("systemctl", "python3") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    (programs / "python3").symlink_to(sys.executable)
+    return {
+        "PATH": str(programs),
         "HOME": str(tmp_path),
         "BACKUP_AGENT_CONFIG_DIR": str(tmp_path / "config"),
-        "BACKUP_AGENT_TOKEN": enrollment_token(site.admin),
     }
-    prefix = tmp_path / "program"
-    options = ["--server", site.service.url, "--prefix", str(prefix), "--name", "installed", "--no-service"]
 
-    ran = subprocess.run(
-        ["sh", "-s", "--", *options], input=script.text, env=environment, capture_output=True, text=True, check=False
+
+def piped(script: str, environment: dict[str, str], *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["sh", "-s", "--", *options], input=script, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_script_of_the_service_installs_and_registers_an_agent_also_without_systemd_and_removes_it_again(
+    site: AgentSite, tmp_path: Path
+) -> None:
+    script = site.admin.get("/agent/install.sh").text
+    environment = machine_without_systemd(tmp_path)
+    token = {"BACKUP_AGENT_TOKEN": enrollment_token(site.admin)}
+    prefix = tmp_path / "program"
+    before = {path.name for path in tmp_path.iterdir()}
+
+    ran = piped(
+        script,
+        {**environment, **token},
+        *("--server", site.service.url, "--prefix", str(prefix), "--name", "installed"),
     )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"Run it with: {prefix}/bin/backup-agent run" in ran.stdout
     installed = [str(prefix / "bin" / "backup-agent")]
     status = subprocess.run(
         [*installed, "status", "--json"], env=environment, capture_output=True, text=True, check=True
@@ -35,8 +58,49 @@ def test_the_script_of_the_service_installs_and_registers_an_agent(site: AgentSi
     assert (facts["registered"], facts["name"]) == (True, "installed")
     once = subprocess.run([*installed, "once"], env=environment, capture_output=True, text=True, check=False)
     assert once.returncode == 0, once.stderr
-    machines = site.admin.get("/api/managed-machines/agents").json()["agents"]
-    assert {machine["name"]: machine["status"] for machine in machines}["installed"] == "online"
-
+    assert machines(site)["installed"] == "online"
     unit = subprocess.run([*installed, "install-service", "--print"], env=environment, capture_output=True, text=True)
     assert str(prefix) in unit.stdout
+
+    removed = piped(script, environment, "--uninstall", "--prefix", str(prefix))
+
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+    assert {path.name for path in tmp_path.iterdir()} == before, "nothing is left"
+    assert machines(site)["installed"] == "disabled"
+
+
+def machines(site: AgentSite) -> dict[str, str]:
+    found = site.admin.get("/api/managed-machines/agents").json()["agents"]
+    return {machine["name"]: machine["status"] for machine in found}
+
+
+def test_the_piped_script_prints_its_help(tmp_path: Path) -> None:
+    printed = piped(delivery.install_script().decode(), {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, "--help")
+
+    assert printed.returncode == 0
+    for option in ("--server", "--token", "--no-service", "--uninstall"):
+        assert option in printed.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keys_of_repositories_are_not_removed_by_the_way(tmp_path: Path) -> None:
+    keys = tmp_path / "config" / "state" / "engine" / ".config" / "borg" / "keys"
+    keys.mkdir(parents=True)
+    (keys / "a-key").write_text("BORG_KEY")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "BACKUP_AGENT_CONFIG_DIR": str(tmp_path / "config"),
+    }
+
+    refused = subprocess.run(
+        [sys.executable, "-m", "backup_agent", "uninstall"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert refused.returncode != 0
+    assert "a-key" in refused.stderr
+    assert (keys / "a-key").exists()

@@ -1,7 +1,9 @@
 """Kill the agent, the shim, the engine, the machine, the service: the record ends up equal to what happened."""
 
+import json
 import os
 import signal
+from datetime import datetime
 
 import pytest
 
@@ -43,9 +45,14 @@ def test_a_backup_that_ended_while_nobody_watched_is_reported_as_it_ended(site: 
     site.agent.kill()
     folder = site.agent.job_folder(job) / "steps" / "1" / "create"
     wait_until(lambda: (folder / "exit.json").exists(), pause=0.05, what="the engine ends")
+    engine_ended = json.loads((folder / "exit.json").read_bytes())["finished_at"]
 
     site.agent.start()
     ended = site.wait_for_end(job)
+
+    last_backup = site.admin.get(f"/api/repositories/{site.repository['id']}").json()["last_backup"]
+    for moment in (ended["completed_at"], last_backup):
+        assert datetime.fromisoformat(moment).timestamp() == pytest.approx(engine_ended, abs=0.001)
 
     assert ended["status"] == "completed"
     assert ended["result"]["return_code"] == 0

@@ -8,6 +8,7 @@ import pytest
 from tests.support.agent_site import AgentSite
 from tests.support.agents import PASSPHRASE
 from tests.support.processes import command_line
+from tests.support.scraped import wait_for_series
 from tests.support.service import wait_until
 
 
@@ -36,6 +37,8 @@ def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(
     archives = site.admin.get(f"/api/repositories/{site.repository['id']}/archives").json()["archives"]
     assert ended["archive_name"] in [archive["name"] for archive in archives]
     site.check_log(job)
+    measured = {"repository": site.repository["name"]}
+    assert wait_for_series(site.admin, "holdfast_repository_storage_free_bytes", **measured) > 0
 
 
 def test_a_backup_that_is_cancelled_ends_when_its_engine_is_gone(site: AgentSite) -> None:

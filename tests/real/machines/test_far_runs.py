@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,7 +100,6 @@ def test_a_link_that_is_cut_again_and_again_loses_nothing_and_runs_once(
     assert (tmp_path / "runs").read_text() == "run\n"
 
 
-@pytest.mark.campaign
 def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: Machine, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.launch(shell(f"echo begun; touch {tmp_path}/begun; sleep 1; echo end; exit 3", far))
@@ -107,9 +107,14 @@ def test_a_machine_that_is_away_for_a_while_is_waited_for(far_host: Sshd, far: M
     far_host.cut_links()
     far_host.stop()
     wait_until(lambda: not processes_naming("sleep 1; echo end"), what="the engine has ended there")
+    gone = time.time()
+    wait_until(lambda: time.time() > gone + 3, what="what watches the engine there has recorded its end")
+    back = time.time()
     far_host.start()
 
-    assert ended(spool).code == 3
+    record = ended(spool)
+    assert record.code == 3
+    assert record.finished_at < back, "the record carries when the engine ended there, not when that was noticed"
     assert spool.out.read_text() == "begun\nend\n"
 
 

@@ -7,17 +7,18 @@ from argon2 import PasswordHasher
 from holdfast.access import passwords
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
-from tests.contract.access.application import a_database
+from tests.support.stores import a_store
 
 
 @pytest.fixture(autouse=True)
 def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._hash_of_nobody.cache_clear()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with a_database(request.param, tmp_path) as opened:
+    with a_store(request.param, tmp_path) as opened:
         yield opened
 
 

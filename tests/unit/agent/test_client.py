@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from backup_agent import client as client_module
-from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, Unknown
+from backup_agent.client import Client, InvalidAddress, NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
+from tests.support.refusing_proxy import refusing_proxy
 from tests.support.service import PATIENCE
 from tests.support.tls import own_certificate
 from tests.unit.agent.in_test_service import Answer, Request, in_test_service
@@ -192,3 +193,25 @@ def verify_paths(file: Path | None, folder: Path) -> ssl.DefaultVerifyPaths:
     return ssl.DefaultVerifyPaths(
         str(file) if file else None, str(folder), "SSL_CERT_FILE_OF_NOBODY", "", "SSL_CERT_DIR", ""
     )
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_proxy_that_refuses_a_large_body_is_named_as_the_cause(is_streamed: bool) -> None:
+    with (
+        in_test_service(lambda _: Answer(body={})) as service,
+        refusing_proxy(int(service.url.rpartition(":")[2]), 1000) as address,
+    ):
+        client = Client(address)
+        assert client.call("POST", "/small", {"a": 1}) == {}
+
+        def send() -> None:
+            if is_streamed:
+                client.send("/large", (b"x" * 600 for _ in range(1_000_000)), PATIENCE)
+            else:
+                client.call("POST", "/large", {"a": "x" * 2000})
+
+        with pytest.raises(TooLarge, match="client_max_body_size") as refusal:
+            send()
+
+    assert refusal.value.key == "agents.body_refused"
+    assert service.paths() == ["/small"]

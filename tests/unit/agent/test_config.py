@@ -98,3 +98,20 @@ def test_the_file_is_toml_that_others_can_read(places: Places) -> None:
     content = tomllib.loads(places.config_file.read_text())
     assert content["name"] == CONFIG.name
     assert content["engines"] == {"borg1": "/opt/borg/bin/borg"}
+
+
+@pytest.mark.parametrize("folders", [None, (), ("/srv/restored", "/home")])
+def test_where_the_service_may_restore_to_is_kept(places: Places, folders: tuple[str, ...] | None) -> None:
+    config.save(places, replace(CONFIG, restore_to=folders))
+
+    assert config.load(places).restore_to == folders
+
+
+@pytest.mark.parametrize("value", ['"/srv"', '["srv"]', '["/srv/../etc"]', "[1]", "true"])
+def test_a_rule_for_restores_that_cannot_be_followed_stops_the_agent(places: Places, value: str) -> None:
+    """Else a misspelt rule would be none."""
+    config.save(places, CONFIG)
+    places.config_file.write_text(f"restore_to = {value}\n" + places.config_file.read_text())
+
+    with pytest.raises(ConfigUnreadable, match="restore_to"):
+        config.load(places)

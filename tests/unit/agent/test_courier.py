@@ -23,6 +23,7 @@ class Recorder:
         self.parts: list[Any] = []
         self.lose: set[int] = set()
         self.refuse_line: str | None = None
+        self.most_lines = 1_000_000
         self.status = "running"
         self.answer: Answer | None = None
         self._count = 0
@@ -42,6 +43,8 @@ class Recorder:
 
     def _logs(self, request: Request) -> Answer:
         entries = request.body["entries"]
+        if len(entries) > self.most_lines:
+            return Answer(413, {"detail": {"key": "x", "message": "too large", "params": {}}})
         if any(entry["message"] == self.refuse_line for entry in entries):
             return Answer(422, {"detail": [{"msg": "no"}]})
         accepted = 0
@@ -217,3 +220,19 @@ def test_parts_go_before_the_end(courier: Courier, job: JobFolder, recorder: Rec
 
     assert {item["name"] for item in recorder.parts} == {str(number) for number in range(700)}
     assert recorder.words[-1] == "complete"
+
+
+def test_lines_go_in_smaller_batches_when_large_bodies_are_refused(
+    courier: Courier, job: JobFolder, recorder: Recorder
+) -> None:
+    job.log.write([f"line {number} {'x' * 2000}" for number in range(1, 301)])
+    ended(job)
+    courier.take(job)
+    recorder.most_lines = 20
+
+    turns(courier, 10)
+
+    assert sorted(recorder.lines) == list(range(1, 301))
+    assert REFUSED_LINE not in recorder.lines.values()
+    assert courier.trouble == "too large"
+    assert not job.folder.exists()

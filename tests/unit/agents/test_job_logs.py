@@ -13,6 +13,7 @@ from holdfast.agents.schemas import LogEntryBody
 from holdfast.errors import Conflict
 from holdfast.operations.logs import tail
 
+MOST_BYTES = 1 << 20
 PLAIN = Redactor([])
 
 
@@ -31,23 +32,23 @@ def lines(file: Path) -> list[str]:
 def test_what_a_kill_left_in_the_file_but_not_in_the_row_is_written_again_and_not_doubled(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
     job = a_job()
-    job_logs.keep(job, file, entries(1, 2), PLAIN)
+    job_logs.keep(job, file, entries(1, 2), PLAIN, MOST_BYTES)
     ranges, count = job.log_ranges, job.log_lines
-    job_logs.keep(job, file, entries(3, 4), PLAIN)  # the transaction of this one is never committed
+    job_logs.keep(job, file, entries(3, 4), PLAIN, MOST_BYTES)  # the transaction of this one is never committed
     job.log_ranges, job.log_lines = ranges, count
 
-    assert job_logs.keep(job, file, entries(2, 3, 4, 5), PLAIN) == (3, 1)
+    assert job_logs.keep(job, file, entries(2, 3, 4, 5), PLAIN, MOST_BYTES) == (3, 1)
     assert lines(file) == ["line 1", "line 2", "line 3", "line 4", "line 5"]
 
 
 def test_a_line_that_was_torn_by_a_kill_is_whole_afterwards(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
     job = a_job()
-    job_logs.keep(job, file, entries(1), PLAIN)
+    job_logs.keep(job, file, entries(1), PLAIN, MOST_BYTES)
     with file.open("ab") as torn:
         torn.write(b"line 2 is to")
 
-    job_logs.keep(job, file, entries(2), PLAIN)
+    job_logs.keep(job, file, entries(2), PLAIN, MOST_BYTES)
 
     assert lines(file) == ["line 1", "line 2"]
 
@@ -65,7 +66,7 @@ def test_every_line_that_was_acknowledged_is_there_once(
     acknowledged: set[int] = set()
     for batch, is_killed in zip(batches, killed, strict=False):
         before = (job.log_ranges, job.log_lines)
-        accepted, duplicate = job_logs.keep(job, file, entries(*batch), PLAIN)
+        accepted, duplicate = job_logs.keep(job, file, entries(*batch), PLAIN, MOST_BYTES)
         assert accepted == len(set(batch) - acknowledged)
         assert accepted + duplicate == len(batch)
         if is_killed:
@@ -80,14 +81,16 @@ def test_every_line_that_was_acknowledged_is_there_once(
 
 def test_secrets_are_taken_out_before_a_line_is_written(tmp_path: Path) -> None:
     file = tmp_path / "1.log"
-    job_logs.keep(a_job(), file, [LogEntryBody(sequence=1, message="with hunter2, I say")], Redactor(["hunter2"]))
+    job_logs.keep(
+        a_job(), file, [LogEntryBody(sequence=1, message="with hunter2, I say")], Redactor(["hunter2"]), MOST_BYTES
+    )
 
     assert lines(file) == ["with ***, I say"]
 
 
 def test_numbers_with_a_thousand_gaps_are_refused(tmp_path: Path) -> None:
     job = a_job()
-    job_logs.keep(job, tmp_path / "1.log", entries(*range(0, 2000, 2)), PLAIN)
+    job_logs.keep(job, tmp_path / "1.log", entries(*range(0, 2000, 2)), PLAIN, MOST_BYTES)
 
     with pytest.raises(Conflict):
-        job_logs.keep(job, tmp_path / "1.log", entries(5000), PLAIN)
+        job_logs.keep(job, tmp_path / "1.log", entries(5000), PLAIN, MOST_BYTES)

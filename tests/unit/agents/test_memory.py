@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.agents import credentials as credentials_module
-from holdfast.agents import store
+from holdfast.agents import last_heard, store
 from holdfast.agents.board import Board
 from holdfast.agents.credentials import Credentials, KnownAgent, known_agent
 from holdfast.agents.fleet import Fleet, Heartbeat
@@ -23,6 +23,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.errors import Forbidden, Unauthenticated
 from holdfast.kit.tokens import token_hash
+from holdfast.operations.store import claim_one, remove_finished_inline
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.unit.operations.kernel import BACKUP, cancel, claim, enqueue
@@ -66,6 +67,12 @@ def read(database: Database, agent: KnownAgent) -> AgentMachine:
     return found
 
 
+def stored_time(database: Database, agent: KnownAgent) -> datetime | None:
+    """When an agent was last heard, as a process knows that has just started."""
+    with database.reading() as session:
+        return last_heard.latest((read(database, agent).last_seen_at, last_heard.one(session, agent.id)))
+
+
 @contextmanager
 def statements(database: Database) -> Iterator[list[str]]:
     """The statements that reach the store meanwhile."""
@@ -105,7 +112,7 @@ def test_heartbeats_with_nothing_new_are_stored_once_a_minute(sqlite: Database, 
     assert fleet.last_seen(read(sqlite, agent)) == NOON + timedelta(seconds=50)
     with time_machine.travel(NOON + timedelta(seconds=61), tick=False):
         fleet.store_seen()
-    assert read(sqlite, agent).last_seen_at == NOON + timedelta(seconds=50)
+    assert stored_time(sqlite, agent) == NOON + timedelta(seconds=50)
 
 
 def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> None:
@@ -122,8 +129,8 @@ def test_many_agents_are_stored_together(database: Database, tmp_path: Path) -> 
 
     stored = [read(database, agent) for agent in agents]
     assert [agent.status for agent in stored] == ["online", "revoked", "online", "online", "online"]
-    seconds = [(agent.last_seen_at - NOON).total_seconds() for agent in stored if agent.last_seen_at]
-    assert seconds == [1, 0, 3, 4, 5]
+    times = [stored_time(database, agent) for agent in agents]
+    assert [(time - NOON).total_seconds() for time in times if time] == [1, 0, 3, 4, 5]
 
 
 def test_a_heartbeat_with_something_new_is_stored_at_once(sqlite: Database, fleet: Fleet) -> None:
@@ -177,12 +184,12 @@ def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
     good, bad = add_agent(sqlite), add_agent(sqlite, "another")
     write = Fleet._write
 
-    def broken(session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
+    def broken(self: Fleet, session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
         if any(machine.id == bad.id for machine in heard):
             raise ZeroDivisionError
-        write(session, heard)
+        write(self, session, heard)
 
-    monkeypatch.setattr(Fleet, "_write", staticmethod(broken))
+    monkeypatch.setattr(Fleet, "_write", broken)
 
     async def both() -> list[BaseException | None]:
         intake = Intake(fleet)
@@ -334,13 +341,26 @@ def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, flee
     assert sqlite.wake.number > heard, "administrators hear of it"
 
 
-def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:
+def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> None:
     board = Board(sqlite)
     board.refreshed()
 
+    call = enqueue(sqlite, BACKUP, 1, executor="inline")
+    with sqlite.writing() as session:
+        assert claim_one(session, call, "me", "/spool").may_start
+    with sqlite.writing() as session:
+        remove_finished_inline(session, call)
+
+    assert board.fresh() is not None
+
+
+def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:
+    board = Board(sqlite)
+    seen = board.refreshed()
+
     async def wait() -> tuple[bool, bool]:
-        mine = asyncio.create_task(board.wait_for_work(1, 20, lambda: False))
-        other = asyncio.create_task(board.wait_for_work(2, 20, lambda: False))
+        mine = asyncio.create_task(board.wait_for_work(1, 20, seen, lambda: False))
+        other = asyncio.create_task(board.wait_for_work(2, 20, seen, lambda: False))
         await asyncio.sleep(0)
         await asyncio.to_thread(enqueue, sqlite, BACKUP, 1, executor="agent")
         await asyncio.to_thread(board.look)
@@ -355,11 +375,49 @@ def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite:
 
 def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
     board = Board(sqlite)
-    board.refreshed()
+    seen = board.refreshed()
 
-    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01, lambda: False), 10))
+    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01, seen, lambda: False), 10))
 
     assert board._waiters == {}
+
+
+def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(sqlite: Database) -> None:
+    board = Board(sqlite)
+    seen = board.refreshed()
+    enqueue(sqlite, BACKUP, 1)
+    asked: list[int] = []
+
+    def is_there() -> bool:
+        asked.append(1)
+        return False
+
+    async def wait() -> list[bool]:
+        fleet = [asyncio.create_task(board.wait_for_work(agent, 20, seen, is_there)) for agent in range(1, 51)]
+        while len(asked) < len(fleet):  # noqa: ASYNC110 - each asks once it waits
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        ended = [task.done() for task in fleet]
+        for task in fleet:
+            task.cancel()
+        await asyncio.gather(*fleet, return_exceptions=True)
+        return ended
+
+    with statements(sqlite) as said:
+        assert asyncio.run(asyncio.wait_for(wait(), 20)) == [False] * 50
+    assert len([statement for statement in said if statement.startswith("SELECT")]) == 2, "one look for all of them"
+    assert board._waiters == {}
+
+
+def test_work_that_came_after_the_agent_looked_is_not_missed(sqlite: Database) -> None:
+    board = Board(sqlite)
+    seen = board.refreshed()
+    enqueue(sqlite, BACKUP, 1, executor="agent")
+
+    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 20, seen, lambda: False), 10))
+
+    board.refreshed()  # somebody else has looked meanwhile, and has called those who waited then
+    asyncio.run(asyncio.wait_for(board.wait_for_work(1, 20, seen, lambda: False), 10))
 
 
 def test_runners_leave_running_work_of_agents_alone(sqlite: Database) -> None:

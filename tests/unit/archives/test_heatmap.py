@@ -8,6 +8,8 @@ from sqlalchemy.orm import Session
 from holdfast.archives.heatmap import heatmap
 from holdfast.archives.schemas import Heatmap
 from holdfast.errors import Unprocessable
+from holdfast.repositories.cadence import NoCadence
+from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 from tests.unit.archives.records import a_repository, an_archive, day
 
@@ -15,7 +17,8 @@ ORDINARY = [1000, 1010, 990, 1005, 1000, 995, 1003]
 
 
 def shown(session: Session, repository: int, *, zone: str = "UTC", outliers: bool = True, until: float = 60) -> Heatmap:
-    return heatmap(session, repository, day(-60), day(until), zone, outliers=outliers)
+    known = session.get_one(Repository, repository)
+    return heatmap(session, known, day(-60), day(until), zone, outliers=outliers, cadence=NoCadence())
 
 
 def anomalies(found: Heatmap) -> dict[str, list[str]]:
@@ -108,4 +111,4 @@ def test_a_span_of_more_than_ten_years_is_refused(database: Database) -> None:
         repository = a_repository(session)
 
         with pytest.raises(Unprocessable):
-            heatmap(session, repository.id, day(-5000), day(0), "UTC", outliers=True)
+            heatmap(session, repository, day(-5000), day(0), "UTC", outliers=True, cadence=NoCadence())

@@ -34,10 +34,15 @@ PUBLISHED = {
     "engine.repository_missing",
     "engine.not_a_repository",
     "engine.repository_relocated",
+    "engine.repository_older",
+    "engine.result_too_large",
+    "repository.replaced",
     "engine.damaged",
     "engine.failed",
     "engine.repository_exists",
     "ssh.key_refused",
+    "ssh.python_missing",
+    "agents.body_refused",
     "ssh.host_key_changed",
     "rclone.credentials_refused",
     "rclone.unreachable",
@@ -185,6 +190,10 @@ def test_a_full_disk_told_only_by_warnings_is_a_full_disk() -> None:
         ("sh: 1: borg1: not found", "engine.not_installed"),
         ("bash: /opt/borg/bin/borg: No such file or directory", "engine.not_installed"),
         ("backup@host: Permission denied (publickey,password).", "ssh.key_refused"),
+        (
+            "A proxy in front of the service refuses large request bodies (HTTP 413 after 9 bytes).",
+            "agents.body_refused",
+        ),
         ("Host key verification failed.", "engine.unreachable"),
         ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "ssh.host_key_changed"),
         ("ssh: Could not resolve hostname nowhere: Name or service not known", "engine.unreachable"),
@@ -211,11 +220,20 @@ def test_an_error_of_no_known_kind_is_told_in_the_engines_own_words() -> None:
     )
 
     assert ended(2, error("Local Exception", "Exception"), error(traceback)).message == (
-        "The engine failed: ValueError: bad\\x1b value"
+        "The engine failed: ValueError: bad\\x1b value."
     )
     assert ended(4, error("Command Error: two\nlines", "CommandError")).message == (
-        "The engine failed: Command Error: two lines"
+        "The engine failed: Command Error: two lines."
     )
+
+
+def test_the_report_that_engine_2_puts_around_an_unexpected_error_is_left_out() -> None:
+    said = (
+        "\nError:\n\nValueError: unexpected '..' element in path\n\nIf reporting bugs, please include the following:\n\n"
+        'Traceback (most recent call last):\n  File "/opt/x.py", line 1, in main\nValueError: unexpected\n'
+    )
+
+    assert ended(2, error(said)).message == "The engine failed: ValueError: unexpected '..' element in path."
 
 
 def test_a_long_error_gives_a_short_sentence() -> None:
@@ -228,7 +246,7 @@ def test_a_long_error_gives_a_short_sentence() -> None:
 def test_the_end_of_a_long_traceback_is_still_known() -> None:
     traceback = "Traceback (most recent call last):\n" + '  File "x", line 1\n' * 5_000 + "KeyError: 'gone'\n"
 
-    assert ended(2, error(traceback)).message == "The engine failed: KeyError: 'gone'"
+    assert ended(2, error(traceback)).message == "The engine failed: KeyError: 'gone'."
 
 
 def test_a_verdict_behind_thousands_of_problems_is_not_lost() -> None:

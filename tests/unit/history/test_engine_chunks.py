@@ -18,7 +18,7 @@ import json, os, struct, sys, time
 def frame(letter, data): os.write(1, struct.pack(">cQ", letter, len(data)) + data)
 def hello(**more):
     sys.stdin.readline()
-    frame(b"J", json.dumps({"protocol": 1, "version": "1.4.5", "latest_nanoseconds": 5, **more}).encode())
+    frame(b"J", json.dumps({"protocol": 2, "version": "1.4.5", "latest_nanoseconds": 5, **more}).encode())
 """
 
 Start = Callable[[str], EngineChunks]
@@ -41,7 +41,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     ("body", "says"),
     [
         ("sys.exit('no module named borg')", "no module named borg"),
-        ("hello(protocol=2)", "another protocol"),
+        ("hello(protocol=3)", "another protocol"),
         ("hello(version=None)", "which engine"),
         ("sys.stdin.readline(); os.write(1, b'Warning: something')", "garbled|ended early"),
         ("sys.stdin.readline(); os.write(1, b'J' + b'\\xff' * 8)", "garbled"),
@@ -59,11 +59,11 @@ def test_a_helper_that_does_not_come_up_is_a_failed_route(start: Start, body: st
     "answer",
     [
         "frame(b'J', b'[1]')",
-        "frame(b'J', b'[\"abcd\"]')",
-        "frame(b'J', b'{}x')",
+        "frame(b'I', b'abcd')",
+        "frame(b'I', b'x' * 33)",
         "frame(b'C', b'')",
         "sys.exit(1)",
-        "frame(b'J', b'[\"zz\"]')",
+        "os.write(1, struct.pack('>cQ', b'I', 1 << 30))",
     ],
 )
 def test_an_answer_that_is_no_list_of_chunk_ids_is_a_failed_route(start: Start, answer: str) -> None:
@@ -81,7 +81,7 @@ SERVE = """
 hello()
 for line in sys.stdin:
     request = json.loads(line)
-    if request["op"] == "ids": frame(b"J", json.dumps(["00" * 32, "01" * 32]).encode())
+    if request["op"] == "ids": frame(b"I", bytes(32) + b"\\1" * 32)
     for one in request.get("ids", []): frame(b"C", bytes.fromhex(one) * 40_000)
 """
 

@@ -323,16 +323,16 @@ def test_an_archive_of_dot_paths_can_be_browsed(index: HistoryIndex) -> None:
     assert [entry.path for entry in index.browse("one", b"./a").entries] == [b"./a/b"]
 
 
-def test_a_hundred_thousand_entries_of_one_directory_are_paged_in_order(index: HistoryIndex) -> None:
+def test_twenty_thousand_entries_of_one_directory_are_paged_in_order(index: HistoryIndex) -> None:
     one = record(a_file(b"big/NUMBER"))
-    text = b"".join(one.replace(b"NUMBER", b"%06d" % number) + b"\0" for number in range(100_000))
+    text = b"".join(one.replace(b"NUMBER", b"%06d" % number) + b"\0" for number in range(20_000))
     index.ingest_listing("big", Listing(io.BytesIO(text), lambda: 0))
     page = index.browse("big", b"big", limit=5000)
     found = [entry.path for entry in page.entries]
     while page.next_cursor:
         page = index.browse("big", b"big", limit=5000, cursor=page.next_cursor)
         found += [entry.path for entry in page.entries]
-    assert found == [b"big/%06d" % number for number in range(100_000)]
+    assert found == [b"big/%06d" % number for number in range(20_000)]
 
 
 def test_excluded_paths_are_left_out_by_both_routes_and_come_back_when_no_longer_excluded(index: HistoryIndex) -> None:

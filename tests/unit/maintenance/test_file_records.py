@@ -4,12 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backup_engine.parse import GarbledOutput
 from holdfast.maintenance import file_records
-from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records
+from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30)
 
@@ -25,6 +25,7 @@ def written(tmp_path: Path, content: bytes) -> Path:
 
 
 @given(names=st.lists(NAMES, max_size=20), block=st.integers(1, 64))
+@settings(deadline=None)
 def test_records_come_back_as_they_were_listed_wherever_the_blocks_are_cut(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], block: int
 ) -> None:
@@ -89,3 +90,12 @@ def test_each_file_has_about_the_same_chance() -> None:
     found = Counter(record.path for seed in range(2000) for record in choose(records, 3, str(seed)))
 
     assert all(450 < found[record.path] < 750 for record in records), found
+
+
+def test_names_that_lead_out_of_a_destination_are_found() -> None:
+    unsafe = ["../evil", "a/../../b", "/etc/passwd", "a//b", "", "nul\0", "a/.", ".."]
+    safe = ["etc/passwd", "a..b/..c", ".hidden", "..."]
+    records = [FileRecord("-rw-r--r--", 1, name) for name in [*unsafe, *safe]]
+
+    assert list(unsafe_paths(records)) == unsafe
+    assert list(unsafe_paths([FileRecord("drwxr-xr-x", 0, "."), FileRecord("-rw-r--r--", 0, ".")])) == ["."]

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from backup_engine.events import Event, LogMessage, ProgressPercent
-from holdfast.maintenance.progress import PhaseProgress
+from backup_jobs.progress import PhaseProgress
 from holdfast.operations.context import Context
 
 

@@ -34,8 +34,8 @@ def test_the_test_of_a_remote_fails_at_the_program_if_it_is_missing(missing: Rcl
 
     verdict = Probe(remotes).run(remote, "/srv")
 
-    assert (verdict.ok, verdict.steps[0].status, verdict.steps[0].key) == (False, "failed", "rclone.not_installed")
-    assert {step.status for step in verdict.steps[1:]} == {"skipped"}
+    assert (verdict.ok, verdict.steps[0].verdict, verdict.steps[0].key) == (False, "failed", "rclone.not_installed")
+    assert {step.verdict for step in verdict.steps[1:]} == {"skipped"}
 
 
 def test_a_program_that_is_not_rclone_is_refused_in_a_sentence(tmp_path: Path) -> None:

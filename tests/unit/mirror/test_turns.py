@@ -49,7 +49,7 @@ def test_what_a_sync_has_proven_is_not_noted_for_a_mirror_that_has_moved_meanwhi
         store.require_mirror(session, repository).path = "/srv/elsewhere"
 
     with database.writing() as session:
-        store.note_sync(session, before, {"bytes": 1}, verified=True)
+        store.note_sync(session, before, {"bytes": 1}, verified_by="hashes")
 
     with database.reading() as session:
         assert store.require_mirror(session, repository).mirrored is None

@@ -6,12 +6,13 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import delete, select
 
+from backup_protocol import Block
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import store
-from holdfast.operations.agent_work import AgentWork
 from holdfast.operations.context import Context
+from holdfast.operations.job_work import JobWork
 from holdfast.operations.kinds import Effect, Kind, Outcome, Registry, failed_when_interrupted
 from holdfast.operations.limits import LimitsChange
 from holdfast.operations.models import Operation, OutboxEntry
@@ -38,7 +39,7 @@ def a_kind(name: str, lock: LockMode | None = LockMode.EXCLUSIVE, group: str | N
         lock=lock,
         limit_group=group,
         effects=frozenset(effects),
-        agent=AgentWork("backup.create", lambda _session, _operation: {}, lambda *_: Outcome(Status.COMPLETED)),
+        agent=JobWork("backup.create", lambda _session, _operation: Block(), lambda *_: Outcome(Status.COMPLETED)),
     )
 
 
@@ -75,7 +76,7 @@ def add_agent(database: Database, status: str = "online", capabilities: tuple[st
 def enqueue(
     database: Database, kind: Kind = BACKUP, repository: int | None = 1, trigger: Trigger = Trigger.MANUAL, **more: Any
 ) -> int:
-    origin_names = ("run_id", "parent_id", "depends_on_id", "retry_of")
+    origin_names = ("run_id", "parent_id", "depends_on_id", "depends_needs", "retry_of")
     origin = Origin(trigger, **{name: more.pop(name) for name in origin_names if name in more})
     with database.writing() as session:
         about = subject(repository, more.get("executor", "runner")) if repository is not None else None

@@ -252,6 +252,19 @@ def test_a_request_does_not_overtake_either(database: Database) -> None:
     assert claim_one(database, call).behind_id == writer
 
 
+def test_a_request_in_a_lane_wakes_only_those_who_wait_for_the_lane(database: Database) -> None:
+    heard = (database.wake.number, database.operations.number, database.work.number)
+
+    call = enqueue(database, INDEX, 1, executor="inline")
+    claim_one(database, call)
+
+    assert (database.wake.number, database.operations.number, database.work.number) == heard
+    kernel.in_transaction(database, store.remove_finished_inline, call)
+    assert (database.wake.number, database.operations.number) == heard[:2], "nobody hears of it"
+    assert database.work.number > heard[2], "the lane is free"
+    assert kernel.told(database, call) == []
+
+
 def test_a_request_that_was_cancelled_does_not_start(database: Database) -> None:
     call = enqueue(database, INDEX, 1, executor="inline")
     kernel.cancel(database, call)

@@ -10,7 +10,7 @@ from holdfast.operations import store
 from holdfast.operations.kinds import Effect, Listener, Registry
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
-from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Status, Trigger
+from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Needs, Status, Trigger
 from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE
@@ -241,3 +241,57 @@ def test_a_waiting_thread_wakes_when_work_comes(database: Database) -> None:
     enqueue(database)
     thread.join(PATIENCE)
     assert woken.is_set()
+
+
+# --- what a dependant needs -------------------------------------------------------------------------------------------
+
+
+def needing(database: Database, first: int, needs: Needs) -> int:
+    return enqueue(database, SCRIPT, None, Trigger.SCHEDULE, depends_on_id=first, depends_needs=needs)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_who_needs_that_it_ran_starts_after_every_end_but_a_skip(database: Database, end: Status) -> None:
+    first = started(database)
+    second = needing(database, first, Needs.RAN)
+    assert claim(database) == []
+
+    finish(database, first, end)
+    assert claim(database) == ([second] if end is not Status.SKIPPED else [])
+    late = needing(database, first, Needs.RAN)
+    assert claim(database) == ([late] if end is not Status.SKIPPED else [])
+
+
+def test_who_needs_that_it_ran_is_skipped_when_it_never_started(database: Database) -> None:
+    cancelled, failed = enqueue(database), enqueue(database)
+    waiting = [needing(database, first, Needs.RAN) for first in (cancelled, failed)]
+    cancel(database, cancelled)
+    with database.writing() as session:
+        store.fail_pending(session, failed, "agents.revoked", "The agent is gone.")
+
+    late = [needing(database, first, Needs.RAN) for first in (cancelled, failed)]
+    assert {status_of(database, number) for number in waiting + late} == {Status.SKIPPED}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_who_needs_that_it_is_over_starts_after_every_end(database: Database, end: Status) -> None:
+    first = started(database)
+    second = needing(database, first, Needs.OVER)
+
+    finish(database, first, end)
+    assert claim(database) == [second]
+
+
+def test_a_skip_passes_on_to_those_who_need_a_success_or_a_run_and_to_no_others(database: Database) -> None:
+    first = started(database)
+    skipped = needing(database, first, Needs.SUCCEEDED)
+    behind = [needing(database, skipped, needs) for needs in Needs]
+    finish(database, first, Status.FAILED)
+
+    assert [status_of(database, number) for number in (skipped, *behind)] == [
+        "skipped",
+        "skipped",
+        "skipped",
+        "pending",
+    ]
+    assert claim(database) == [behind[-1]]

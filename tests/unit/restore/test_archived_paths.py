@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backup_jobs import paths as job_paths
 from holdfast.errors import Unprocessable
 from holdfast.restore import archived_paths
 
@@ -14,16 +15,16 @@ paths = st.lists(names, min_size=1, max_size=6).map(b"/".join)
 @settings(deadline=None)
 @given(paths)
 def test_every_path_survives_its_json_form(path: bytes) -> None:
-    assert archived_paths.from_json(archived_paths.to_json(path)) == path
+    assert job_paths.from_json(job_paths.to_json(path)) == path
 
 
 @settings(deadline=None)
 @given(paths)
 def test_what_is_shown_is_exact_or_says_what_is(path: bytes) -> None:
-    shown = archived_paths.shown(path)
+    shown = job_paths.shown(path)
 
     exact = {"path_b64": shown["path_b64"]} if "path_b64" in shown else shown["path"]
-    assert archived_paths.from_json(exact) == path
+    assert job_paths.from_json(exact) == path
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ class Agent:
         self._poll_seconds = float(DEFAULT_POLL_SECONDS)
         self._heartbeat_due = 0.0
         self._last_error: str | None = None
+        self._has_worked = False
+        self._idle_since: float | None = None
         self.on_reported: Callable[[Ending | None], None] | None = None
         """Called with the ending of each job that the service has completely."""
 
@@ -79,13 +81,29 @@ class Agent:
 
     # --- running ----------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Work until `stop`."""
+    def run(self) -> bool:
+        """Work until `stop`. True when it ended by itself, to be started anew: see `_is_used_up`."""
         self._begin()
         while not self.stopping.is_set():
             pause = self._round(poll=True)
             self._wait(pause)
+            if self._is_used_up():
+                self._end()
+                return True
         self._end()
+        return False
+
+    def _is_used_up(self) -> bool:
+        """Whether the agent has been idle for a while after work.
+
+        What drives the engine stays in memory once it was needed. A fresh start costs a tenth of a second and gives it back.
+        """
+        is_busy = bool(self._held) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
+        if is_busy or not self._has_worked:
+            self._idle_since = None
+            return False
+        self._idle_since = self._idle_since or time.monotonic()
+        return time.monotonic() - self._idle_since >= self._config.renew_seconds
 
     def once(self) -> None:
         """Finish what is held; if nothing is, poll once and do at most one job. Raise NoAnswer or NotAllowed."""
@@ -154,7 +172,7 @@ class Agent:
                 capabilities=CAPABILITIES,
                 running_job_ids=tuple(sorted(self._held)),
                 sent_at=sent.isoformat(),
-                last_error=self._last_error,
+                last_error=self._last_error or self._courier.trouble,
             )
         )
         self._poll_seconds = max(1.0, float(answer.poll_interval_seconds))
@@ -184,6 +202,7 @@ class Agent:
             from backup_agent.calls import Calls  # an idle agent does without it
 
             self._calls = Calls(self._places, self._api, self._engines, self.stopping)
+            self._has_worked = True
         return self._calls.take(calls)
 
     def _until_heartbeat(self) -> float:
@@ -208,6 +227,7 @@ class Agent:
 
     def _hold(self, job: JobFolder) -> None:
         worker = self._worker(job)
+        self._has_worked = True
         with self._lock:
             self._held[job.job_id] = job
             self._working[job.job_id] = worker
@@ -218,6 +238,7 @@ class Agent:
         worker.start()
 
     def _worker(self, job: JobFolder) -> "Worker":
+        from backup_agent.restore_to import RestoreTo, own_places
         from backup_agent.worker import Tools, Worker  # all that drives the engine: an idle agent does without it
 
         tools = Tools(
@@ -228,6 +249,7 @@ class Agent:
             self.stopping,
             self._config.cancel_grace_seconds,
             self._config.max_backoff_seconds,
+            RestoreTo(self._config.restore_to, own_places(self._places, self._config.engines.values())),
         )
         return Worker(job, tools, self._worked)
 

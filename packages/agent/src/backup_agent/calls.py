@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backup_agent import private_files
-from backup_agent.client import NoAnswer, Refusal
+from backup_agent.client import NoAnswer, Refusal, TooLarge
 from backup_agent.engines import Engines
 from backup_agent.opening import UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
@@ -85,6 +85,10 @@ class Calls:
         try:
             private_files.make_folder(self._places.calls)
             self._api.call_output(call.id, run.frames(lambda: self._command(call)))
+        except TooLarge as refusal:
+            log.warning("A call could not be answered: %s", refusal)
+            run.close()
+            self._tell_why(call, refusal)
         except (NoAnswer, Refusal) as failure:
             log.info("A call came to nothing: %s", failure)
         except Exception:  # whatever is wrong with one call must not end the agent
@@ -93,6 +97,17 @@ class Calls:
             run.close()
             with self._lock:
                 self._running.discard(call.id)
+
+    def _tell_why(self, call: OfferedCall, refusal: TooLarge) -> None:
+        """Whoever waits gets the cause instead of the output, in a body that is small enough."""
+        try:
+            self._api.call_output(call.id, _could_not(str(refusal), CANNOT))
+        except (NoAnswer, Refusal) as failure:
+            log.info("The cause could not be sent either: %s", failure)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running)
 
     def _command(self, call: OfferedCall) -> "_Asked":
         """Raise what `_Run` knows how to tell."""
@@ -113,7 +128,7 @@ def _request(payload: Payload) -> tuple[str, Any]:
         raise UnsupportedJob(f"This agent does not run {block.method!r} for a call; update the agent.")
     try:
         request = read(REQUESTS[block.method], json.loads(block.request))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnsupportedJob(f"The call cannot be read: {error}.") from error
     if isinstance(request, requests.PruneRequest) and not request.dry_run:
         raise UnsupportedJob("An agent prunes in a job, not for a call.")
@@ -176,25 +191,27 @@ class _Run:
         raise NoAnswer("The agent stops.")
 
     def _errors(self, asked: _Asked, *, to_the_end: bool = False) -> Iterator[bytes]:
-        """Whole lines of what the engine says; at the end also one without its line end."""
+        """Whole lines of what the engine says; at the end all of it, also a line without its line end."""
+        while block := self._said(to_the_end):
+            self._told += len(block)
+            yield frame(ERRORS, asked.redact(block) if asked.redact else block)
+            if not to_the_end:
+                return
+
+    def _said(self, to_the_end: bool) -> bytes:
         try:
             with self._spool.err.open("rb") as file:
                 file.seek(self._told)
                 block = file.read(BLOCK)
         except FileNotFoundError:
-            return
-        if not to_the_end:
-            block = block[: block.rfind(b"\n") + 1]
-        if block:
-            self._told += len(block)
-            yield frame(ERRORS, asked.redact(block) if asked.redact else block)
-            if to_the_end:
-                yield from self._errors(asked, to_the_end=True)
+            return b""
+        return block if to_the_end else block[: block.rfind(b"\n") + 1]
 
     def close(self) -> None:
         """Let go of the output, which stops the engine if it still runs, and wait until it has stopped."""
         if self._descriptor is not None:
             os.close(self._descriptor)
+            self._descriptor = None
             deadline = time.monotonic() + ENDING_SECONDS
             while not self._child.wait(LOOK_SECONDS) and time.monotonic() < deadline:
                 continue

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from backup_agent import AGENT_VERSION
 from backup_agent.plain_names import PlainHTTP, PlainHTTPS
 from backup_agent.problems import Problem
 from backup_agent.proxies import proxy_for
+from backup_engine import bounded_json
 from backup_protocol import AUTHORIZATION_HEADER
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 SECONDS_TO_ANSWER = 30.0
 LARGEST_ANSWER = 16 * 1024 * 1024
 DEFAULT_PORTS = {"http": 80, "https": 443}
+
+BODY_REFUSED = "agents.body_refused"
 
 HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 """How OpenSSL names certificates that it looks for by their hash."""
@@ -53,6 +57,10 @@ class NotAllowed(Refusal):
     """The credential is wrong, or the agent is disabled or revoked."""
 
 
+class TooLarge(Refusal):
+    """The body is larger than the service, or a proxy in front of it, takes."""
+
+
 class Unknown(Refusal):
     """The service knows no such thing."""
 
@@ -75,6 +83,31 @@ class OpenStream:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Sent:
+    """A long body on its way: its size so far. Without TLS it ends as soon as an answer is there, which can only refuse it.
+
+    Under TLS the connection may be readable for other reasons, so there the whole body is sent.
+    """
+
+    def __init__(self, blocks: Iterator[bytes], connection: http.client.HTTPConnection) -> None:
+        self._blocks = blocks
+        self._connection = connection
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._blocks:
+            if self._is_answered():
+                return
+            yield block
+            self.size += len(block)
+
+    def _is_answered(self) -> bool:
+        connection = self._connection
+        if connection.sock is None or isinstance(connection, http.client.HTTPSConnection):
+            return False
+        return bool(select.select([connection.sock], [], [], 0)[0])
 
 
 class _Turns:
@@ -159,7 +192,7 @@ class Client:
                 if self._is_interrupted or not kept or (failure.was_sent and not repeat):
                     raise
                 status, headers, raw = self._exchange(method, path, content, seconds)
-        return _understood(status, headers, raw)
+        return _understood(status, headers, raw, sent=len(content or b""))
 
     @contextmanager
     def stream(self, path: str, seconds: float) -> Iterator["OpenStream"]:
@@ -189,15 +222,18 @@ class Client:
         connection = self._new_connection(seconds)
         headers = {**self._request_headers(b""), "Content-Type": "application/octet-stream"}
         headers["Transfer-Encoding"] = "chunked"
+        body = _Sent(content, connection)
         try:
-            connection.request("POST", self._target(path), content, headers, encode_chunked=True)
+            # A proxy that refuses the body answers before it has read all of it, and may close the connection.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request("POST", self._target(path), iter(body), headers, encode_chunked=True)
             answer = connection.getresponse()
             raw = answer.read(LARGEST_ANSWER)
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswer(self._told(error)) from error
         finally:
             connection.close()
-        return _understood(answer.status, answer.headers, raw)
+        return _understood(answer.status, answer.headers, raw, sent=body.size)
 
     def _exchange(
         self, method: str, path: str, content: bytes | None, seconds: float
@@ -301,23 +337,35 @@ def _hashed_authorities() -> str | None:
     return places.capath if hashed >= max(known, 1) else None
 
 
-def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes) -> Any:
+def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes, sent: int = 0) -> Any:
     try:
-        content = json.loads(raw) if raw else None
+        content = bounded_json.document(raw) if raw else None
     except ValueError:
+        if status == 413:
+            raise TooLarge(status, BODY_REFUSED, proxy_refuses(sent)) from None
         raise NoAnswer(f"The answer (HTTP {status}) is not from a backup service; something stands between.") from None
     if 200 <= status < 300:
         return content
     detail = content.get("detail") if isinstance(content, dict) else None
-    if status == 429 or status >= 500 or (status != 422 and not isinstance(detail, dict)):
+    if status == 429 or status >= 500 or (status not in (413, 422) and not isinstance(detail, dict)):
         raise NoAnswer(f"The service answers HTTP {status}{_message_of(detail)}.", _retry_after(headers))
     key = str(detail.get("key", "")) if isinstance(detail, dict) else "invalid"
     sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service does not take the request."
+    if status == 413:
+        is_ours = isinstance(detail, dict)
+        raise TooLarge(status, key if is_ours else BODY_REFUSED, sentence if is_ours else proxy_refuses(sent))
     if status in (401, 403):
         raise NotAllowed(status, key, sentence)
     if status == 404:
         raise Unknown(status, key, sentence)
     raise Refusal(status, key, sentence)
+
+
+def proxy_refuses(sent: int) -> str:
+    return (
+        f"A proxy in front of the service refuses large request bodies (HTTP 413 after {sent} bytes). Raise its limit;"
+        " in nginx: client_max_body_size 0; proxy_request_buffering off;"
+    )
 
 
 def _message_of(detail: Any) -> str:

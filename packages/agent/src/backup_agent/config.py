@@ -30,8 +30,12 @@ class Config:
     max_jobs: int = 1
     cancel_grace_seconds: float = 30.0
     max_backoff_seconds: float = 300.0
+    renew_seconds: float = 60.0
+    """How long an agent that has worked stays idle before it starts anew to give memory back."""
     engines: Mapping[int, str] = field(default_factory=dict)
     """The engine program of a major, where it is not found in the usual places."""
+    restore_to: tuple[str, ...] | None = None
+    """Folders that the service may have files restored to; None for the default, see `restore_to`."""
 
 
 def load(places: Places) -> Config:
@@ -63,6 +67,8 @@ def save(places: Places, config: Config) -> None:
         "max_jobs": config.max_jobs,
         "cancel_grace_seconds": config.cancel_grace_seconds,
         "max_backoff_seconds": config.max_backoff_seconds,
+        "renew_seconds": config.renew_seconds,
+        "restore_to": None if config.restore_to is None else list(config.restore_to),
         "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
     }
     private_files.write(places.config_file, toml_text(content, HEADING).encode())
@@ -102,6 +108,8 @@ def _config(content: Mapping[str, Any], key: bytes) -> Config:
         max_jobs=_jobs(content.get("max_jobs", 1)),
         cancel_grace_seconds=_seconds(content, "cancel_grace_seconds", 30.0),
         max_backoff_seconds=_seconds(content, "max_backoff_seconds", 300.0),
+        renew_seconds=_seconds(content, "renew_seconds", 60.0),
+        restore_to=_folders(content.get("restore_to")),
         engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
     )
 
@@ -124,6 +132,26 @@ def _jobs(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_JOBS:
         raise ValueError(f"max_jobs must be a number from 1 to {MOST_JOBS}")
     return value
+
+
+def _folders(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(folder, str) and _is_normal(folder) for folder in value):
+        raise ValueError("restore_to must be a list of absolute paths without '..'")
+    return tuple(value)
+
+
+def _is_normal(folder: str) -> bool:
+    return folder.startswith("/") and "\0" not in folder and ".." not in folder.split("/")
+
+
+def checked_folders(folders: list[str]) -> tuple[str, ...]:
+    """Raise Problem unless all are absolute paths."""
+    try:
+        return _folders(folders) or ()
+    except ValueError as error:
+        raise Problem(f"{error}.") from error
 
 
 def checked_ca_file(path: str | None) -> str | None:

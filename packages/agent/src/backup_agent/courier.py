@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from backup_agent.backoff import Backoff
-from backup_agent.client import NoAnswer, NotAllowed, Refusal, Unknown
+from backup_agent.client import NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
 from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import (
@@ -36,6 +36,8 @@ REFUSED_SECONDS = 30.0
 BATCHES_PER_TURN = 5
 BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
 REFUSED_LINE = "(the service does not take this line)"
+RESULT_REFUSED = frozenset({"agents.too_many_parts", "agents.parts_too_large"})
+RESULT_TOO_LARGE = "engine.result_too_large"
 ENDED_BY_SERVICE = "the service has ended the job"
 
 
@@ -53,6 +55,9 @@ class Courier:
         self._stopping = threading.Event()
         self._backoff = backoff or Backoff()
         self._not_before = 0.0
+        self._batch_bytes = BATCH_BYTES
+        self.trouble: str | None = None
+        """Why reports are refused, for the next heartbeat; None while they are not."""
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
         self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
         """Called with its ending when the service has everything of a job; its folder is gone then."""
@@ -122,6 +127,7 @@ class Courier:
             except Refusal as refusal:
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
                 job.note_sent(parts=0)  # whatever it misses, it gets it all again
+                self.trouble = str(refusal)
                 log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
             except OSError as error:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
@@ -148,7 +154,7 @@ class Courier:
     def _send_lines(self, job: JobFolder) -> bool:
         """Send batches of lines; False when there are more than fit into one turn."""
         for _ in range(BATCHES_PER_TURN):
-            entries = job.log.entries(job.sent.log, MOST_LOG_ENTRIES, BATCH_BYTES)
+            entries = job.log.entries(job.sent.log, MOST_LOG_ENTRIES, self._batch_bytes)
             if not entries:
                 return True
             batch = LogBatch(tuple(entries))
@@ -157,9 +163,19 @@ class Courier:
             except Refusal as refusal:
                 if isinstance(refusal, NotAllowed | Unknown):
                     raise
+                if isinstance(refusal, TooLarge) and len(entries) > 1:
+                    self._send_less(refusal)
+                    continue
                 self._send_one_by_one(job, batch)
             job.note_sent(log=entries[-1].sequence + 1)
         return job.sent.log >= job.log.next_sequence
+
+    def _send_less(self, refusal: TooLarge) -> None:
+        """From now on in smaller batches: whatever refuses large bodies goes on doing so."""
+        if self.trouble is None:
+            log.warning("Log lines are sent in smaller batches: %s", refusal)
+        self.trouble = str(refusal)
+        self._batch_bytes = max(1, self._batch_bytes // 2)
 
     def _send_one_by_one(self, job: JobFolder, batch: LogBatch) -> None:
         """A line that the service does not take keeps its number, but not its text."""
@@ -189,9 +205,14 @@ class Courier:
             self._note(job, self._api.status(job.job_id))
 
     def _send_ending(self, job: JobFolder, ending: Complete | Fail | Canceled, parts: int) -> None:
-        for number in range(job.sent.parts, parts):
-            self._api.part(job.job_id, job.part(number))
-            job.note_sent(parts=number + 1)
+        try:
+            for number in range(job.sent.parts, parts):
+                self._api.part(job.job_id, job.part(number))
+                job.note_sent(parts=number + 1)
+        except TooLarge as refusal:
+            if refusal.key not in RESULT_REFUSED:
+                raise
+            ending = Fail(ending.completed_at, str(refusal), error_key=RESULT_TOO_LARGE)
         match ending:
             case Complete():
                 answer = self._api.complete(job.job_id, ending)

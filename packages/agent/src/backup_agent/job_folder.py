@@ -62,6 +62,7 @@ class JobFolder:
         self.cancelled = threading.Event()
         self._cancelling = threading.Lock()
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
+        self.log.acknowledge(self._sent.log)
         self._progress_number = self._sent.progress
         self._progress: Progress | None = None
         if (folder / "cancel.json").exists():

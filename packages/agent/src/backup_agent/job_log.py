@@ -1,7 +1,8 @@
 """The log lines of a job on disk, numbered, until the service has them.
 
 Lines are kept in segments named after the number of their first line. A segment whose lines the service has acknowledged is
-removed, the last one excepted: it tells the next number.
+removed, the last one excepted: it tells the next number. Lines that the service does not take for a long time are bounded, for each
+job and for all of them: the oldest segments make room, and one line in their place says how many lines were left out.
 
 A job is replayed from the beginning after a restart, and every line is a function of what the engine has said. So the lines
 that a replay writes again are passed over by counting.
@@ -12,6 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from backup_agent import private_files
@@ -19,7 +21,15 @@ from backup_agent.machine import now
 from backup_protocol import FIRST_SEQUENCE, LogEntry, LogStream
 
 LINES_OF_SEGMENT = 2000
+BYTES_OF_SEGMENT = 1 << 20
 LONGEST_LINE = 16_384
+MOST_BYTES = 64 << 20
+"""Of the lines of one job that the service has not taken yet."""
+MOST_BYTES_IN_ALL = 256 << 20
+"""Of those of all jobs. Whoever writes then makes room in its own job."""
+LEAST_BYTES = 4 << 20
+"""What each job keeps in any case: so the end of a log is never lost."""
+LEFT_OUT = "[{} lines were left out here: they could not be sent, and the agent stores a limited amount]"
 
 
 class JobLog:
@@ -29,6 +39,7 @@ class JobLog:
         self._folder = folder
         self._lock = threading.Lock()
         self._file: int | None = None
+        self._acknowledged = FIRST_SEQUENCE
         private_files.make_folder(folder)
         self._next = self._mended()
         self._position = FIRST_SEQUENCE
@@ -49,17 +60,16 @@ class JobLog:
                 fresh.append(line)
             self._position += 1
         while fresh:
-            room = self._room()
-            self._append(fresh[:room], stream)
-            fresh = fresh[room:]
+            fresh = fresh[self._append(fresh, stream) :]
 
     def entries(self, first: int, most: int, most_bytes: int) -> list[LogEntry]:
         """The lines from a number on, as many as fit."""
         found: list[LogEntry] = []
         size = 0
-        for segment in self._segments():
+        segments = self._segments()
+        for segment, following in zip_longest(segments, segments[1:]):
             start = int(segment.stem)
-            if start + LINES_OF_SEGMENT <= first:
+            if following is not None and int(following.stem) <= first:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 for number, raw in enumerate(segment.read_bytes().split(b"\n")[:-1], start):
@@ -74,8 +84,9 @@ class JobLog:
 
     def acknowledge(self, below: int) -> None:
         """Remove the segments of which the service has every line."""
-        for segment in self._segments()[:-1]:
-            if int(segment.stem) + LINES_OF_SEGMENT <= below:
+        self._acknowledged = max(self._acknowledged, below)
+        for segment, following in pairwise(self._segments()):
+            if int(following.stem) <= below:
                 segment.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -92,6 +103,7 @@ class JobLog:
     def _mended(self) -> int:
         """Cut off what a crash left of a last line; return the number of the next one."""
         segments = self._segments()
+        self._first = int(segments[-1].stem) if segments else FIRST_SEQUENCE
         if not segments:
             return FIRST_SEQUENCE
         last = segments[-1]
@@ -100,32 +112,68 @@ class JobLog:
         if whole != content:
             with last.open("r+b") as file:
                 file.truncate(len(whole))
-        return int(last.stem) + whole.count(b"\n")
+        lines = whole.count(b"\n")
+        if len(whole) > BYTES_OF_SEGMENT or lines >= LINES_OF_SEGMENT:
+            self._first += lines
+        return int(last.stem) + lines
 
-    def _room(self) -> int:
-        """How many lines the current segment still takes."""
-        return LINES_OF_SEGMENT - (self._next - FIRST_SEQUENCE) % LINES_OF_SEGMENT
-
-    def _append(self, lines: list[str], stream: LogStream) -> None:
-        created_at = now()
-        content = "".join(json.dumps([stream, created_at, _storable(line)]) + "\n" for line in lines)
+    def _append(self, lines: list[str], stream: LogStream) -> int:
+        """Append what the current segment takes; return how many lines that were."""
         with self._lock:
-            if self._room() == LINES_OF_SEGMENT and self._file is not None:
-                os.close(self._file)
-                self._file = None
             if self._file is None:
                 self._file = self._open()
-            _write_whole(self._file, content.encode())
-            self._next += len(lines)
+            size = os.fstat(self._file).st_size
+            created_at, content = now(), []
+            for line in lines[: LINES_OF_SEGMENT - (self._next - self._first)]:
+                content.append(json.dumps([stream, created_at, _storable(line)]).encode() + b"\n")
+                size += len(content[-1])
+                if size > BYTES_OF_SEGMENT:
+                    break
+            _write_whole(self._file, b"".join(content))
+            self._next += len(content)
+            if size > BYTES_OF_SEGMENT or self._next - self._first >= LINES_OF_SEGMENT:
+                os.close(self._file)
+                self._file = None
+                self._first = self._next
+                self._make_room()
+            return len(content)
 
     def _open(self) -> int:
-        first = self._next - (self._next - FIRST_SEQUENCE) % LINES_OF_SEGMENT
-        path = self._folder / f"{first:012}.jsonl"
+        path = self._folder / f"{self._first:012}.jsonl"
         is_new = not path.exists()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, private_files.FILE_MODE)
         if is_new:
             private_files.sync_folder(self._folder)
         return descriptor
+
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Remove the oldest lines of this job, half of them at once, when there are too many here or in all."""
+        segments = self._segments()
+        sizes = list(map(_size, segments))
+        own = sum(sizes)
+        if own <= LEAST_BYTES or (own <= MOST_BYTES and self._in_all() <= MOST_BYTES_IN_ALL):
+            return
+        going = 0
+        while sum(sizes[going:]) > max(own // 2, LEAST_BYTES // 2) and going < len(segments) - 1:
+            going += 1
+        if going:
+            self._leave_out(segments[:going], int(segments[going].stem))
+
+    def _in_all(self) -> int:
+        """Bytes of the lines of all jobs: their folders stand beside each other."""
+        return sum(map(_size, self._folder.parent.parent.glob(f"*/{self._folder.name}/*.jsonl")))
+
+    def _leave_out(self, segments: list[Path], end: int) -> None:
+        """Put one line in the place of all lines below a number that the service does not have."""
+        first = max(int(segments[0].stem), self._acknowledged)
+        if first < end:
+            mark = json.dumps([LogStream.AGENT, now(), LEFT_OUT.format(end - first)]).encode() + b"\n"
+            private_files.write(self._folder / f"{first:012}.jsonl", mark)
+        for segment in segments:
+            if int(segment.stem) != first:
+                segment.unlink(missing_ok=True)
 
 
 def _write_whole(descriptor: int, content: bytes) -> None:
@@ -138,6 +186,13 @@ def _write_whole(descriptor: int, content: bytes) -> None:
     except OSError:
         os.ftruncate(descriptor, before)
         raise
+
+
+def _size(segment: Path) -> int:
+    try:
+        return segment.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _storable(line: str) -> str:

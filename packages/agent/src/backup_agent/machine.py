@@ -29,6 +29,11 @@ def moment() -> datetime:
     return datetime.now(UTC)
 
 
+def at(seconds: float) -> str:
+    """A time of this machine's clock, in seconds since 1970, as the service reads it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
 def now() -> str:
     """This machine's time as the service reads it."""
     return moment().isoformat()

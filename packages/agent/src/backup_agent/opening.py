@@ -1,13 +1,13 @@
 """From a job as it came to the repository as the engine takes it: what is unknown or unsafe is refused here."""
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from backup_agent.host import Surroundings
 from backup_agent.jobs import KINDS
-from backup_agent.steps import Surroundings
-from backup_engine.command import Secret
+from backup_engine.command import Older, Secret
 from backup_engine.redact import Redactor
 from backup_engine.requests import InvalidRequest, RepositoryLocation
 from backup_protocol import SCHEMA_VERSION, JobKind, Malformed, Payload, resolved_environment
@@ -18,6 +18,10 @@ FORBIDDEN_VARIABLES = frozenset(
     {"BORG_PASSCOMMAND", "BORG_RSH", "BORG_REMOTE_PATH", "BORG_BASE_DIR", "BORG_HOST_ID", "BORG_EXIT_CODES"}
 )
 """Variables that would run another program, or that the agent must set itself."""
+
+
+OLDER: Mapping[str, Older] = {"accept": "accept", "look": "look"}
+ENGINE_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class UnsupportedJob(Exception):
@@ -47,6 +51,13 @@ def payload_of(
         raise UnsupportedJob(f"The job cannot be read: {error}.") from error
 
 
+def _engine_id(given: str | None) -> str | None:
+    """It becomes the name of a folder, so it must not be anything else."""
+    if given is not None and not ENGINE_ID.fullmatch(given):
+        raise InvalidRequest("The id of the repository is not one that an engine gives.")
+    return given
+
+
 def open_repository(payload: Payload, local_secret: Callable[[str], str | None]) -> Opened:
     """Raise SecretMissing or InvalidRequest."""
     variables, secret_values = resolved_environment(payload, local_secret)
@@ -66,5 +77,7 @@ def open_repository(payload: Payload, local_secret: Callable[[str], str | None])
         repository.remote_path,
         relocated_ok=repository.relocated_ok,
         unencrypted_ok=repository.unencrypted_ok,
+        engine_id=_engine_id(repository.engine_id),
+        older=OLDER.get(repository.older, "refuse"),
     )
     return Opened(location, Surroundings(Redactor(known), plain, secrets))

@@ -1,11 +1,22 @@
 """What the service sends for a restore, frame by frame: reads like the tar stream that is in it."""
 
 import http.client
-import json
 from typing import Protocol, TypeVar
 
+from backup_engine import bounded_json
 from backup_protocol import Malformed, read
-from backup_protocol.frames import DATA, END, HEAD, HERE, LARGEST_FRAME, SURVEY, ReceiveEnd, ReceiveSurvey
+from backup_protocol.frames import (
+    DATA,
+    END,
+    HEAD,
+    HERE,
+    LARGEST_FRAME,
+    LARGEST_MESSAGE,
+    MOST_MESSAGE_VALUES,
+    SURVEY,
+    ReceiveEnd,
+    ReceiveSurvey,
+)
 
 Message = TypeVar("Message", ReceiveSurvey, ReceiveEnd)
 
@@ -54,7 +65,7 @@ class Received:
         letter, size = HERE, 0
         while letter == HERE:
             letter, size = HEAD.unpack(self._exactly(HEAD.size))
-        if size > LARGEST_FRAME:
+        if size > (LARGEST_FRAME if letter == DATA else LARGEST_MESSAGE):
             raise LinkCut("the stream holds a part that is too large")
         if letter == END:
             self.end, size = self._message(ReceiveEnd, size), 0
@@ -62,18 +73,19 @@ class Received:
 
     def _message(self, kind: type[Message], size: int) -> Message:
         try:
-            return read(kind, json.loads(self._exactly(size)))
+            return read(kind, bounded_json.document(self._exactly(size), MOST_MESSAGE_VALUES))
         except (Malformed, ValueError) as error:
             raise LinkCut("the stream holds what cannot be read") from error
 
     def _exactly(self, size: int) -> bytes:
-        received = b""
-        while len(received) < size:
+        parts: list[bytes] = []
+        while size:
             try:
-                block = self._stream.read(size - len(received))
+                block = self._stream.read(size)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise LinkCut(str(error) or type(error).__name__) from error
             if not block:
                 raise LinkCut("the service ended the stream")
-            received += block
-        return received
+            parts.append(block)
+            size -= len(block)
+        return b"".join(parts)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def toml_text(content: Mapping[str, Any], heading: str = "") -> str:
-    """Given texts, numbers, booleans and one level of tables, return them as TOML; what is None is left out."""
+    """Given texts, numbers, booleans, lists of them and one level of tables, return them as TOML; what is None is left out."""
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     tables = {name: value for name, value in content.items() if isinstance(value, Mapping) and value}
     lines += [
@@ -26,4 +26,6 @@ def _value(value: Any) -> str:
         return repr(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
     raise TypeError(f"{type(value).__name__} cannot be written as TOML here")

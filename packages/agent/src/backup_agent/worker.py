@@ -4,39 +4,51 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from backup_agent import private_files
 from backup_agent.backoff import MOST_SECONDS, Backoff
-from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
+from backup_agent.backup_sources import AgentSources
+from backup_agent.client import NoAnswer, NotAllowed, Refusal
 from backup_agent.engines import Engines
+from backup_agent.guarding import own_folders
+from backup_agent.host import AgentHost
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
-from backup_agent.job_work import Completed, Ended, Failed, Stopped, TryAgain, Work
-from backup_agent.jobs import KINDS, Kind
+from backup_agent.job_work import AgentPlace, ReceiveWork
+from backup_agent.jobs import KINDS
 from backup_agent.machine import now
+from backup_agent.message_bounds import bounded_details, bounded_warnings
 from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
+from backup_agent.restore_to import RestoreTo
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
-from backup_agent.steps import Cancelled, Interrupted, Steps, Stopping
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.following import NO_SPACE
 from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
+from backup_jobs.bodies import attempt as attempt_at
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.host import Stopping
+from backup_jobs.work import Work
 from backup_protocol import (
     TERMINAL_JOB_STATUSES,
     UNSUPPORTED_JOB,
+    BackupBlock,
     Canceled,
     Claimed,
     Complete,
     Fail,
     JobStatus,
     Payload,
+    RestoreBlock,
     Result,
     SecretMissing,
+    Stats,
+    is_warning,
 )
 
 log = logging.getLogger(__name__)
@@ -62,6 +74,7 @@ class Tools:
     stopping: threading.Event
     grace_seconds: float = 30.0
     max_backoff_seconds: float = MOST_SECONDS
+    restore_to: RestoreTo = field(default_factory=RestoreTo)
 
 
 class Worker:
@@ -190,12 +203,13 @@ class Worker:
     def _work(self) -> None:
         self._job.log.begin_replay()
         self._job.note_start()
-        ended = self._ended()
+        ended, ended_at = self._ended()
         items = ended.items if isinstance(ended, Completed) else None
-        self._job.end(message_of(ended), items)
+        self._job.end(message_of(ended, ended_at), items)
         log.info("Job %s: %s.", self._job.job_id, type(ended).__name__.lower())
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> tuple[Ended, str]:
+        """How the work ended, and when."""
         job = self._job.job
         try:
             payload = payload_of(job.payload, self._job.secrets or {})
@@ -203,67 +217,97 @@ class Worker:
             needed = KINDS[payload.job_kind].needs_engine
             engine = self._tools.engines.engine(payload.repository.engine_version) if needed else None
         except UnsupportedJob as error:
-            return Failed(UNSUPPORTED_JOB, str(error))
+            return Failed(UNSUPPORTED_JOB, str(error)), now()
         except SecretMissing as error:
-            return Failed("engine.passphrase_missing", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            return Failed("engine.passphrase_missing", f"{str(error)[:1].upper()}{str(error)[1:]}."), now()
         except (InvalidRequest, EngineNotInstalled, EngineUnsupported) as error:
-            return Failed(error.key, str(error))
-        ran_before = job.status in RUN_BEFORE
+            return Failed(error.key, str(error)), now()
+        ended, host = self._attempted(payload, opened, engine)
+        host.wait_until_nothing_lives()
+        return ended, host.ended_at().isoformat()
+
+    def _attempted(self, payload: Payload, opened: Opened, engine: Any) -> tuple[Ended, AgentHost]:
+        """The end of the last attempt, and its host. One that has been followed by another is not the last."""
+        earlier: Mapping[str, Any] = {}
         for attempt in range(1, ATTEMPTS + 1):
-            steps = Steps(self._job, attempt, opened.surroundings, self._tools.stopping, self._tools.grace_seconds)
-            work = self._work_of(payload, opened, engine, steps, ran_before=ran_before)
-            try:
-                ended = _attempt(KINDS[payload.job_kind], work)
-            except TryAgain as again:
-                steps.say(f"Attempt {attempt} came to nothing: {again.message}")
-                ended = Failed(again.key, again.message)
-                if attempt < ATTEMPTS:
-                    self._pause_before(attempt + 1, again.delay_seconds * attempt)
-                    continue
-            steps.wait_until_nothing_lives()
-            return ended
-        raise AssertionError("the last attempt ends")
+            host = AgentHost(
+                self._job,
+                attempt,
+                opened.surroundings,
+                self._tools.stopping,
+                self._tools.grace_seconds,
+                earlier=earlier,
+                ran_before=self._job.job.status in RUN_BEFORE,
+            )
+            ended = attempt_at(KINDS[payload.job_kind].body, self._work_of(payload, opened, engine, host))
+            if not isinstance(ended, TryAgain):
+                break
+            host.log(f"Attempt {attempt} came to nothing: {ended.message}")
+            earlier = ended.details or earlier
+            has_next = self._folder_of(attempt + 1).exists()
+            if not has_next and host.is_cancelled():
+                return Stopped(details=earlier), host
+            if attempt == ATTEMPTS:
+                return Failed(ended.error_key, ended.message, details=earlier), host
+            if not has_next and self._tools.stopping.wait(ended.delay_seconds):
+                raise Stopping
+        if isinstance(ended, Stopped) and ended.message:
+            host.log(ended.message)
+        self._note_size(payload, ended)
+        return ended, host
 
-    def _work_of(self, payload: Payload, opened: Opened, engine: Any, steps: Steps, *, ran_before: bool) -> Work:
-        key = str(payload.repository.repository_id)
-        sizes = private_files.read_json(self._tools.places.sizes_file) or {}
+    def _work_of(self, payload: Payload, opened: Opened, engine: Any, host: AgentHost) -> Work[Any]:
+        own, block = own_folders(self._tools.places), payload.block
+        if isinstance(block, RestoreBlock):
+            return ReceiveWork(
+                host,
+                engine,
+                opened.location,
+                block,
+                known_place=AgentPlace(host, block, own, self._tools.restore_to),
+                open_stream=lambda: self._tools.api.restore_stream(self._job.job_id),
+            )
+        if isinstance(block, BackupBlock):
+            expected = self._sizes().get(str(payload.repository.repository_id))
+            return Work(host, engine, opened.location, block, AgentSources(host, block, own, expected))
+        return Work(host, engine, opened.location, block)
 
-        def note_size(size: int) -> None:
-            private_files.write_json(self._tools.places.sizes_file, {**sizes, key: size}, durable=False)
+    def _sizes(self) -> dict[str, int]:
+        """The size of the last complete backup of each repository from here."""
+        return private_files.read_json(self._tools.places.sizes_file) or {}
 
-        def open_stream() -> AbstractContextManager[OpenStream]:
-            return self._tools.api.restore_stream(self._job.job_id)
+    def _note_size(self, payload: Payload, ended: Ended) -> None:
+        size = ended.stats.get("original_size") if isinstance(ended, Completed) else None
+        if size is not None:
+            sizes = {**self._sizes(), str(payload.repository.repository_id): size}
+            private_files.write_json(self._tools.places.sizes_file, sizes, durable=False)
 
-        return Work(payload, engine, opened.location, steps, ran_before, sizes.get(key), note_size, open_stream)
-
-    def _pause_before(self, attempt: int, seconds: float) -> None:
-        """Only before an attempt that is still to come, not again at a replay."""
-        if seconds and not (self._job.folder / "steps" / str(attempt)).exists() and self._tools.stopping.wait(seconds):
-            raise Stopping
-
-
-def _attempt(kind: Kind, work: Work) -> Ended:
-    try:
-        try:
-            return kind.run(work)
-        except Interrupted as interrupted:
-            work.steps.say(interrupted.sentence())
-            return kind.interrupted(work, interrupted)
-    except Cancelled:
-        return Stopped()
-    except (InvalidRequest, EngineUnsupported) as error:
-        return Failed(error.key, str(error))
+    def _folder_of(self, attempt: int) -> Path:
+        return self._job.folder / "steps" / str(attempt)
 
 
-def message_of(ended: Ended) -> Ending:
-    """How a job ended, as the contract says it."""
+def message_of(ended: Ended, ended_at: str) -> Ending:
+    """How and when a job ended, as the contract has it."""
     match ended:
         case Completed():
-            return Complete(now(), ended.result())
+            return Complete(ended.ended_at.isoformat() if ended.ended_at else ended_at, result_of(ended))
         case Stopped():
-            result = Result(ended.return_code or 0, details=ended.details) if ended.details else None
-            return Canceled(now(), ended.return_code, result)
+            details = bounded_details(ended.details)
+            result = Result(ended.return_code or 0, details=details) if details else None
+            return Canceled(ended_at, ended.return_code, result)
         case Failed():
-            told = bool(ended.details or ended.warnings)
-            result = Result(ended.return_code or 0, warnings=ended.warnings, details=ended.details) if told else None
-            return Fail(now(), ended.message, ended.return_code, ended.error_key, result)
+            details, warnings = bounded_details(ended.details), bounded_warnings(ended.warnings)
+            result = Result(ended.return_code or 0, warnings=warnings, details=details) if details or warnings else None
+            return Fail(ended_at, ended.message, ended.return_code, ended.error_key, result)
+        case TryAgain():
+            raise AssertionError("the last attempt ends")
+
+
+def result_of(ended: Completed) -> Result:
+    code = ended.return_code or 0
+    if ended.warned != is_warning(code):
+        code = 1 if ended.warned else 0  # the contract says "with warnings" by the code
+    stats = Stats(**ended.stats) if ended.stats else None
+    return Result(
+        code, ended.archive_name, stats, bounded_warnings(ended.warnings), bounded_details(ended.details) or None
+    )

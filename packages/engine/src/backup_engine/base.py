@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backup_engine.command import Command
+from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Guard
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment, location_secrets
 from backup_engine.features import Features, features
@@ -28,13 +28,38 @@ class EngineBase:
         arguments: tuple[str, ...],
         *,
         quick: bool = False,
+        tells_id: bool = False,
+        must_tell: bool = True,
         variables: Mapping[str, str] | None = None,
         working_directory: str | None = None,
+        read_whole: bool = False,
     ) -> Command:
+        """`read_whole`: whoever asked reads all of the answer into memory, so it has a bound."""
         return Command(
             argv=(self.program.path, *arguments),
             environment={**self.environment.variables(location, quick=quick), **(variables or {})},
             secrets=location_secrets(location),
             working_directory=working_directory,
             machine=location.machine,
+            most_output=LARGEST_RESULT if read_whole else LARGEST_STREAM,
+            guard=Guard(
+                major=self.program.major,
+                engine_id=location.engine_id,
+                path=_folder(location.path),
+                program=self.program.path,
+                probe=self._probe(location),
+                must_tell=must_tell,
+                tells_id=tells_id,
+                older=location.older,
+            ),
         )
+
+    def _probe(self, location: RepositoryLocation) -> tuple[str, ...]:
+        """Arguments with which the engine tells the id of a repository, and does little else."""
+        raise NotImplementedError
+
+
+def _folder(address: str) -> str | None:
+    """The repository's folder on the machine of the engine; None if it lies elsewhere."""
+    path = address.removeprefix("file://")
+    return path if path.startswith("/") else None

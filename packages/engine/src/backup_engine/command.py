@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+LARGEST_RESULT = 16 * 1024 * 1024
+"""Bytes of what is read whole: a list of archives, what is known of a repository, a dry run."""
+LARGEST_STREAM = 16 * 1024**3
+"""Bytes of what is read piece by piece, and of what an engine logs: about a hundred million lines."""
+
 Delivery = Literal["descriptor", "environment"]
+Older = Literal["refuse", "accept", "look"]
+"""What to do about a repository that is older than the last state its engine has seen."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,6 +62,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """What the engine's machine makes sure of before the engine runs. See ``repository_guard``."""
+
+    major: int
+    engine_id: str | None
+    path: str | None
+    program: str
+    probe: tuple[str, ...]
+    must_tell: bool = True
+    tells_id: bool = False
+    older: Older = "refuse"
+
+    def record(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
 
@@ -67,6 +91,9 @@ class Command:
     """Always there for an agent, which makes the command line itself."""
     shown: str | None = None
     """How it is told in logs, where its arguments would tell little."""
+    guard: Guard | None = None
+    most_output: int = LARGEST_STREAM
+    """Bytes that each of its streams may have in the spool. The shim stops what writes more."""
     into: tuple[str, ...] = ()
     """A program of this machine that takes what the command writes; both are one run, and end together."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Literal
 
+from backup_engine import repository_guard, shim
 from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
 from backup_engine.rclone import OTHER, TABLE
 from backup_engine.render import log_line
@@ -33,9 +34,15 @@ DAMAGE_FOUND = "engine.damage_found"
 DAMAGE_LEFT = "engine.damage_left"
 UNREACHABLE = "engine.unreachable"
 KEY_REFUSED = "ssh.key_refused"
+BODY_REFUSED = "agents.body_refused"
 HOST_KEY_CHANGED = "ssh.host_key_changed"
 ARCHIVE_MISSING = "engine.archive_missing"
 UNENCRYPTED_UNKNOWN = "engine.unencrypted_unknown"
+LOCKED = "engine.locked"
+OLDER = "engine.repository_older"
+REPLACED = "repository.replaced"
+TOO_MUCH_OUTPUT = "engine.result_too_large"
+PYTHON_MISSING = "ssh.python_missing"
 
 KEY_BY_MESSAGE_ID: Mapping[str, str] = {
     "Repository.DoesNotExist": "engine.repository_missing",
@@ -75,16 +82,19 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
     "KeyfileInvalidError": "engine.passphrase_wrong",
     "LockTimeout": "engine.locked",
     "Cache.RepositoryAccessAborted": "engine.repository_relocated",
-    "Cache.RepositoryReplay": "engine.repository_relocated",
-    "Cache.RepositoryIDNotUnique": "engine.repository_relocated",
+    "Cache.RepositoryReplay": OLDER,
+    "Cache.RepositoryIDNotUnique": OLDER,
     "Cache.CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
     "Cache.EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
     "RepositoryAccessAborted": "engine.repository_relocated",
-    "RepositoryReplay": "engine.repository_relocated",
-    "RepositoryIDNotUnique": "engine.repository_relocated",
+    "RepositoryReplay": OLDER,
+    "RepositoryIDNotUnique": OLDER,
     "CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
     "EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
     "PathNotAllowed": "engine.permission_denied",
+    repository_guard.REPLACED: REPLACED,
+    shim.TOO_MUCH_OUTPUT: TOO_MUCH_OUTPUT,
+    "Guard.PythonMissing": PYTHON_MISSING,
 }
 """The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
 
@@ -96,6 +106,7 @@ RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
 """Its words when that rclone does not answer, or breaks off."""
 
 KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
+    (re.compile(r"refuses large request bodies \(HTTP 413"), frozenset({"remote"}), BODY_REFUSED),
     (re.compile(r"\[Errno (?:28|122)\]|No space left on device"), frozenset({"error", "warning"}), "engine.disk_full"),
     (re.compile(r"No space left on device|Disk quota exceeded"), frozenset({"remote"}), "engine.disk_full"),
     (
@@ -181,8 +192,8 @@ KEY_BY_EXIT_CODE: Mapping[int, str] = {
     60: UNENCRYPTED_UNKNOWN,
     61: UNENCRYPTED_UNKNOWN,
     62: "engine.repository_relocated",
-    63: "engine.repository_relocated",
-    64: "engine.repository_relocated",
+    63: OLDER,
+    64: OLDER,
     70: "engine.locked",
     71: "engine.locked",
     72: "engine.locked",
@@ -205,6 +216,9 @@ KEY_BY_EXIT_CODE: Mapping[int, str] = {
     SSH_FAILED: UNREACHABLE,
 }
 
+ARCHIVES_UNREADABLE = frozenset({FAILED, DAMAGED})
+"""How an engine ends that reads all archives and cannot read one of them. Names and ids may still be told."""
+
 SENTENCES: Mapping[str, str] = {
     "engine.source_missing": "None of the source paths exists; correct the source paths, or mount what is missing.",
     "engine.disk_full": "No space is left for the repository or the engine's cache; free some, or prune and compact.",
@@ -219,8 +233,20 @@ SENTENCES: Mapping[str, str] = {
     "engine.not_a_repository": "What is at this path is not a repository of this engine; correct the path.",
     "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
     "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
+    OLDER: "The repository is older than when it was last used, as if an older copy had been put back;"
+    " confirm that this is meant with confirm-older, which also lists the archives that are missing.",
+    REPLACED: "Another repository lies at this place, so nothing was read or written;"
+    " put the right one back, correct the path, or accept this one with accept-replacement.",
+    TOO_MUCH_OUTPUT: "The engine wrote more than it may and was stopped; nothing of its answer was used."
+    " Look at the repository with the engine itself: it has far too many archives, or was made to do harm.",
     UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
+    PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was changed."
+    " Install Python there, or confirm the older state without a dry run.",
     KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the user.",
+    BODY_REFUSED: (
+        "A proxy in front of the service refuses large request bodies (HTTP 413); raise its limit, in nginx with"
+        " client_max_body_size 0 and proxy_request_buffering off."
+    ),
     HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before accepting it.",
     DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
     DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
@@ -248,6 +274,8 @@ STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.
 """The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
 TRACEBACK = "Traceback (most recent call last):"
 """Outside the engine's log: it broke before it could log. Python then ends with 1, the engine's code for a warning."""
+OF_AN_AGENT = ("The agent ", "The link to the agent ")
+"""How the near side of a call says that the agent, and not a host with ssh, cannot be reached."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE, OTHER.key})
 """Failures that the stop itself brings about: the engine's children get the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
@@ -265,9 +293,12 @@ WARNING_WITH_PATH = (
     re.compile(r"(?P<path>.+): file changed while we backed it up", re.DOTALL),
 )
 NO_SUCH_FILE = "2"
+TOLD_HOLDER = re.compile(r"The lock is held by process (?P<pid>\d{1,10}) of (?P<host>.+?)(?: since (?P<since>\S+))?\.")
 REMOTE_LINE = "Remote: "
 LAST_LINE_OF_TRACEBACK = re.compile(r"^(?P<error>\w[\w.]*: .+)$", re.MULTILINE)
 SYSTEM_INFORMATION = "\n\nPlatform: "
+ERROR_OF_MAJOR_2, REPORT_OF_MAJOR_2 = "Error:\n", "If reporting bugs, please include the following:"
+"""Around an exception that nobody expected; the traceback follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +311,13 @@ class Warning:  # noqa: A001 -- the product's word; nobody raises it
 
 
 @dataclass(frozen=True, slots=True)
+class LockHolder:
+    host: str
+    pid: int
+    since: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """``warnings`` are the first thousand of ``warning_count``. ``reason`` is the error key, or finer than it."""
 
@@ -289,6 +327,8 @@ class Outcome:
     warnings: tuple[Warning, ...] = ()
     warning_count: int = 0
     reason: str | None = None
+    lock_holders: tuple[LockHolder, ...] = ()
+    """Who holds the repository's locks, where that is known and they are why it failed."""
 
 
 @dataclass(slots=True)
@@ -303,6 +343,7 @@ class Accumulator:
     last_percent: ProgressPercent | None = None
     stopped_by_signal: bool = False
     broke: bool = False
+    lock_holders: list[LockHolder] = field(default_factory=list)
     _key_of_message_id: str | None = None
     _key_of_general_message_id: str | None = None
     _keys_of_text: set[str] = field(default_factory=set)
@@ -313,6 +354,8 @@ class Accumulator:
         match event:
             case LogMessage(name="borg.output.progress"):
                 pass
+            case LogMessage(msgid=repository_guard.LOCK_HOLDER, message=message):
+                self._add_lock_holder(message)
             case LogMessage(level="ERROR" | "CRITICAL"):
                 self._add_error(event)
             case LogMessage(level="WARNING", message=message) if message.startswith(REMOTE_LINE):
@@ -362,6 +405,13 @@ class Accumulator:
         if len(self.errors) < MOST_ERRORS:
             self.errors.append(replace(event, message=_shortened(event.message)))
 
+    def _add_lock_holder(self, message: str) -> None:
+        told = TOLD_HOLDER.fullmatch(message)
+        if told is not None and len(self.lock_holders) < repository_guard.MOST_HOLDERS:
+            holder = LockHolder(told["host"], int(told["pid"]), told["since"])
+            if all((known.host, known.pid) != (holder.host, holder.pid) for known in self.lock_holders):
+                self.lock_holders.append(holder)
+
     def _add_warning(self, event: LogMessage) -> None:
         self.warning_count += 1
         self._note_text(event.message, "warning")
@@ -378,6 +428,7 @@ class Accumulator:
         self._remote_lines.append(_shortened(text))
 
     def _note_text(self, text: str, source: Source) -> None:
+        text = _shortened(text)
         for pattern, sources, key in KEY_BY_TEXT:
             if source in sources and key not in self._keys_of_text and pattern.search(text):
                 self._keys_of_text.add(key)
@@ -415,6 +466,8 @@ def source_missing(accumulator: Accumulator) -> Outcome:
 
 
 def _ended_by_signal(exit_code: int | None, signal: int | None, accumulator: Accumulator) -> bool:
+    if accumulator.key == TOO_MUCH_OUTPUT:
+        return False  # by the signal of its own shim
     if signal is not None or exit_code is None or exit_code < 0:
         return True
     return SIGNAL_BASE < exit_code <= SIGNAL_BASE + HIGHEST_SIGNAL or (
@@ -433,6 +486,8 @@ def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
     key = accumulator.key
     if exit_code in COMMAND_NOT_RUN and not accumulator.warning_count:
         return "engine.not_installed"
+    if key == TOO_MUCH_OUTPUT:
+        return key
     if _is_success(exit_code, accumulator):
         return key if key in REPORTED_AS_A_WARNING else None
     return key or KEY_BY_EXIT_CODE.get(exit_code or 0, FAILED)
@@ -469,23 +524,37 @@ def _failed(reason: str, accumulator: Accumulator) -> Outcome:
         tuple(accumulator.warnings),
         accumulator.warning_count,
         reason,
+        tuple(accumulator.lock_holders) if reason == LOCKED else (),
     )
 
 
 def _sentence(reason: str, accumulator: Accumulator) -> str:
     if reason == FAILED:
         detail = _what_failed(accumulator)
-        return f"The engine failed: {detail}" if detail else SENTENCES[FAILED]
+        return f"The engine failed: {detail.rstrip('.')}." if detail else SENTENCES[FAILED]
+    if reason == LOCKED and accumulator.lock_holders:
+        return _held_by(accumulator.lock_holders[0])
     if reason == UNREACHABLE and accumulator.last_remote_line:
         said = _on_one_line(accumulator.last_remote_line).rstrip(".")
+        if said.startswith(OF_AN_AGENT):
+            return f"{said}. Look at the agent's log on its machine."
         return f"The repository's host cannot be reached ({said}); check its address, ssh and the key."
     return SENTENCES[reason]
+
+
+def _held_by(holder: LockHolder) -> str:
+    since = f" since {holder.since}" if holder.since else ""
+    return (
+        f"Another program uses the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try again when"
+        " it has ended, or break the lock if it does not run any more."
+    )
 
 
 def _what_failed(accumulator: Accumulator) -> str | None:
     """The engine's own words in one line: the error itself, not the report around it."""
     for error in accumulator.errors:
-        text = error.message.split(SYSTEM_INFORMATION)[0].strip()
+        text = error.message.split(SYSTEM_INFORMATION)[0].split(REPORT_OF_MAJOR_2)[0].strip()
+        text = text.removeprefix(ERROR_OF_MAJOR_2).strip()
         if text.startswith("Traceback"):
             found = LAST_LINE_OF_TRACEBACK.findall(text)
             if found:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from backup_engine import bounded_json
 from backup_engine.events import (
     ArchiveProgress,
     Event,
@@ -217,7 +218,7 @@ class CreateResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveInfo:
-    """An archive as a listing tells it; ``start`` and ``end`` in UTC."""
+    """An archive as a listing tells it; ``start`` and ``end`` in UTC. ``is_bare``: the listing told names alone."""
 
     name: str
     id: str
@@ -226,6 +227,7 @@ class ArchiveInfo:
     comment: str
     hostname: str | None
     username: str | None
+    is_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,16 +274,20 @@ def parse_create_result(raw: bytes) -> CreateResult:
 
 
 def parse_archives(raw: bytes) -> list[ArchiveInfo]:
-    """Given the standard output of ``list`` of a repository, return all archives, or raise GarbledOutput."""
+    """Given the standard output of ``list`` of a repository, return all archives, or raise GarbledOutput.
+
+    What an archive tells of itself may be anything. Only its name, id and start have to be what they should be.
+    """
     return [
         ArchiveInfo(
             name=archive.text("name"),
             id=archive.text("id"),
             start=archive.moment("start"),
-            end=archive.optional_moment("end"),
-            comment=archive.optional_text("comment") or "",
-            hostname=archive.optional_text("hostname"),
-            username=archive.optional_text("username"),
+            end=archive.moment_if_any("end"),
+            comment=archive.text_if_any("comment") or "",
+            hostname=archive.text_if_any("hostname"),
+            username=archive.text_if_any("username"),
+            is_bare="comment" not in archive.content,
         )
         for archive in _Document.read(raw).many("archives")
     ]
@@ -290,6 +296,15 @@ def parse_archives(raw: bytes) -> list[ArchiveInfo]:
 def parse_info(raw: bytes) -> InfoResult:
     """Given the standard output of ``info``, return what it tells, or raise GarbledOutput."""
     document = _Document.read(raw)
+    return _info(document, tuple(_details(archive) for archive in document.optional_many("archives")))
+
+
+def parse_repository(raw: bytes) -> InfoResult:
+    """Given the standard output of ``info`` or ``list``, return what it tells of the repository alone, or raise GarbledOutput."""
+    return _info(_Document.read(raw), ())
+
+
+def _info(document: "_Document", archives: tuple[ArchiveDetails, ...]) -> InfoResult:
     repository = document.within("repository")
     return InfoResult(
         repository_id=repository.text("id"),
@@ -297,7 +312,7 @@ def parse_info(raw: bytes) -> InfoResult:
         last_modified=repository.optional_moment("last_modified"),
         encryption=_encryption(document.optional("encryption")),
         repository_totals=_totals(document),
-        archives=tuple(_details(archive) for archive in document.optional_many("archives")),
+        archives=archives,
     )
 
 
@@ -360,8 +375,10 @@ class _Document:
     @classmethod
     def read(cls, raw: bytes) -> "_Document":
         try:
-            content = json.loads(raw.decode("utf-8", "surrogateescape"))
-        except (ValueError, RecursionError) as error:
+            content = bounded_json.document(raw)
+        except bounded_json.TooManyValues as error:
+            raise GarbledOutput("The engine's result is too large to be read.") from error
+        except ValueError as error:
             raise GarbledOutput("The engine's result is not complete JSON.") from error
         if not isinstance(content, dict):
             raise GarbledOutput("The engine's result is not a JSON object.")
@@ -400,6 +417,15 @@ class _Document:
         if value is not None and not isinstance(value, str):
             raise self._garbled(key)
         return _text_or_none(value)
+
+    def text_if_any(self, key: str) -> str | None:
+        return _text_or_none(self.content.get(key))
+
+    def moment_if_any(self, key: str) -> datetime | None:
+        try:
+            return self.optional_moment(key)
+        except GarbledOutput:
+            return None
 
     def size(self, key: str) -> int:
         value = _integer(self.content.get(key))

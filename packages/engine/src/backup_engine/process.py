@@ -19,7 +19,7 @@ from typing import Any
 
 from backup_engine import shim
 from backup_engine.command import Command
-from backup_engine.far.request import near_command
+from backup_engine.far.request import ended_file, near_command
 from backup_engine.far.streaming import joined
 
 MAX_SECRET_BYTES = 60_000
@@ -48,6 +48,9 @@ class ExitRecord:
     finished_at: float
     cpu_seconds: float = 0.0
     max_rss_kib: int = 0
+    free_bytes: int | None = None
+    """Space where the repository is stored, once the engine had ended; None if that is not a folder of its machine."""
+    total_bytes: int | None = None
 
 
 @cache
@@ -149,7 +152,18 @@ class Spool:
 
     def exit_record(self) -> ExitRecord | None:
         record = self._read("exit.json")
-        return ExitRecord(**record) if record else None
+        if record is None:
+            return None
+        return ExitRecord(**{**record, **self._end_elsewhere()})
+
+    def _end_elsewhere(self) -> dict[str, Any]:
+        """When an engine on another machine ended, and the space there, where its near side has noted that."""
+        try:
+            kept = json.loads(ended_file(self.folder).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        space = {name: kept[name] for name in ("free_bytes", "total_bytes") if isinstance(kept.get(name), int)}
+        return {"finished_at": float(kept["finished_at"]), **space}
 
     def signal_engine(self, number: signal.Signals) -> bool:
         """Send a signal to the engine's whole process group. False when there is no such process (any more)."""
@@ -241,8 +255,10 @@ def _command_record(command: Command) -> dict[str, Any]:
         "environment": dict(command.environment),
         "secret_names": sorted(command.secrets),
         "working_directory": command.working_directory,
+        "most_output": command.most_output,
         "nice": ENGINE_NICENESS,
         "io_priority": io_priority_command(),
+        "guard": command.guard.record() if command.guard else None,
     }
 
 

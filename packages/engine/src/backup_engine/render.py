@@ -34,7 +34,8 @@ def _lines(message: str) -> tuple[str, ...]:
 
 
 def _printable(line: str) -> str:
-    return UNPRINTABLE.sub(_escaped, line)[:LONGEST_LINE]
+    # Cut before and after: what is escaped becomes longer, and a call for each character of a long line takes a second.
+    return UNPRINTABLE.sub(_escaped, line[:LONGEST_LINE])[:LONGEST_LINE]
 
 
 def _escaped(match: re.Match[str]) -> str:

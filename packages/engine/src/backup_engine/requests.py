@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from backup_engine.command import CalledAgent, Machine
+from backup_engine.command import CalledAgent, Machine, Older
 
 
 class InvalidRequest(ValueError):
@@ -33,6 +33,9 @@ class RepositoryLocation:
     unencrypted_ok: bool = False
     machine: Machine | CalledAgent | None = None
     """Where the engine runs that opens it; None: here."""
+    engine_id: str | None = None
+    """The id that the repository must have; None: nobody knows it yet."""
+    older: Older = "refuse"
     rclone: RcloneAccess | None = None
     """For an address of the form ``rclone:REMOTE:PATH``."""
 
@@ -62,17 +65,22 @@ class CreateRequest:
 class ListArchivesRequest:
     """All archives, or the newest ``last``; left-over checkpoints only when asked for.
 
-    ``deleted`` asks for the archives that are deleted and can be brought back, and for no others.
+    ``deleted`` asks for the archives that are deleted and can be brought back, and for no others. ``names_only`` asks for what
+    the repository itself tells of them (name, id, start): then no archive has to be read, and a malformed one does no harm.
     """
 
     last: int | None = None
     consider_checkpoints: bool = False
     deleted: bool = False
+    names_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class InfoRequest:
+    """Of the repository as a whole, of one archive, or of every archive in one run."""
+
     archive: str | None = None
+    every_archive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,8 @@ class ExtractRequest:
     patterns: tuple[str, ...] = ()
     excluded_paths: tuple[str, ...] = ()
     """Exact paths of single items that are left out, but not what is below them."""
+    excluded_trees: tuple[str, ...] = ()
+    """Exact paths that are left out with all that is below them."""
     sparse: bool = False
     """Blocks of zeros become holes."""
     without_flags: bool = False
@@ -174,6 +184,8 @@ class ExportTarRequest:
     strip_components: int = 0
     excluded_paths: tuple[str, ...] = ()
     """Exact paths that are left out, without what may lie below them."""
+    excluded_trees: tuple[str, ...] = ()
+    """Exact paths that are left out with all that is below them."""
     progress: bool = False
 
 
@@ -188,6 +200,7 @@ class ListFilesRequest:
     archive: str
     excludes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    excluded_trees: tuple[str, ...] = ()
     exact: bool = False
     complete: bool = False
 

@@ -1,7 +1,7 @@
 """The shim: the parent of one engine process, detached from whoever started it.
 
-Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports the standard library alone and no part of this
-package, so that it starts in milliseconds and can be copied to another machine as one file.
+Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports the standard library alone and, beside itself,
+``repository_guard.py``, so that it starts in milliseconds and can be copied to another machine as two files.
 
 The spool folder is the whole truth about the run, and whoever holds its ``lock`` decides over it:
 
@@ -18,6 +18,9 @@ The spool folder is the whole truth about the run, and whoever holds its ``lock`
 With OUTPUT_FD, a pipe, the engine's output goes there and there is no ``out``. The shim keeps the pipe open until it has
 written ``exit.json``, so that the reader knows at the end of the stream how the engine ended; and once nobody reads the
 pipe any more, it stops the engine.
+
+``most_output`` in the command is how many bytes each of ``out`` and ``err`` may have. An engine that writes more is stopped, and
+its run ends with an error that names this reason.
 """
 
 from __future__ import annotations  # it runs under the Python of other machines, too, which may be 3.9
@@ -30,10 +33,17 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module of that name takes longer to load than all others together
+    from typing import Any
+
 EXIT_RECORD_BYTES = 4096
 NOT_STARTED = 75
 GRACE_SECONDS = 30.0
-"""From SIGTERM to SIGKILL for an engine whose output nobody reads any more."""
+"""From SIGTERM to SIGKILL for an engine whose output nobody reads any more, or that has written too much."""
+LOOK_SECONDS = 0.2
+TOO_MUCH_OUTPUT = "Shim.TooMuchOutput"
+FAILED = 2
 
 
 def write_synced(name: str, content: bytes) -> None:
@@ -116,8 +126,21 @@ def enter(directory: bytes) -> None:
         raise OSError(errno.EPERM, f"cannot enter the folder to work in: {error}") from error
 
 
+def guard_module() -> Any:
+    """The module beside this file. Its folder comes last: nothing in it takes the place of a module of Python's own."""
+    folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return __import__("repository_guard")
+
+
 def become_engine(
-    command: dict[str, object], environment: dict[str, str], lock: int, report: int, output: int | None
+    command: dict[str, Any],
+    environment: dict[str, str],
+    probe_environment: dict[str, str] | None,
+    lock: int,
+    report: int,
+    output: int | None,
 ) -> None:
     """Turn this forked child into the engine. Never returns: whatever fails, the child must not go on as a second shim."""
     try:
@@ -132,18 +155,42 @@ def become_engine(
         identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
         write_synced("engine.json", json.dumps(identity).encode())
         argv = command["argv"]
-        assert isinstance(argv, list)
         arguments = [os.fsencode(argument) for argument in argv]
+        guard = command.get("guard")
+        if guard:
+            make_sure(guard, environment, probe_environment)
         directory = command.get("working_directory")
         if directory:
             enter(os.fsencode(str(directory)))
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:
         os.write(report, f"{error.errno or 0} {error.strerror}: {error.filename!r}".encode("utf-8", "replace"))
-    except ValueError as error:
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the child must not go on
         os.write(report, f"{errno.EINVAL} {error}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
+
+
+def make_sure(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
+    """Prepare the run, or end it with what speaks against it, in the place of the engine."""
+    module = guard_module()
+    try:
+        module.prepare(guard, environment, probe_environment)
+    except module.Refused as refusal:
+        os.write(2, refusal.lines)
+        os._exit(refusal.code)
+
+
+def concluded(guard: dict[str, Any], environment: dict[str, str], code: int) -> int:
+    """Given how the engine ended, return how the run ended."""
+    added = guard_module().conclude(guard, environment, code)
+    if added is None:
+        return code
+    errors = os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(errors, added.lines)
+    os.close(errors)
+    ended: int = added.code
+    return ended
 
 
 def lower_io_priority(command: dict[str, object], pid: int) -> None:
@@ -178,29 +225,99 @@ def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
             os.killpg(child, signal.SIGKILL)
 
 
+class OutputLimit:
+    """Stops an engine that writes more than it may. A timer looks, so that whatever waits for the engine need not."""
+
+    def __init__(self, child: int, most: int | None) -> None:
+        self._child = child
+        self._most = most
+        self._stopped_at: float | None = None
+
+    def begin(self) -> None:
+        if self._most is not None:
+            signal.signal(signal.SIGALRM, self._look)
+            signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+
+    def was_exceeded(self) -> bool:
+        """Once the engine has ended: also one that was too quick for the timer."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return self._stopped_at is not None or (self._most is not None and written() > self._most)
+
+    def _look(self, *_: object) -> None:
+        size = written()
+        if self._most is None or size <= self._most:
+            return
+        now = time.monotonic()
+        first, self._stopped_at = self._stopped_at is None, self._stopped_at or now
+        if first or now - self._stopped_at > GRACE_SECONDS or size > 2 * self._most:
+            try:
+                os.killpg(self._child, signal.SIGTERM if first else signal.SIGKILL)
+            except ProcessLookupError:
+                return
+
+
+def written() -> int:
+    """Bytes of the larger one of the engine's two streams, as far as they are files."""
+    size = 0
+    for name in ("out", "err"):
+        try:
+            size = max(size, os.stat(name).st_size)  # noqa: PTH116
+        except OSError:
+            continue
+    return size
+
+
+def note_too_much(most: int) -> None:
+    """Say why the run failed. What it has written is of no use to anybody, and may be large."""
+    if os.path.exists("out"):  # noqa: PTH110
+        os.truncate("out", 0)
+    words = f"The engine wrote more than {most} bytes and was stopped."
+    line = {"type": "log_message", "time": time.time(), "levelname": "ERROR", "name": "backup_engine.shim"}
+    errors = os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(errors, b"\n" + json.dumps({**line, "msgid": TOO_MUCH_OUTPUT, "message": words}).encode() + b"\n")
+    os.close(errors)
+
+
+def space_of(path: str) -> dict[str, int]:
+    """Free and total bytes where a folder is stored; empty if the system does not say."""
+    try:
+        found = os.statvfs(os.fsencode(path))
+    except OSError:
+        return {}
+    return {"free_bytes": found.f_bavail * found.f_frsize, "total_bytes": found.f_blocks * found.f_frsize}
+
+
 def wait(child: int) -> tuple[int, float, int]:
     _, status, usage = os.wait4(child, 0)
     return status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: int, output: int | None) -> None:
+def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, output: int | None) -> None:
     reserve_exit_record()
     started_at = time.time()
     write_synced("started.json", json.dumps({"shim_pid": os.getpid(), "started_at": started_at}).encode())
-    base = command["environment"]
-    assert isinstance(base, dict)
-    environment = {**base, **secret_environment(secrets)}
+    base, guard = command["environment"], command.get("guard")
+    environment, probe_environment = {**base, **secret_environment(secrets)}, None
+    if guard and guard_module().needs_probe(guard, output is not None):
+        probe_environment = {**base, **secret_environment(secrets)}
     secrets.clear()
     receiving, reporting = os.pipe()
     child = os.fork()
     if child == 0:
-        become_engine(command, environment, lock, reporting, output)
+        become_engine(command, environment, probe_environment, lock, reporting, output)
     environment.clear()
     os.close(reporting)
     lower_io_priority(command, child)
     exec_error = os.read(receiving, 4096).decode("utf-8", "replace") or None
+    limit = OutputLimit(child, command.get("most_output"))
+    limit.begin()
     status, cpu_seconds, max_rss = wait(child) if output is None else wait_while_read(child, output)
     code = os.waitstatus_to_exitcode(status)
+    if limit.was_exceeded():
+        note_too_much(command["most_output"])
+        code = FAILED
+    if guard:
+        code = concluded(guard, base, code)
     record = {
         "code": code if code >= 0 else None,
         "signal": -code if code < 0 else None,
@@ -209,6 +326,7 @@ def run(command: dict[str, object], secrets: dict[str, dict[str, str]], lock: in
         "finished_at": time.time(),
         "cpu_seconds": round(cpu_seconds, 3),
         "max_rss_kib": max_rss,
+        **(space_of(guard["path"]) if guard and guard.get("path") else {}),
     }
     write_synced("exit.json", json.dumps(record).encode())
 

@@ -1,6 +1,8 @@
 """`Result.details` and the items of `ResultPart`, by the kind of job. Each key may be left out; unknown ones are ignored.
 
 The engine's own documents are sent as it printed them (`TZ=UTC`), so that the server reads them with the parser it has.
+Any kind may carry `repository` (`{id}`, as the engine prints it): the id of another repository than the one that was meant
+ends the job as failed.
 """
 
 from typing import Any, TypedDict
@@ -13,6 +15,8 @@ class BackupDetails(TypedDict, total=False):
     """All that `create --json` printed."""
     archive: dict[str, Any]
     """`id`, `name`, `start`, `end` of the archive whose comment carries the job's key."""
+    storage: dict[str, int]
+    """`free_bytes` and `total_bytes` where the repository is stored, if that is a folder of the machine; on failure, too."""
 
 
 class RepositoryDetails(TypedDict, total=False):
@@ -58,7 +62,10 @@ class RestoreDetails(TypedDict, total=False):
     files_skipped: int
     bytes_skipped: int
     files_failed: int
+    """Also what the engine did not extract, though the archive's listing names it."""
     bytes_failed: int
+    special_files: int
+    """FIFOs and devices, which are never restored."""
     skipped: list[dict[str, Any]]
     failed: list[dict[str, Any]]
     conflicts: list[dict[str, Any]]

@@ -11,17 +11,23 @@ from typing import Any
 HEAD = struct.Struct(">cQ")
 SURVEY, DATA, END, HERE = b"s", b"d", b"x", b"h"
 LARGEST_FRAME = 16 * 1024 * 1024
+LARGEST_MESSAGE = 8 * 1024 * 1024
+"""Bytes of a survey or an end, which are read whole."""
+MOST_MESSAGE_VALUES = 200_000
+"""JSON values of a survey or an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiveSurvey:
     """What the archive's listing tells. `links` are archived links that other archived paths lead through, as
-    `{path, path_b64?}`: the stream does not hold them."""
+    `{path, path_b64?}`: the stream does not hold them. `listed` has every item as `{path, path_b64?, type, size, hard_link?}`,
+    so that the receiver can name what did not come; it is empty where the list would be too long."""
 
     files: int
     size: int
     special: int = 0
     links: tuple[dict[str, Any], ...] = ()
+    listed: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

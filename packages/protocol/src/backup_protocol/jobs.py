@@ -35,6 +35,10 @@ class RepositoryBlock:
     encryption: str | None = None
     relocated_ok: bool = False
     unencrypted_ok: bool = False
+    engine_id: str | None = None
+    """The id that the repository must have; another one must not be read from or written to."""
+    older: str = "refuse"
+    """`accept`: the engine is to forget that it has seen a newer state; `look`: only for this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,10 @@ class BackupBlock(Block):
     """Carries `holdfast:<operation uuid>`: by it the archive is known as this job's, whatever happened since."""
     custom_flags: tuple[str, ...] = ()
     upload_ratelimit_kib: int | None = None
+    within: tuple[str, ...] = ()
+    """Where given, the sources must really be in one of these folders: whoever asked may back up nothing else."""
+    service_places: tuple[dict[str, Any], ...] = ()
+    """The service's own folders, each with its device and inode: left out where the agent runs on the same machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,14 @@ class CheckBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class PruneBlock(Block):
-    """`policy` has the rules by name (`keep_daily`, …). It never is empty."""
+    """`policy` has the rules by name (`keep_daily`, …). It never is empty.
+
+    With `names`, a regular expression, every archive that the plan names must match it; else nothing is removed.
+    """
 
     policy: dict[str, Any] = field(default_factory=dict)
     glob: str | None = None
+    names: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,9 @@ class DeleteBlock(Block):
 class ListBlock(Block):
     """A complete list of the repository's archives: see `details.RepositoryDetails`."""
 
+    with_info: bool = True
+    """Also read the sizes of the repository."""
+
 
 @dataclass(frozen=True, slots=True)
 class RestoreBlock(Block):
@@ -110,10 +125,17 @@ class RestoreBlock(Block):
     archive: str = ""
     archive_id: str | None = None
     paths: tuple[Any, ...] = ()
-    destination: str = ""
+    destination: Any = ""
+    """A string, or `{"path_b64": …}`."""
     restore_layout: str = "preserve_path"
     overwrite: str = "fail"
     dry_run: bool = False
+    without: tuple[Any, ...] = ()
+    """Archived folders that are left out, because whoever asked for the restore may not read them."""
+    repositories: tuple[str, ...] = ()
+    """Paths of repositories on the agent's machine: nothing is written there."""
+    service_places: tuple[dict[str, Any], ...] = ()
+    """The service's own folders, each with its device and inode: protected where the agent runs on the same machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ class Progress:
     nfiles: int | None = None
     backup_speed: int | None = None
     estimated_time_remaining: int | None = None
+    more_than_expected: bool | None = None
+    """More was read than the last backup held: the percentage is not known."""
     message: str | None = None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from holdfast.access import audit, initial_password, sessions, throttle, totp
+from holdfast.access import account_tokens, audit, initial_password, sessions, throttle, totp
 from holdfast.access.caller import Caller
 from holdfast.access.login import LoggedIn, Login, locked_user
 from holdfast.access.models import LoginSession, User
@@ -25,8 +25,8 @@ class Account:
     login: Login
     caller: Caller
 
-    def change_password(self, current: str, new: str) -> LoggedIn:
-        """Change the password and end all other sessions. Raise Forbidden, LoginThrottled, Unprocessable."""
+    def change_password(self, current: str, new: str, *, end_tokens: bool = False) -> LoggedIn:
+        """Change the password and end all other sessions, and the account tokens if asked to. Raise Forbidden, LoginThrottled, Unprocessable."""
         if current == new:
             raise Unprocessable("auth.password_unchanged", "The new password must differ from the present one.")
         known_hash = self._check_password(current)
@@ -38,7 +38,8 @@ class Account:
             set_password(
                 session, self.login.settings, user, new_hash, must_change=False, except_session=self.caller.session_id
             )
-            audit.record(session, actor=self.caller, action="auth.password_changed")
+            ended = account_tokens.end_all(session, user.id) if end_tokens else 0
+            audit.record(session, actor=self.caller, action="auth.password_changed", details={"tokens_ended": ended})
             own = session.get_one(LoginSession, self.caller.session_id)
             return self.login.token(own.public_id, user.must_change_password)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from holdfast.access import audit, users
+from holdfast.access import account_tokens, audit, users
 from holdfast.access.account import remove_totp, set_password
 from holdfast.access.login import locked_user
 from holdfast.access.models import User
@@ -76,6 +76,7 @@ def reset_password(
     password: str | None = None,
     disable_totp: bool = False,
     enable: bool = False,
+    end_tokens: bool = False,
 ) -> PasswordGiven:
     """Give a user another password; their sessions end. Also the way back in for one who lost their phone.
 
@@ -95,7 +96,13 @@ def reset_password(
             remove_totp(user)
         if enable:
             user.disabled = False
-        details = {"username": user.username, "totp_disabled": disable_totp, "enabled": enable}
+        ended = account_tokens.end_all(session, user.id) if end_tokens else 0
+        details = {
+            "username": user.username,
+            "totp_disabled": disable_totp,
+            "enabled": enable,
+            "tokens_ended": ended,
+        }
         audit.record(
             session, actor=None, action="users.password_reset", object_type="user", object_id=user.id, details=details
         )

@@ -1,8 +1,11 @@
 """Who is calling, and the guards that routes declare. A route without a guard fails a test."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request, Security
@@ -10,20 +13,28 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from sqlalchemy import Executable, RowMapping, bindparam, select
 from sqlalchemy.orm import Session
 
-from holdfast.access import access_tokens
+from holdfast.access import access_tokens, browser_requests
 from holdfast.access.access_tokens import token_invalid
+from holdfast.access.key_file import Key
 from holdfast.access.last_used import LastUsed
 from holdfast.access.models import AccountToken, LoginSession, User
 from holdfast.access.roles import Role
+from holdfast.access.scopes import TokenScope, below_ceiling
 from holdfast.access.vault import Vault
-from holdfast.errors import Forbidden, Unauthenticated
+from holdfast.api.known_connections import mark_known
+from holdfast.api.threads import in_thread
+from holdfast.errors import Forbidden, NotFound, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.tokens import token_hash
 from holdfast.settings import Settings
+from holdfast.storage.remembered import Remembered
 from holdfast.storage.session import Database
 
 ACCOUNT_TOKEN_PREFIX = "bk_user_"  # noqa: S105 - the part of a token that is no secret
 PREFERRED_HEADER = "X-Backup-Authorization"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+MOST_KNOWN = 10_000
+"""Credentials that are remembered at a time."""
 
 Guard = TypeVar("Guard", bound=Callable[..., Any])
 
@@ -38,6 +49,26 @@ class Caller:
     account_token_id: int | None
     must_change_password: bool
     address: str | None
+    token_scope: TokenScope | None = None
+
+    @property
+    def view(self) -> tuple[object, ...]:
+        """What decides, beside the store, what the caller sees: two with the same view see the same."""
+        return (self.user_id, self.role, self.all_repositories_role)
+
+    def within_scope(self) -> "Caller":
+        """The caller as their credential lets them change something. Raise Forbidden if it only reads."""
+        if self.token_scope is None:
+            return self
+        ceiling = self.token_scope.ceiling
+        if ceiling is None:
+            raise Forbidden(
+                "auth.scope_too_narrow",
+                "This account token may only read. Create one with a wider scope, or log in.",
+                scope=self.token_scope,
+            )
+        role, all_repositories_role = below_ceiling(ceiling, self.role, self.all_repositories_role)
+        return replace(self, role=role, all_repositories_role=all_repositories_role)
 
 
 def guard(dependency: Guard) -> Guard:
@@ -62,7 +93,12 @@ USER_COLUMNS = (
     User.disabled,
 )
 SESSION_COLUMNS = (LoginSession.id.label("session_id"), LoginSession.last_used_at, LoginSession.ended_at)
-TOKEN_COLUMNS = (AccountToken.id.label("account_token_id"), AccountToken.last_used_at)
+TOKEN_COLUMNS = (
+    AccountToken.id.label("account_token_id"),
+    AccountToken.last_used_at,
+    AccountToken.scope,
+    AccountToken.expires_at,
+)
 
 _SESSION = select(*USER_COLUMNS, *SESSION_COLUMNS).join(LoginSession, LoginSession.user_id == User.id)
 _TOKEN = select(*USER_COLUMNS, *TOKEN_COLUMNS).join(AccountToken, AccountToken.user_id == User.id)
@@ -74,6 +110,17 @@ TOKEN_BY_ID = _TOKEN.where(AccountToken.id == bindparam("wanted"))
 
 
 # From a credential to a caller ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a valid credential stands for, as the store had it. Whether that is still enough is decided at each use."""
+
+    row: RowMapping
+    expires_at: datetime | None
+    """Of the access token; account tokens have theirs in the row."""
+    keys: tuple[Key, ...]
+    """The keys of the service by which the token was found to be signed."""
 
 
 @dataclass(frozen=True)
@@ -97,17 +144,73 @@ def bearer(request: Request) -> str:
     return credential.strip()
 
 
+def has_credential(request: Request) -> bool:
+    return PREFERRED_HEADER in request.headers or "Authorization" in request.headers
+
+
 def identify(
     database: Database, settings: Settings, vault: Vault, credential: str, address: str | None, *, may_be_expired: bool
 ) -> Identified:
     """Given a credential, return who it belongs to, as the store says now. Raise Unauthenticated."""
-    now = clock.now()
+    return _admitted(look_up(database, vault, credential), settings, address, may_be_expired=may_be_expired)
+
+
+def look_up(database: Database, vault: Vault, credential: str) -> Known:
+    """Given a credential, return what it stands for. Raise Unauthenticated if it stands for nothing."""
+    keys = vault.keys
     if credential.startswith(ACCOUNT_TOKEN_PREFIX):
-        return _of_row(_row(database, TOKEN_BY_HASH, token_hash(credential)), settings, address, now)
-    token = access_tokens.read(vault, credential)
-    if token.expires_at <= now and not may_be_expired:
+        row, expires_at = _row(database, TOKEN_BY_HASH, token_hash(credential)), None
+    else:
+        token = access_tokens.read(vault, credential)
+        row, expires_at = _row(database, SESSION_BY_PUBLIC_ID, token.session), token.expires_at
+    if row is None:
+        raise token_invalid()
+    return Known(row, expires_at, keys)
+
+
+def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_expired: bool) -> Identified:
+    now = clock.now()
+    if known.expires_at is not None and known.expires_at <= now and not may_be_expired:
         raise Unauthenticated("auth.token_expired", "The access token has expired; refresh it or log in again.")
-    return _of_row(_row(database, SESSION_BY_PUBLIC_ID, token.session), settings, address, now)
+    return _of_row(known.row, settings, address, now)
+
+
+class Identities:
+    """Who credentials belong to. What was read once is believed until anything is committed to the store."""
+
+    def __init__(self, settings: Settings, database: Database, vault: Vault) -> None:
+        self._settings = settings
+        self._database = database
+        self._vault = vault
+        self._known: Remembered[Known] = Remembered(database.version, MOST_KNOWN)
+        self._asking: dict[str, Future[None]] = {}
+
+    async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> Identified:
+        """As the function of this name, without a thread where memory may be believed."""
+        known = self._remembered(credential)
+        if known is None and (asked := self._asking.get(credential)) is not None:
+            await asyncio.shield(asyncio.wrap_future(asked))
+            known = self._remembered(credential)  # if what was read for somebody else is new enough
+        if known is None:
+            known = await self._look_up(credential)
+        return _admitted(known, self._settings, address, may_be_expired=may_be_expired)
+
+    def _remembered(self, credential: str) -> Known | None:
+        known = self._known.get(credential)
+        return known if known is not None and known.keys is self._vault.keys else None
+
+    async def _look_up(self, credential: str) -> Known:
+        """Once for all requests that come with a credential at the same time."""
+        asked: Future[None] = Future()
+        if self._database.version is not None:  # else nothing is remembered, and there is nothing to wait for
+            self._asking[credential] = asked
+        read = partial(look_up, self._database, self._vault, credential)
+        try:
+            return await in_thread("reading", partial(self._known.read, credential, read))
+        finally:
+            if self._asking.get(credential) is asked:
+                del self._asking[credential]
+            asked.set_result(None)
 
 
 def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller | None:
@@ -135,6 +238,10 @@ def _of_row(row: RowMapping | None, settings: Settings, address: str | None, now
         raise token_invalid()
     if "session_id" in row and _has_ended(row, settings, now):
         raise Unauthenticated("auth.session_ended", "The session has ended; log in again.")
+    expires_at = row.get("expires_at")
+    if expires_at is not None and expires_at <= now:
+        raise Unauthenticated("auth.token_expired", "The account token has expired; create a new one.")
+    scope = row.get("scope")
     caller = Caller(
         user_id=row["user_id"],
         username=row["username"],
@@ -144,6 +251,7 @@ def _of_row(row: RowMapping | None, settings: Settings, address: str | None, now
         account_token_id=row.get("account_token_id"),
         must_change_password=row["must_change_password"],
         address=address,
+        token_scope=None if scope is None else TokenScope(scope),
     )
     return Identified(caller, row["last_used_at"])
 
@@ -167,14 +275,22 @@ async def public() -> None:
     """Marks a route as open to everyone, on purpose."""
 
 
-def _identified(request: Request, *, may_be_expired: bool) -> Caller:
+async def _identified(
+    request: Request, *, may_be_expired: bool = False, only_reads: bool = False, for_metrics: bool = False
+) -> Caller:
     state = request.app.state  # not asked for as dependencies: nearly every route would resolve them, at every request
-    found = identify(
-        state.database, state.settings, state.vault, bearer(request), address_of(request), may_be_expired=may_be_expired
-    )
+    identities: Identities = state.identities
+    found = await identities.identify(bearer(request), address_of(request), may_be_expired=may_be_expired)
     request.state.caller = found.caller
+    if found.caller.token_scope is TokenScope.METRICS and not for_metrics:
+        raise Forbidden(
+            "auth.scope_too_narrow",
+            "This account token may only read /metrics. Create one with another scope, or log in.",
+            scope=TokenScope.METRICS,
+        )
+    mark_known(request.scope)
     last_used: LastUsed = state.last_used
-    caller = found.caller
+    caller = found.caller if only_reads or request.method in SAFE_METHODS else found.caller.within_scope()
     if caller.session_id is not None:
         last_used.touch("session", caller.session_id, found.last_used_at, clock.now())
     elif caller.account_token_id is not None:
@@ -183,10 +299,10 @@ def _identified(request: Request, *, may_be_expired: bool) -> Caller:
 
 
 @guard
-def signed_in_even_if_password_must_change(
+async def signed_in_even_if_password_must_change(
     request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
 ) -> Caller:
-    return _identified(request, may_be_expired=False)
+    return await _identified(request)
 
 
 SignedInEvenIfPasswordMustChange = Annotated[Caller, Depends(signed_in_even_if_password_must_change)]
@@ -201,7 +317,22 @@ SignedIn = Annotated[Caller, Depends(signed_in)]
 
 
 @guard
-async def login_only_even_if_password_must_change(caller: SignedInEvenIfPasswordMustChange) -> Caller:
+async def identified(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> Caller:
+    """Whoever it is, whatever the scope of their token."""
+    return await _identified(request, only_reads=True)
+
+
+@guard
+async def signed_in_to_read(caller: Annotated[Caller, Depends(identified)]) -> Caller:
+    """As ``signed_in``, for routes that change nothing although their method could: any scope of a token will do."""
+    return with_final_password(caller)
+
+
+SignedInToRead = Annotated[Caller, Depends(signed_in_to_read)]
+
+
+@guard
+async def login_only_even_if_password_must_change(caller: Annotated[Caller, Depends(identified)]) -> Caller:
     return _of_login(caller)
 
 
@@ -209,7 +340,7 @@ LoginOnlyEvenIfPasswordMustChange = Annotated[Caller, Depends(login_only_even_if
 
 
 @guard
-async def login_only(caller: SignedIn) -> Caller:
+async def login_only(caller: SignedInToRead) -> Caller:
     return _of_login(caller)
 
 
@@ -218,22 +349,55 @@ LoginOnly = Annotated[Caller, Depends(login_only)]
 
 @guard
 async def admin_only(caller: SignedIn) -> Caller:
-    if caller.role is not Role.ADMIN:
-        raise forbidden(Role.ADMIN)
-    return caller
+    return _admin(caller)
 
 
 AdminOnly = Annotated[Caller, Depends(admin_only)]
 
 
 @guard
-def session_to_refresh(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> Caller:
+async def admin_login_only(caller: LoginOnly) -> Caller:
+    """For what would let an account token outlive or outgrow itself: users, rights and new credentials."""
+    return _admin(caller)
+
+
+AdminLoginOnly = Annotated[Caller, Depends(admin_login_only)]
+
+
+@guard
+async def session_to_refresh(
+    request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
+) -> Caller:
     """As ``login_only``, but an access token that has expired still names its session."""
-    caller = _identified(request, may_be_expired=True)
+    caller = await _identified(request, may_be_expired=True, only_reads=True)
     return _of_login(with_final_password(caller))
 
 
-SessionToRefresh = Annotated[Caller, Depends(session_to_refresh)]
+@guard
+async def session_to_refresh_or_browser(
+    request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None
+) -> Caller | None:
+    """As ``session_to_refresh``; None for a browser without an access token, whose cookie is judged by the route."""
+    if browser_requests.is_browser(request) and not has_credential(request):
+        browser_requests.require_same_origin(request)
+        return None
+    return await session_to_refresh(request)
+
+
+SessionToRefresh = Annotated[Caller | None, Depends(session_to_refresh_or_browser)]
+
+
+@guard
+async def metrics_reader(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> None:
+    """Admins, and account tokens that an admin made for metrics; everybody where the settings open them.
+
+    The numbers name every repository, schedule and agent, so a right on some repositories is not enough.
+    """
+    mode = request.app.state.settings.metrics
+    if mode == "off":
+        raise NotFound("metrics.off", "Metrics are off. Set HOLDFAST_METRICS to token or open to turn them on.")
+    if mode == "token":
+        _admin(with_final_password(await _identified(request, for_metrics=True)))
 
 
 def with_final_password(caller: Caller) -> Caller:
@@ -247,6 +411,12 @@ def _of_login(caller: Caller) -> Caller:
         raise Forbidden(
             "auth.login_token_required", "This route takes a token of a normal login, not an account token."
         )
+    return caller
+
+
+def _admin(caller: Caller) -> Caller:
+    if caller.role is not Role.ADMIN:
+        raise forbidden(Role.ADMIN)
     return caller
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from fastapi import APIRouter, FastAPI
 
 from holdfast.access import idempotency, sessions, throttle
+from holdfast.access.caller import Identities
 from holdfast.access.last_used import LastUsed
 from holdfast.access.passwords import HashingThreads
 from holdfast.access.refusals import RefusalListener
@@ -13,6 +14,7 @@ from holdfast.access.routes.audit import audit
 from holdfast.access.routes.auth import auth
 from holdfast.access.routes.tokens import tokens
 from holdfast.access.routes.users import users
+from holdfast.access.users import Accounts
 from holdfast.access.vault import Vault
 from holdfast.kit import clock
 from holdfast.settings import Settings
@@ -59,6 +61,8 @@ def install(app: FastAPI, settings: Settings, database: Database, vault: Vault |
         refusals=RefusalListener(database),
     )
     app.state.vault = access.vault
+    app.state.accounts = Accounts(database)
+    app.state.identities = Identities(settings, database, access.vault)
     app.state.last_used = access.last_used
     app.state.hashing_threads = access.hashing_threads
     app.state.refusal_listeners.append(access.refusals)

@@ -31,10 +31,10 @@ class FirstAdmin:
         """What to print. A random password is shown on a terminal only: other output ends up in logs."""
         if self.password_file is None:
             note = " It is short; choose a longer one." if self.password_is_short else ""
-            return f"Created the user {self.username} with the password of HOLDFAST_ADMIN_PASSWORD.{note}"
+            return f"User {self.username}, password as in HOLDFAST_ADMIN_PASSWORD.{note}"
         if to_terminal:
-            return f"Admin password (shown once): {self.password}"
-        return f"The password of the user {self.username} is in {self.password_file}"
+            return f"User {self.username}, password (shown once; choose your own at the first login): {self.password}"
+        return f"User {self.username}, password in {self.password_file} (choose your own at the first login)"
 
 
 def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | None:
@@ -46,7 +46,7 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
         if not _is_empty(session):
             _remove_stale_file(session, settings)
             return None
-    chosen = _chosen_password(settings)
+    chosen = chosen_password(settings)
     password = chosen or random_password()
     password_hash = hash_password(password)
     with database.writing() as session:
@@ -65,7 +65,8 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
     )
 
 
-def _chosen_password(settings: Settings) -> str | None:
+def chosen_password(settings: Settings) -> str | None:
+    """The password of HOLDFAST_ADMIN_PASSWORD, if it is set. Raise Unprocessable if it is not a password."""
     if settings.admin_password is None or not settings.admin_password.get_secret_value():
         return None
     password = settings.admin_password.get_secret_value()

@@ -31,6 +31,8 @@ class LoggedIn:
     access_token: str
     expires_in: int
     must_change_password: bool
+    session: str
+    """The public id of the login session."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Login:
     def token(self, public_id: str, must_change_password: bool) -> LoggedIn:
         life = timedelta(minutes=self.settings.access_token_minutes)
         token = access_tokens.issue(self.vault, public_id, clock.now(), life)
-        return LoggedIn(token, int(life.total_seconds()), must_change_password)
+        return LoggedIn(token, int(life.total_seconds()), must_change_password, public_id)
 
     def count(self, attempts: throttle.Attempts, user: User | None) -> None:
         """Count an attempt in a transaction of its own. Raise LoginThrottled if none is allowed."""

@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Mapper, mapped_column
 
 from holdfast.access.roles import Role, RoleText, holds
+from holdfast.access.scopes import TokenScope, has_scope
 from holdfast.kit import clock
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
@@ -61,6 +62,10 @@ class LoginSession(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     last_used_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    # Of a browser's cookie, and of the one before it, which may come once more if an answer was lost.
+    refresh_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
+    earlier_refresh_hash: Mapped[str | None] = mapped_column(String(64), index=True)
+    refreshed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class LoginChallenge(Base):
@@ -76,14 +81,16 @@ class LoginChallenge(Base):
 
 class AccountToken(Base):
     __tablename__ = "account_tokens"
-    __table_args__ = NEVER_REUSED
+    __table_args__ = (has_scope("scope"), NEVER_REUSED)
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True)
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
     name: Mapped[str] = mapped_column(String(100))
     token_hash: Mapped[str] = mapped_column(String(64), unique=True)
     prefix: Mapped[str] = mapped_column(String(16))
+    scope: Mapped[str] = mapped_column(String(16), default=TokenScope.READ.value)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 

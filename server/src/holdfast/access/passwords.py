@@ -5,7 +5,7 @@ import contextvars
 import secrets
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -14,6 +14,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from fastapi import Depends, Request
 from pydantic import TypeAdapter, ValidationError
 
+from holdfast.access.caller import Caller
+from holdfast.access.fair_queue import FairQueue, Whose
 from holdfast.errors import Unavailable
 from holdfast.kit.fields import PlainText
 
@@ -21,6 +23,9 @@ MIN_CHARACTERS = 8
 MAX_BYTES = 1024
 THREADS = 2
 MAX_WAITING = 200
+MAX_OF_ADDRESS = 50
+MAX_WAITING_ALIKE = 20
+"""Logins of one name from one address; after five failures nothing is tried anyway."""
 
 # Argon2id with 19 MiB and two passes. One lane: a login should not take all cores from the engines.
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -79,26 +84,76 @@ class HashingThreads:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="hashing")
-        self._lock = threading.Lock()
-        self._waiting = 0
+        self._pool.submit(_hash_of_nobody)  # or else the first login with an unknown name would cost twice as much
+        self._guard = threading.Lock()
+        self._queue: FairQueue[Future[None]] = FairQueue()
+        self._running: set[Whose] = set()
+        self._places = THREADS
 
     async def run(
-        self, function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+        self, whose: Whose, function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
-        """Run a use case that hashes. Raise Unavailable if too many wait already."""
-        with self._lock:
-            if self._waiting >= MAX_WAITING:
-                raise Unavailable("auth.busy", "Too many logins at once; try again in a moment.", retry_after=2)
-            self._waiting += 1
+        """Run a use case that hashes, in its turn. Raise Unavailable if too many wait already."""
+        await self._turn(whose)
         call = partial(contextvars.copy_context().run, partial(function, *arguments, **named))
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
-        finally:  # here and not in the thread: a request given up while it waits must be counted out too
-            with self._lock:
-                self._waiting -= 1
+        future = self._pool.submit(call)
+        future.add_done_callback(lambda _future: self._done(whose))
+        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    async def _turn(self, whose: Whose) -> None:
+        turn: Future[None] = Future()
+        with self._guard:
+            alike, of_address = self._queue.waiting(whose), self._queue.of_address(whose.address)
+            if alike >= MAX_WAITING_ALIKE or of_address >= MAX_OF_ADDRESS:
+                raise _busy()
+            if len(self._queue) >= MAX_WAITING:
+                self._make_room(whose)
+            self._queue.put(whose, turn)
+            self._next()
+        try:
+            await asyncio.wrap_future(turn)
+        except asyncio.CancelledError:
+            self._give_up(whose, turn)
+            raise
+
+    def _make_room(self, whose: Whose) -> None:
+        """Refuse the latest of the address with the most waiting, so that a flood turns itself away."""
+        fullest = self._queue.fullest()
+        if fullest is None or self._queue.of_address(fullest.address) <= self._queue.of_address(whose.address) + 1:
+            raise _busy()
+        turned_away = self._queue.take_last(fullest)
+        if turned_away.set_running_or_notify_cancel():
+            turned_away.set_exception(_busy())
+
+    def _give_up(self, whose: Whose, turn: "Future[None]") -> None:
+        with self._guard:
+            had_its_turn = turn.done() and not turn.cancelled()
+            if not had_its_turn:
+                self._queue.remove(whose, turn)
+        if had_its_turn:
+            self._done(whose)
+
+    def _next(self) -> None:
+        """Give free places to those whose turn it is. Equal ones go one after the other: they would wait for each other."""
+        while self._places and (found := self._queue.take(self._running)) is not None:
+            whose, turn = found
+            if turn.set_running_or_notify_cancel():
+                self._places -= 1
+                self._running.add(whose)
+                turn.set_result(None)
+
+    def _done(self, whose: Whose) -> None:
+        with self._guard:
+            self._places += 1
+            self._running.discard(whose)
+            self._next()
+
+
+def _busy() -> Unavailable:
+    return Unavailable("auth.busy", "Too many logins at once; try again in a moment.", retry_after=2)
 
 
 async def the_hashing_threads(request: Request) -> HashingThreads:
@@ -107,3 +162,7 @@ async def the_hashing_threads(request: Request) -> HashingThreads:
 
 
 Hashing = Annotated[HashingThreads, Depends(the_hashing_threads)]
+
+
+def whose_turn(caller: Caller) -> Whose:
+    return Whose(caller.address or "", caller.username)

@@ -29,7 +29,7 @@ def require_feature(settings: Settings, feature: Feature) -> None:
         raise PlanRefusal(feature, required=FEATURES[feature], current=settings.plan)
 
 
-def needs_archive_history(_caller: SignedIn, settings: TheSettings) -> None:
+async def needs_archive_history(_caller: SignedIn, settings: TheSettings) -> None:
     """After the caller is known: a stranger learns nothing about the plan."""
     require_feature(settings, "archive_history")
 

@@ -9,11 +9,12 @@ from holdfast.access.login import CodeNeeded, LoggedIn
 from holdfast.access.models import AccountToken, AuditEntry, RepositoryRight, User
 from holdfast.access.passwords import AnyPassword, NewPassword
 from holdfast.access.roles import RepositoryRole, Role
+from holdfast.access.scopes import TokenScope
 from holdfast.access.usernames import Email, NewUsername
 from holdfast.kit.fields import PlainText, Timestamp
 from holdfast.kit.schema import Schema
 
-Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="The six digits of the moment.")]
+Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="Current six-digit code.")]
 
 
 class LoginAnswer(Schema):
@@ -51,6 +52,7 @@ class CodeLogin(Schema):
 class PasswordChange(Schema):
     current_password: AnyPassword
     new_password: NewPassword
+    end_tokens: bool = Field(False, description="Also revoke all account tokens of the user.")
 
 
 class TotpSecret(Schema):
@@ -144,6 +146,9 @@ class UserUpdate(Schema):
     must_change_password: bool | None = Field(
         None, description="When a password is sent: true by default, false by default for one's own."
     )
+    end_tokens: bool = Field(
+        False, description="Also revoke all account tokens of the user. Disabling a user always does."
+    )
 
 
 class RightChange(Schema):
@@ -152,19 +157,33 @@ class RightChange(Schema):
 
 class TokenCreate(Schema):
     name: Annotated[str, PlainText(1, 100)]
+    scope: TokenScope = Field(
+        TokenScope.READ,
+        description="What the token may change: nothing (`read`), what an operator may (`operate`) or what an admin may "
+        "(`admin`), and never more than its user. Jobs, users and new credentials always need a login.",
+    )
+    expires_in_days: int | None = Field(365, ge=1, le=3650, description="Days until the token expires; null for never.")
 
 
 class TokenAnswer(Schema):
     id: int
     name: str
     prefix: str = Field(description="The beginning of the token, to recognise it by.")
+    scope: TokenScope
     created_at: Timestamp
+    expires_at: Timestamp | None = Field(description="Null for a token that does not expire.")
     last_used_at: Timestamp | None = Field(description="To the minute.")
 
     @classmethod
     def of(cls, row: AccountToken) -> "TokenAnswer":
         return cls(
-            id=row.id, name=row.name, prefix=row.prefix, created_at=row.created_at, last_used_at=row.last_used_at
+            id=row.id,
+            name=row.name,
+            prefix=row.prefix,
+            scope=TokenScope(row.scope),
+            created_at=row.created_at,
+            expires_at=row.expires_at,
+            last_used_at=row.last_used_at,
         )
 
 

@@ -1,24 +1,29 @@
 """Users and their rights, as an admin keeps them."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
+from fastapi import Depends, Request
 from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from holdfast.access import audit, initial_password, sessions
+from holdfast.access import account_tokens, audit, initial_password, sessions
 from holdfast.access.account import set_password
-from holdfast.access.caller import Caller
+from holdfast.access.caller import MOST_KNOWN, Caller
 from holdfast.access.login import locked_user
 from holdfast.access.models import RepositoryRight, User
 from holdfast.access.rights import repository_not_found
 from holdfast.access.roles import Role
 from holdfast.access.usernames import username_key
+from holdfast.api.threads import in_thread
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.inserts import insert_or_replace, insert_unless_there
+from holdfast.storage.remembered import Remembered
+from holdfast.storage.session import Database
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class UserChange:
     fields: dict[str, Any]
     password_hash: str | None = None
     must_change_password: bool | None = None
+    end_tokens: bool = False
 
 
 def all_users(session: Session) -> list[User]:
@@ -60,6 +66,40 @@ def user_of(session: Session, user_id: int) -> User:
     if user is None:
         raise user_not_found(user_id)
     return user
+
+
+@dataclass(frozen=True)
+class AccountRecord:
+    """A user and their rights, as the store had them; not to be changed."""
+
+    user: User
+    rights: list[RepositoryRight]
+
+
+class Accounts:
+    """The accounts of users who ask for their own. What was read once is believed until anything is committed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: Remembered[AccountRecord] = Remembered(database.version, MOST_KNOWN)
+
+    async def of(self, user_id: int) -> AccountRecord:
+        known = self._known.get(user_id)
+        if known is None:
+            known = await in_thread("reading", partial(self._known.read, user_id, partial(self._read, user_id)))
+        return known
+
+    def _read(self, user_id: int) -> AccountRecord:
+        with self._database.reading() as session:
+            return AccountRecord(user_of(session, user_id), rights_by_user(session, user_id).get(user_id, []))
+
+
+async def the_accounts(request: Request) -> Accounts:
+    accounts: Accounts = request.app.state.accounts
+    return accounts
+
+
+TheAccounts = Annotated[Accounts, Depends(the_accounts)]
 
 
 def create(session: Session, actor: Caller | None, new: NewUser) -> User:
@@ -85,7 +125,7 @@ def create(session: Session, actor: Caller | None, new: NewUser) -> User:
 
 
 def change(session: Session, settings: Settings, actor: Caller | None, user_id: int, wanted: UserChange) -> User:
-    """Change a user. A new role or password, and disabling, end their sessions. Raise NotFound, Conflict."""
+    """Change a user. A new role or password, and disabling, end their sessions; disabling ends their tokens. Raise NotFound, Conflict."""
     user = _locked(session, user_id)
     fields = {name: value for name, value in wanted.fields.items() if getattr(user, name) != value}
     stops_being_admin = fields.get("role", Role.ADMIN) is not Role.ADMIN or fields.get("disabled", False)
@@ -99,6 +139,8 @@ def change(session: Session, settings: Settings, actor: Caller | None, user_id: 
         set_password(session, settings, user, wanted.password_hash, must_change=user.must_change_password)
     if fields.keys() & {"role", "disabled"}:
         sessions.end_all(session, user_id, clock.now())
+    if wanted.end_tokens or fields.get("disabled"):
+        fields["tokens_ended"] = account_tokens.end_all(session, user_id)
     _record_change(session, actor, user, fields, wanted)
     return user
 

@@ -45,7 +45,7 @@ class Vault:
         if settings.secret_key is not None:
             self._keys = _keys_of_setting(settings.secret_key.get_secret_value())
         else:
-            self.key_file = settings.secret_key_file or settings.data_dir / "secret.key"
+            self.key_file = _key_file_of(settings)
             key_file.create_if_missing(self.key_file)
             self._keys = ()
             self._read_if_changed()
@@ -112,6 +112,18 @@ class Vault:
 @lru_cache(maxsize=16)
 def _signing_key(material: bytes) -> bytes:
     return HKDF(SHA256(), length=32, salt=None, info=SIGNING_PURPOSE).derive(material)
+
+
+def check_key(settings: Settings) -> None:
+    """Raise BadKey if the key that is there, in the settings or in its file, cannot be used. A missing file is not made."""
+    if settings.secret_key is not None:
+        _keys_of_setting(settings.secret_key.get_secret_value())
+    elif (path := _key_file_of(settings)).exists():
+        key_file.read(path)
+
+
+def _key_file_of(settings: Settings) -> Path:
+    return settings.secret_key_file or settings.data_dir / "secret.key"
 
 
 def key_id_of(value: str) -> str:

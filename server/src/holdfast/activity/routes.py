@@ -8,8 +8,13 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit, rights
 from holdfast.access.caller import Caller, SignedIn, forbidden
+from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
-from holdfast.activity.words import kinds_of
+from holdfast.activity.overview import read_overview
+from holdfast.activity.schemas import Overview
+from holdfast.activity.words import all_words, kinds_of
+from holdfast.agents.caller import TheGateway
+from holdfast.agents.routes import every_machine
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.filters import Many, many
@@ -17,12 +22,14 @@ from holdfast.api.router import router
 from holdfast.errors import Conflict
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import logs, store
+from holdfast.operations.filters import require_known, unknown_word
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
 from holdfast.operations.present import Presenter
 from holdfast.operations.reach import require, unknown
 from holdfast.operations.routes import ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
+from holdfast.repositories import store as repositories
 
 routes = router("/api/activity", "activity")
 
@@ -37,17 +44,18 @@ def recent(
     presenter: ThePresenter,
     category: Annotated[Many, Depends(many("category"))],
     trigger: Annotated[Many, Depends(many("trigger"))],
-    status: Annotated[Many, Depends(many("status"))],
+    status: Annotated[Many, Depends(many("status", brackets=False))],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     job_type: JobType | None = None,
     repository_id: RowId | None = None,
     collapse_runs: Annotated[bool, Query(description="Nest a run's follow-ups under their parent.")] = True,
 ) -> list[OperationItem]:
-    visible = rights.visible_repositories(session, caller)
-    if repository_id is not None and visible is not None and repository_id not in visible:
-        return []
+    require_known(presenter.registry, category=category, status=status, trigger=trigger)
     kinds = kinds_of(presenter.registry, job_type) if job_type else ()
     if job_type and not kinds:
+        raise unknown_word("job_type", all_words(presenter.registry))
+    visible = rights.visible_repositories(session, caller)
+    if repository_id is not None and visible is not None and repository_id not in visible:
         return []
     collapsed = collapse_runs and job_type is None and INDEX not in category
     narrowed = store.Filter(
@@ -63,6 +71,24 @@ def recent(
     operations, _ = store.page(session, narrowed, limit, None)
     shown = [operation for operation in operations if operation.executor != "inline"]
     return _nested(session, presenter, shown) if collapsed else presenter.items(session, shown)
+
+
+@routes.get("/status", summary="Whether everything is backed up")
+def status(
+    caller: SignedIn, session: Reading, presenter: ThePresenter, settings: TheSettings, gateway: TheGateway
+) -> Overview:
+    """What runs, what failed since its last success, what is overdue, and, for admins, which machines are offline."""
+    visible = rights.visible_repositories(session, caller)
+    is_admin = caller.role is Role.ADMIN
+    return read_overview(
+        session,
+        presenter,
+        repositories.visible(session, visible),
+        every_machine(session, gateway) if is_admin else None,
+        visible=visible,
+        is_admin=is_admin,
+        with_overdue=has_feature(settings, "overdue_flags"),
+    )
 
 
 @routes.get("/{job_type}/{operation_id}/logs", summary="Log lines of one item", responses=documented(404))

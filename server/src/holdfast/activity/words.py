@@ -21,3 +21,7 @@ def kinds_of(registry: Registry, word: str) -> tuple[str, ...]:
     if word in WORDS_OF_THE_CONTRACT:
         return (WORDS_OF_THE_CONTRACT[word],)
     return tuple(kind.name for kind in registry.kinds.values() if kind.word == word and kind.name != "inline")
+
+
+def all_words(registry: Registry) -> set[str]:
+    return {*WORDS_OF_THE_CONTRACT, *(kind.word for kind in registry.kinds.values() if kind.name != "inline")}

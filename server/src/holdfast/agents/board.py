@@ -13,10 +13,6 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.storage.session import Database
 
-LOOK_SECONDS = 2.0
-"""Hints may be missed: so often the store is asked anyway."""
-BETWEEN_LOOKS_SECONDS = 0.02
-
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
@@ -24,6 +20,7 @@ class RunningJob:
     agent_machine_id: int
     has_started: bool
     cancel_requested: bool
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +32,22 @@ class View:
     running: Mapping[int, RunningJob] = field(default_factory=dict)
     stopping: Mapping[int, list[int]] = field(default_factory=dict)
     """Jobs that should stop, by agent."""
+    held: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Jobs that run, by agent."""
 
     @staticmethod
     def of(number: int, waiting: frozenset[int], jobs: Iterable[RunningJob]) -> "View":
         running = {job.id: job for job in jobs}
         stopping: dict[int, list[int]] = {}
+        held: dict[int, frozenset[int]] = {}
         for job in running.values():
+            held[job.agent_machine_id] = held.get(job.agent_machine_id, frozenset()) | {job.id}
             if job.cancel_requested:
                 stopping.setdefault(job.agent_machine_id, []).append(job.id)
-        return View(number, waiting, running, stopping)
+        return View(number, waiting, running, stopping, held)
+
+    def held_by(self, agent_machine_id: int) -> frozenset[int]:
+        return self.held.get(agent_machine_id, frozenset())
 
     def to_stop(self, agent_machine_id: int) -> list[int]:
         return list(self.stopping.get(agent_machine_id, ()))
@@ -54,18 +58,30 @@ class Board:
         self._database = database
         self._refreshing = threading.Lock()
         self._guard = threading.Lock()
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Future[View] | None = None
         self._view = View()
         self._waiters: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     def fresh(self) -> View | None:
         """What is in memory, unless anything has changed since."""
         view = self._view
-        return view if view.number == self._database.work.number else None
+        return view if view.number == self._database.operations.number else None
 
     async def now(self) -> View:
         """What is true now, from memory where that is fresh."""
         fresh = self.fresh()
-        return fresh if fresh is not None else await run_in_threadpool(self.refreshed)
+        if fresh is not None:
+            return fresh
+        if self._next_look is None:
+            self._next_look = asyncio.ensure_future(self._look_for_all())
+        return await asyncio.shield(self._next_look)
+
+    async def _look_for_all(self) -> View:
+        """One look for everybody who has asked before it begins: a fleet that asks at once costs one thread."""
+        async with self._looking:
+            self._next_look = None
+            return await run_in_threadpool(self.refreshed)
 
     def refreshed(self) -> View:
         """What the store says now. Of several who ask at once, one asks the store."""
@@ -74,35 +90,37 @@ class Board:
             return fresh if fresh is not None else self.look()
 
     def look(self) -> View:
-        number = self._database.work.number
+        number = self._database.operations.number
         with self._database.reading() as session:
             waiting = frozenset(agent for agent in session.scalars(_WAITING) if agent is not None)
-            running = [RunningJob(row[0], row[1] or 0, bool(row[2]), bool(row[3])) for row in session.execute(_RUNNING)]
+            running = [
+                RunningJob(row[0], row[1] or 0, bool(row[2]), bool(row[3]), row[4]) for row in session.execute(_RUNNING)
+            ]
         self._view = View.of(number, waiting, running)
         self.call(waiting)
         return self._view
 
-    def follow(self, stopping: threading.Event) -> None:
-        """Keep memory fresh until the service stops."""
-        seen = -1
-        while not stopping.is_set():
-            seen = self._database.work.wait(seen, LOOK_SECONDS)
-            with self._refreshing:
-                self.look()
-            stopping.wait(BETWEEN_LOOKS_SECONDS)
+    def look_again(self) -> None:
+        """Ask the store, whether or not memory is fresh."""
+        with self._refreshing:
+            self.look()
 
-    async def wait_for_work(self, agent_machine_id: int, seconds: float, is_there: Callable[[], bool]) -> None:
+    async def wait_for_work(
+        self, agent_machine_id: int, seconds: float, seen: View, is_there: Callable[[], bool]
+    ) -> None:
         """Return when there may be work for the agent, or the time is up. Waiting costs no thread.
 
-        `is_there` is asked once more when nothing can be missed any longer.
+        `seen` is what the caller has acted on. Whatever changes for others alone is not told: a fleet that waits must not
+        ask again at every change of the queue. `is_there` is asked when nothing can be missed any longer.
         """
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._guard:
             self._waiters.setdefault(agent_machine_id, set()).add(waiter)
         try:
-            if self.fresh() is None or is_there():
-                return  # something has changed since the caller looked
             async with asyncio.timeout(seconds):
+                view = await self.now()
+                if is_there() or (view is not seen and agent_machine_id in view.waiting):
+                    return  # it came after the caller had looked
                 await waiter[1].wait()
         except TimeoutError:
             pass
@@ -124,11 +142,14 @@ class Board:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
+    def waiting(self) -> frozenset[int]:
+        """The agents that wait here."""
+        with self._guard:
+            return frozenset(self._waiters)
+
     def wake_everybody(self) -> None:
         """The service stops: nobody should wait on."""
-        with self._guard:
-            agents = frozenset(self._waiters)
-        self.call(agents)
+        self.call(self.waiting())
 
 
 _WAITING = (
@@ -140,6 +161,7 @@ _RUNNING = (
         Operation.machine_id,
         AgentJob.started_at.is_not(None),
         Operation.cancel_requested_at.is_not(None),
+        Operation.attempt,
     )
     .outerjoin(AgentJob, AgentJob.operation_id == Operation.id)
     .where(Operation.status == Status.RUNNING, Operation.executor == "agent")

@@ -12,6 +12,7 @@ from holdfast.access.caller import address_of, guard
 from holdfast.agents import errors, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.gateway import Gateway
+from holdfast.api.known_connections import mark_known
 from holdfast.errors import HoldfastError
 
 log = structlog.get_logger("holdfast.agents")
@@ -37,12 +38,18 @@ async def agent_only(
 ) -> KnownAgent:
     """Raise Unauthenticated without a valid credential, Forbidden for an agent that is shut out."""
     try:
-        agent = await gateway.credentials.of(bearer(request))
-        if agent.status in store.SHUT_OUT:
-            raise errors.revoked(agent.status)
+        return await admitted(gateway, request)
     except HoldfastError as error:
         told_of_refusals.tell(address_of(request), error)
         raise
+
+
+async def admitted(gateway: Gateway, request: Request) -> KnownAgent:
+    """The agent whose credential a request carries, as it is now. Raise Unauthenticated, Forbidden."""
+    agent = await gateway.credentials.of(bearer(request))
+    if agent.status in store.SHUT_OUT:
+        raise errors.revoked(agent.status)
+    mark_known(request.scope)
     return agent
 
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from backup_engine.command import Older
 from backup_protocol import JobKind
 from holdfast.agents import errors
 from holdfast.agents.credentials import KnownAgent
@@ -26,7 +26,6 @@ from holdfast.agents.payload import Payloads, envelope, environment, is_opened_b
 from holdfast.repositories import store as repositories
 
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
-LOOK_SECONDS = 0.05
 SAME_MOMENT = 200_000_000
 """Nanoseconds. Two changes within a tick of the system's clock leave the folder with one time."""
 OFFERED_SECONDS = 10.0
@@ -49,13 +48,12 @@ class Calls:
         self._offered: dict[str, float] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def follow(self, stopping: threading.Event) -> None:
-        """Look for new calls until the service stops. A look costs some microseconds while nothing changes."""
-        while not stopping.wait(LOOK_SECONDS):
-            changed = self._folder.stat().st_mtime_ns
-            if changed != self._seen or time.time_ns() - changed < SAME_MOMENT:
-                self._seen = changed
-                self._look()
+    def look(self) -> None:
+        """Look for new calls. Costs some microseconds while nothing changes."""
+        changed = self._folder.stat().st_mtime_ns
+        if changed != self._seen or time.time_ns() - changed < SAME_MOMENT:
+            self._look()
+            self._seen = changed
 
     def _look(self) -> None:
         waiting: dict[int, tuple[str, ...]] = {}
@@ -92,12 +90,13 @@ class Calls:
         repository = repositories.get(session, call["repository_id"])
         if repository is None or not is_opened_by(repository, agent.id):
             return None
+        older: Older = call.get("older", "refuse")
         block = {
             "method": call["method"],
             "request": json.dumps(call["request"]),
             "environment": environment(repository),
         }
-        return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block))
+        return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block, older))
 
     async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
         """Pass on what an agent sends to whoever waits for it. Raise NotFound once nobody does, or never did."""

@@ -39,6 +39,7 @@ class Credentials:
         """The generation at which all agents were read together."""
         self._known: dict[str, KnownAgent] = {}
         self._generation = -1
+        self._is_forgotten = False
         self._checked = float("-inf")
 
     async def of(self, credential: str) -> KnownAgent:
@@ -86,21 +87,28 @@ class Credentials:
                     self._loaded = generation
                 return self._known.get(hashed)
 
-    def check(self) -> None:
-        """Ask the store whether memory may still be believed. Called several times a second; without agents, it rests."""
-        if not self._known:
-            return
+    def check(self) -> bool:
+        """Ask the store whether memory may still be believed; return whether anything has changed since the last time.
+
+        Called several times a second; without agents, it rests.
+        """
+        if not self._known and not self._is_forgotten:
+            return False
+        before = self._generation
         asked_at = time.monotonic()
         with self._database.reading() as session:
             generation = store.generation(session)
         with self._guard:
             self._at(generation, asked_at)
+            self._is_forgotten = False
+        return generation != before
 
     def forget_all(self) -> None:
         """A change of this process is durable: believe nothing until the store has been asked."""
         with self._guard:
             self._known.clear()
             self._loaded = -1
+            self._is_forgotten = True
             self._checked = float("-inf")
 
     def _at(self, generation: int, asked_at: float) -> None:

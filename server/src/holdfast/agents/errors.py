@@ -73,6 +73,21 @@ def too_many_gaps(job_id: int) -> Conflict:
     return Conflict("agents.log_gaps", "The log lines are numbered with too many gaps.", job_id=job_id)
 
 
+def too_many_parts(job_id: int, most: int) -> TooLarge:
+    return TooLarge(
+        "agents.too_many_parts", f"The result of a job may have at most {most} parts.", job_id=job_id, maximum=most
+    )
+
+
+def parts_too_large(job_id: int, most: int) -> TooLarge:
+    return TooLarge(
+        "agents.parts_too_large",
+        f"The parts of a job's result may take at most {most} bytes of memory; nothing of this result is used.",
+        job_id=job_id,
+        maximum=most,
+    )
+
+
 def call_over() -> NotFound:
     return NotFound("agents.call_over", "Nobody waits for this call any more.")
 

@@ -1,7 +1,11 @@
-"""Which agents are alive: heard in memory, stored together, once a minute at most unless something changed."""
+"""Which agents are alive: heard in memory, stored together, once a minute at most unless something changed.
+
+After the service was killed, what it knew may be older by that minute and one look. Nobody is taken for silent because of
+it: a service that has just started waits for as long as an agent may be silent.
+"""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.access import audit
-from holdfast.agents import store
+from holdfast.agents import last_heard, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
@@ -38,6 +42,7 @@ class Heard:
     """When the store was last told."""
     profile: tuple[Any, ...]
     skew: float | None
+    stored_skew: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class Fleet:
         self._began = clock.now()
         self._guard = threading.Lock()
         self._heard: dict[int, Heard] = {}
+        self._recorded: dict[int, datetime] = {}
+        """What all processes have stored, when it was last read."""
+        self._next_look = self._began
+        self.on_online: list[Callable[[Session, Sequence[int]], None]] = []
+        """Called with the ids of agents that have come online, in the transaction that records it."""
 
     def note(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> bool:
         """Take a heartbeat that says nothing new into memory. False for one that has to be stored at once."""
@@ -80,7 +90,7 @@ class Fleet:
             machine = machines[heartbeat.agent.id]
             told = profile(heartbeat.body)
             if machine.status == AgentStatus.ONLINE and machine.last_seen_at and stored_profile(machine) == told:
-                self._hear(heartbeat, machine.last_seen_at)
+                self._hear(heartbeat, machine.last_seen_at, machine.clock_skew_seconds)
             else:
                 to_store.append(place)
         if to_store:
@@ -98,11 +108,10 @@ class Fleet:
             if changed:
                 self._write(session, changed)
         for heartbeat in taken:
-            self._hear(heartbeat, heartbeat.at)
+            self._hear(heartbeat, heartbeat.at, skew_of(heartbeat.body, heartbeat.at))
         return refusals
 
-    @staticmethod
-    def _write(session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
+    def _write(self, session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
         came_back: dict[AgentMachine, str] = {}
         for machine, heartbeat in heard.items():
             body = heartbeat.body
@@ -114,20 +123,25 @@ class Fleet:
             if machine.status != AgentStatus.ONLINE:
                 came_back[machine] = machine.status
         store.set_online(session, came_back)
+        for listener in self.on_online if came_back else ():
+            listener(session, [machine.id for machine in came_back])
         store.tell(session, *heard)
         note_transitions(session, came_back)
 
-    def _hear(self, heartbeat: Heartbeat, stored: datetime) -> None:
-        heard = Heard(heartbeat.at, stored, profile(heartbeat.body), skew_of(heartbeat.body, heartbeat.at))
+    def _hear(self, heartbeat: Heartbeat, stored: datetime, stored_skew: float | None) -> None:
+        skew = skew_of(heartbeat.body, heartbeat.at)
+        heard = Heard(heartbeat.at, stored, profile(heartbeat.body), skew, stored_skew)
         with self._guard:
             self._heard[heartbeat.agent.id] = heard
 
     def last_seen(self, agent: AgentMachine) -> datetime | None:
         """The newest that is known, in memory or stored."""
+        return self._latest(agent.id, agent.last_seen_at)
+
+    def _latest(self, agent_id: int, stored: datetime | None) -> datetime | None:
         with self._guard:
-            heard = self._heard.get(agent.id)
-        times = [time for time in (agent.last_seen_at, heard.seen if heard else None) if time is not None]
-        return max(times, default=None)
+            heard, recorded = self._heard.get(agent_id), self._recorded.get(agent_id)
+        return last_heard.latest((stored, recorded, heard.seen if heard else None))
 
     def skew(self, agent: AgentMachine) -> float | None:
         """How far the agent's clock was ahead when it was last told; None if it never was."""
@@ -148,32 +162,59 @@ class Fleet:
             due = {agent_id: heard for agent_id, heard in self._heard.items() if heard.seen > heard.stored}
         if not due or not (at_once or any(now - heard.stored >= self._store_every for heard in due.values())):
             return
-        rows = [{"b_id": number, "b_seen": heard.seen, "b_skew": heard.skew} for number, heard in sorted(due.items())]
+        with self._database.writing() as session:
+            others = store.not_online(session)
+            times = {
+                agent_id: heard.seen for agent_id, heard in due.items() if others.get(agent_id) not in store.SHUT_OUT
+            }
+            last_heard.note(session, times)
+        changed = {number: heard for number, heard in due.items() if number in others or skew_changed(heard)}
+        rows = [{"b_id": number, "b_seen": one.seen, "b_skew": one.skew} for number, one in sorted(changed.items())]
         for first in range(0, len(rows), STORED_TOGETHER):
             with self._database.writing() as session:
                 store.note_seen(session, rows[first : first + STORED_TOGETHER])
         with self._guard:
-            for agent_id in due:
+            for agent_id, heard in due.items():
                 if agent_id in self._heard:
-                    self._heard[agent_id] = replace(self._heard[agent_id], stored=now)
+                    self._heard[agent_id] = replace(self._heard[agent_id], stored=now, stored_skew=heard.skew)
 
     def find_silent(self) -> None:
         """Set agents offline that nobody has heard of for too long. Their jobs stay as they are."""
         now = clock.now()
         if now - self._began < self._threshold:
+            self._read_recorded()
             return  # while the service was away, nobody could be heard
+        if now < self._next_look:
+            return
+        self._read_recorded()
         with self._database.reading() as session:
-            quiet = store.silent_since(session, now - self._threshold)
-        for agent in quiet:
-            seen = self.last_seen(agent)
-            if seen is not None and seen >= now - self._threshold:
-                continue
-            with self._database.writing() as session:
-                stored = agent.last_seen_at
-                machine = store.get(session, agent.id)
-                if machine is not None and store.went_silent(session, machine, stored):
-                    note_transitions(session, {machine: AgentStatus.ONLINE})
-            self.forget(agent.id)
+            online = store.online_since(session)
+        times = {agent_id: self._latest(agent_id, stored) for agent_id, stored in online.items()}
+        silent = [agent_id for agent_id, seen in times.items() if seen is None or seen < now - self._threshold]
+        for agent_id in silent:
+            self._set_offline(agent_id, now)
+        first = min(
+            (seen for seen in times.values() if seen is not None and seen >= now - self._threshold), default=now
+        )
+        self._next_look = min(first + self._threshold, now + self._threshold / 4)
+
+    def _set_offline(self, agent_id: int, now: datetime) -> None:
+        with self._database.writing() as session:
+            machine = store.get(session, agent_id)
+            if machine is None:
+                return
+            known = last_heard.latest((machine.last_seen_at, last_heard.one(session, agent_id)))
+            if known is not None and known >= now - self._threshold:
+                return  # another process has heard of it meanwhile
+            if store.went_silent(session, machine, machine.last_seen_at):
+                note_transitions(session, {machine: AgentStatus.ONLINE})
+        self.forget(agent_id)
+
+    def _read_recorded(self) -> None:
+        with self._database.reading() as session:
+            recorded = last_heard.everybody(session)
+        with self._guard:
+            self._recorded = recorded
 
 
 def refusal(machine: AgentMachine | None) -> HoldfastError | None:
@@ -220,6 +261,13 @@ def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
     """What an agent has said of itself before, in the same form."""
     engines = tuple((engine["major"], engine["version"], engine["path"]) for engine in machine.engine_versions)
     return (machine.hostname, machine.agent_version, engines, tuple(machine.capabilities), machine.last_error)
+
+
+def skew_changed(heard: Heard) -> bool:
+    """Whether the clock of an agent goes wrong by another amount than is stored, beyond what a message takes."""
+    if heard.skew is None or heard.stored_skew is None:
+        return heard.skew is not heard.stored_skew and heard.skew is not None
+    return abs(heard.skew - heard.stored_skew) >= NOTED_SKEW_SECONDS
 
 
 def skew_of(body: HeartbeatBody, now: datetime) -> float | None:

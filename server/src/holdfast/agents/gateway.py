@@ -5,20 +5,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-
-import structlog
+from functools import partial
 
 from backup_engine.redact import Redactor
-from holdfast.agents import jobs, store
+from holdfast.agents import jobs, lost_jobs, store
 from holdfast.agents.board import Board
 from holdfast.agents.calls import Calls, Offer
 from holdfast.agents.credentials import Credentials, KnownAgent
 from holdfast.agents.fleet import Fleet
 from holdfast.agents.intake import Intake
 from holdfast.agents.jobs import Jobs
+from holdfast.agents.lost_jobs import Sightings
 from holdfast.agents.payload import Payloads
-from holdfast.errors import Unavailable
 from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.repositories.location import Opener
@@ -26,9 +26,11 @@ from holdfast.runner.progress import ProgressBoard
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-log = structlog.get_logger("holdfast.agents")
-
 TICK_SECONDS = 0.3
+BOARD_SECONDS = 2.0
+"""Hints may be missed: the store is asked this often anyway."""
+BETWEEN_LOOKS_SECONDS = 0.02
+CALLS_SECONDS = 0.05
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 EXPIRY_SECONDS = 60.0
@@ -37,8 +39,9 @@ MOST_REDACTORS = 1000
 
 @dataclass
 class _Due:
-    """Something that is done every so many seconds."""
+    """A step that is due at an interval."""
 
+    name: str
     every: float
     action: Callable[[], None]
     last: float = float("-inf")
@@ -51,7 +54,9 @@ class _Due:
 
 
 class Gateway:
-    def __init__(self, settings: Settings, database: Database, registry: Registry, opener: Opener) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, registry: Registry, opener: Opener, supervisor: Supervisor
+    ) -> None:
         self.settings = settings
         self.database = database
         self.registry = registry
@@ -62,20 +67,32 @@ class Gateway:
         self.progress = ProgressBoard()
         self.payloads = Payloads(registry, opener)
         self.calls = Calls(settings.calls_dir, self.payloads, self.board.call)
-        self.jobs = Jobs(database, registry, self.payloads, self.fleet, self.progress, settings.logs_dir)
+        self.jobs = Jobs(
+            database,
+            registry,
+            self.payloads,
+            self.fleet,
+            self.progress,
+            settings.logs_dir,
+            most_log_bytes=settings.operation_log_mib * 1024 * 1024,
+            most_parts=settings.agent_job_parts,
+            most_part_bytes=settings.agent_job_parts_mib * 1024 * 1024,
+        )
+        self.sightings = Sightings(settings.agent_offline_seconds)
         self._redactors: dict[int, Redactor] = {}
+        self._supervisor = supervisor
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(target=self._follow_board, name="agents-board", daemon=True).start()
-        threading.Thread(target=self._follow_calls, name="agents-calls", daemon=True).start()
-        threading.Thread(target=self._tick_forever, name="agents-ticks", daemon=True).start()
+        self._supervisor.keep("agents-board", self._follow_board)
+        self._supervisor.every("agents-calls", CALLS_SECONDS, self.calls.look)
+        self._supervisor.keep("agents-ticks", self._tick_forever)
 
     def stop(self) -> None:
         self._stopping.set()
         self.database.notify()
         self.board.wake_everybody()
-        self._despite_trouble(self._store_all)
+        self._supervisor.attempt("agents-last-flush", self._store_all)
 
     @property
     def is_stopping(self) -> bool:
@@ -102,25 +119,55 @@ class Gateway:
     # --- threads ---------------------------------------------------------------------------------------------------
 
     def _follow_board(self) -> None:
+        """Keep the board fresh: look after every hint, and now and then without one."""
+        seen = -1
         while not self.is_stopping:
-            self._despite_trouble(lambda: self.board.follow(self._stopping))
-
-    def _follow_calls(self) -> None:
-        while not self.is_stopping:
-            self._despite_trouble(lambda: self.calls.follow(self._stopping))
+            seen = self.database.work.wait(seen, BOARD_SECONDS)
+            self._supervisor.attempt("agents-board", self.board.look_again)
+            self._stopping.wait(BETWEEN_LOOKS_SECONDS)
 
     def _tick_forever(self) -> None:
         due = [
-            _Due(0.0, self.credentials.check),
-            _Due(FLUSH_SECONDS, lambda: self.progress.flush(self.database)),
-            _Due(min(LOOK_SECONDS, self.settings.agent_offline_seconds / 4), self._look_after_fleet),
-            _Due(EXPIRY_SECONDS, self._expire),
+            _Due("agents-credentials", 0.0, self._check_credentials),
+            _Due("agents-progress", FLUSH_SECONDS, partial(self.progress.flush, self.database)),
+            _Due("agents-fleet", self._look_seconds, self._look_after_fleet),
+            _Due("agents-abandoned-jobs", self._look_seconds, self._end_abandoned_jobs),
+            _Due("agents-expiry", EXPIRY_SECONDS, self._expire),
         ]
         while not self._stopping.wait(TICK_SECONDS):
             now = time.monotonic()
             for task in due:
                 if task.is_due(now):
-                    self._despite_trouble(task.action)
+                    self._supervisor.attempt(task.name, task.action)
+
+    @property
+    def _look_seconds(self) -> float:
+        return min(LOOK_SECONDS, self.settings.agent_offline_seconds / 4)
+
+    def _end_abandoned_jobs(self) -> None:
+        """End the jobs that agents have lost, and those whose stop was never confirmed: a lane is not held for ever."""
+        if reported := self.sightings.take_reported():
+            with self.database.writing() as session:
+                lost_jobs.note_reports(session, reported)
+        self.sightings.keep_only(self.board.refreshed().running.keys())
+        for job in self.sightings.lost():
+            with self.database.writing() as session:
+                lost_jobs.end_lost(session, self.registry, job, self.settings.agent_offline_seconds)
+            self.sightings.forget(job)
+        # Early enough that the job has ended when the threshold is over, however the looks fall.
+        patience = timedelta(seconds=self.settings.agent_offline_seconds - 2 * self._look_seconds)
+        with self.database.reading() as session:
+            unconfirmed = lost_jobs.unconfirmed_since(session, clock.now() - patience)
+        for job in unconfirmed:
+            with self.database.writing() as session:
+                lost_jobs.end_unconfirmed(session, self.registry, job)
+
+    def _check_credentials(self) -> None:
+        """Another process may have shut an agent out: then a long poll that waits here must end."""
+        if self.credentials.check() and (waiting := self.board.waiting()):
+            with self.database.reading() as session:
+                shut_out = waiting - store.admitted(session)
+            self.board.call(shut_out)
 
     def _look_after_fleet(self) -> None:
         self.fleet.store_seen()
@@ -144,14 +191,3 @@ class Gateway:
     def _store_all(self) -> None:
         self.progress.flush(self.database)
         self.fleet.store_seen(at_once=True)
-
-    def _despite_trouble(self, action: Callable[[], None]) -> None:
-        """Do something that will be done again soon: a failure must not end the thread."""
-        try:
-            action()
-        except Unavailable as error:
-            log.warning("the store is unreachable", reason=str(error.__cause__))
-            self._stopping.wait(1.0)
-        except Exception:
-            log.exception("a step of the agents' gateway failed; it goes on")
-            self._stopping.wait(1.0)

@@ -20,6 +20,8 @@ from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Heartbeat
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.schemas import HeartbeatBody
+from holdfast.api import headers
+from holdfast.api.known_connections import mark_known
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
 
@@ -58,7 +60,7 @@ class HotPath:
             return None
 
     async def _poll(self, scope: Scope) -> bytes | None:
-        agent = await self._known(dict(scope["headers"]))
+        agent = await self._known(scope, dict(scope["headers"]))
         if agent is None or not PLAIN_QUERY.fullmatch(scope["query_string"]):
             return None
         view = await self._gateway.board.now()
@@ -66,9 +68,9 @@ class HotPath:
         return None if is_wanted else NOTHING_TO_DO
 
     async def _heartbeat(self, scope: Scope, body: "_Body") -> bytes | None:
-        headers = dict(scope["headers"])
-        agent = await self._known(headers)
-        if agent is None or not body.is_whole or not headers.get(b"content-type", b"").startswith(b"application/json"):
+        sent = dict(scope["headers"])
+        agent = await self._known(scope, sent)
+        if agent is None or not body.is_whole or not sent.get(b"content-type", b"").startswith(b"application/json"):
             return None
         try:
             told = HeartbeatBody.model_validate_json(body.content)
@@ -80,6 +82,7 @@ class HotPath:
         if not self._gateway.fleet.note(agent, told, now):
             await self._gateway.intake.take(Heartbeat(agent, told, now))
         view = await self._gateway.board.now()
+        self._gateway.sightings.heartbeat(view.held_by(agent.id), told.running_job_ids)
         if any(job not in view.running for job in told.running_job_ids):
             return None
         settings = self._gateway.settings
@@ -91,12 +94,15 @@ class HotPath:
         }
         return json.dumps(answer, separators=(",", ":")).encode()
 
-    async def _known(self, headers: Mapping[bytes, bytes]) -> KnownAgent | None:
-        scheme, _, credential = headers.get(CREDENTIAL, b"").partition(b" ")
+    async def _known(self, scope: Scope, sent: Mapping[bytes, bytes]) -> KnownAgent | None:
+        scheme, _, credential = sent.get(CREDENTIAL, b"").partition(b" ")
         if scheme.lower() != b"bearer":
             return None
         agent = await self._gateway.credentials.of(credential.strip().decode("latin-1"))
-        return agent if agent.status not in store.SHUT_OUT else None
+        if agent.status in store.SHUT_OUT:
+            return None
+        mark_known(scope)
+        return agent
 
 
 class _Body:
@@ -128,10 +134,11 @@ class _Body:
 
 
 async def _send(send: Send, answer: bytes) -> None:
-    headers = [
+    told = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(answer)).encode()),
         (b"x-request-id", uuid.uuid4().hex.encode()),
+        *headers.ALL,
     ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": 200, "headers": told})
     await send({"type": "http.response.body", "body": answer})

@@ -21,7 +21,9 @@ MOST_RANGES = 1000
 """An agent numbers its lines without gaps; a few come from messages that overtake each other."""
 
 
-def keep(job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: Redactor) -> tuple[int, int]:
+def keep(
+    job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: Redactor, most_bytes: int
+) -> tuple[int, int]:
     """Append the lines that are not stored yet; return how many were new, and how many known.
 
     Raise Conflict if the numbers have more gaps than an agent ever leaves.
@@ -32,8 +34,7 @@ def keep(job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: R
         if len(ranges) > MOST_RANGES:
             raise errors.too_many_gaps(job.operation_id)
         lines = [line for entry in new for line in lines_of(redactor.redact(entry.message))]
-        append(file, job.log_lines, lines)
-        job.log_lines += len(lines)
+        job.log_lines = append(file, job.log_lines, lines, most_bytes)
         job.log_ranges = [list(span) for span in ranges]
         job.updated_at = clock.now()
     return len(new), len(entries) - len(new)
@@ -49,14 +50,20 @@ def next_sequence(ranges: Iterable[Sequence[int]], first: int) -> int:
     return expected
 
 
-def append(file: Path, base_line: int, lines: list[str]) -> None:
-    writer = LogWriter(file, base_line)
+def append(file: Path, base_line: int, lines: list[str], most_bytes: int, *, is_end: bool = False) -> int:
+    """Append lines and return how many the log has then; with the end of the job, also the end of a log too large."""
+    writer = LogWriter(file, base_line, most_bytes)
     if writer.lines > base_line:
         writer.cut()
-        writer = LogWriter(file, base_line)
+        writer = LogWriter(file, base_line, most_bytes)
     try:
         writer.write(lines)
+        if is_end:
+            writer.finish()
+        else:
+            writer.keep_tail()
         writer.sync()
+        return writer.lines
     finally:
         writer.close()
 

@@ -1,5 +1,6 @@
 """The life of a job over the runtime routes. Every use case is one transaction that begins with the agent's own row."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,24 +9,27 @@ from typing import Any
 
 import structlog
 from sqlalchemy import func, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from backup_engine import bounded_json
 from backup_protocol import FIRST_SEQUENCE, JobStatus
 from holdfast.access import audit
-from holdfast.agents import errors, job_logs, store
+from holdfast.agents import errors, identity, job_logs, lost_jobs, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Fleet, actor
+from holdfast.agents.job_ends import finish
 from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
-from holdfast.agents.reports import Body, cleaned_value, report_of
-from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody
+from holdfast.agents.reports import Body, Items, cleaned_value, report_of
+from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody, StatsBody
 from holdfast.agents.words import job_status
-from holdfast.errors import NotFound, Unprocessable
+from holdfast.errors import Forbidden, NotFound, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import store as operations
-from holdfast.operations.agent_work import AgentReport
-from holdfast.operations.kinds import Outcome, Registry, reported
+from holdfast.operations.end_time import recording_end, within
+from holdfast.operations.job_work import JobReport
+from holdfast.operations.kinds import Registry
+from holdfast.operations.logs import tail_path
 from holdfast.operations.models import Operation
 from holdfast.operations.status import TERMINAL, Status
 from holdfast.runner.progress import ProgressBoard
@@ -35,6 +39,7 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.agents")
 
 CANDIDATES = 200
+COUNTS = frozenset(StatsBody.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,9 @@ class Jobs:
     fleet: Fleet
     progress: ProgressBoard
     logs: Path
+    most_log_bytes: int
+    most_parts: int
+    most_part_bytes: int
 
     # --- handing out -----------------------------------------------------------------------------------------------
 
@@ -108,6 +116,9 @@ class Jobs:
         try:
             with session.begin_nested():
                 self._prepared(session, operation)
+        except Forbidden as error:
+            operations.fail_pending(session, operation.id, error.key, error.message)
+            return False
         except (NotFound, Unprocessable, ValueError, LookupError) as error:
             log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
             sentence = "The stored parameters do not fit what the repository and this version of the service are."
@@ -133,7 +144,7 @@ class Jobs:
             stored = job_logs.next_sequence(job.log_ranges if job else [], FIRST_SEQUENCE)
             return acknowledged(operation, job, next_sequence=stored)
 
-    def start(self, agent: KnownAgent, job_id: int, started_at: datetime) -> Acknowledgement:
+    def start(self, agent: KnownAgent, job_id: int, started_at: datetime | None) -> Acknowledgement:
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
@@ -162,17 +173,27 @@ class Jobs:
             if job is None or operation.log_file is None:
                 return LogsKept(accepted=0, duplicate=len(entries))
             redactor = self.payloads.redactor(session, operation)
-            accepted, duplicate = job_logs.keep(job, self.logs / operation.log_file, entries, redactor)
+            accepted, duplicate = job_logs.keep(
+                job, self.logs / operation.log_file, entries, redactor, self.most_log_bytes
+            )
         return LogsKept(accepted=accepted, duplicate=duplicate)
 
     def keep_part(self, agent: KnownAgent, job_id: int, body: PartBody) -> None:
         with self.database.writing() as session:
             store.active(session, agent.id)
-            operation, job = self._claimed(session, agent, job_id)
-            if operation.status == Status.RUNNING and job is not None:
+            operation, job = self._claimed(session, agent, job_id, locked=True)
+            if (
+                operation.status == Status.RUNNING
+                and job is not None
+                and not store.has_part(session, job_id, body.part)
+            ):
                 items = cleaned_value(body.items, self.payloads.redactor(session, operation))
-                values = {"operation_id": job_id, "part": body.part, "items": items}
-                session.execute(conflict_aware_insert(session, AgentJobPart).values(values).on_conflict_do_nothing())
+                job.part_bytes += bounded_json.weight(json.dumps(items).encode())
+                if body.part >= self.most_parts:
+                    raise errors.too_many_parts(job_id, self.most_parts)
+                if job.part_bytes > self.most_part_bytes:
+                    raise errors.parts_too_large(job_id, self.most_part_bytes)
+                session.add(AgentJobPart(operation_id=job_id, part=body.part, items=items))
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +201,10 @@ class Jobs:
         """Record how a job ended. On one that has ended before, nothing changes and the answer says how it ended."""
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
+            self._take_back(session, machine, job_id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
+            if Status(operation.status) in TERMINAL and job is not None and job.claimed_at and job.report is None:
+                self._keep_late(session, operation, job, body)
             if operation.status == Status.RUNNING and job is not None:
                 if must_be_asked_for and operation.cancel_requested_at is None:
                     raise errors.cancel_not_requested(job_id)
@@ -190,29 +214,64 @@ class Jobs:
             self.progress.forget(job_id)
         return acknowledged(operation, job)
 
+    def _take_back(self, session: Session, machine: AgentMachine, job_id: int) -> None:
+        """A result of a job that counted as lost and waits to be tried again is the result of that job after all."""
+        operation = operations.get(session, job_id)
+        waits_again = operation is not None and operation.status == Status.PENDING and operation.attempt > 1
+        if operation is not None and waits_again and operation.machine_id == machine.id:
+            self._start(session, machine, operation)
+
+    def _keep_late(self, session: Session, operation: Operation, job: AgentJob, body: Body) -> None:
+        """A report of a job that was ended without its agent: the status stays, what really happened is kept beside it.
+
+        If it changed the repository, the index is brought up to date.
+        """
+        report = self._report(session, operation, body, None)
+        job.report = {**_summary(report), "late": True}
+        sentence = f"The agent reported later that the job {_end_word(report)}."
+        if operation.log_file is not None:
+            job.log_lines = job_logs.append(
+                self.logs / operation.log_file, job.log_lines, [sentence], self.most_log_bytes, is_end=True
+            )
+        job.updated_at = clock.now()
+        if report.succeeded:
+            operations.tell_listeners(session, self.registry, operation.id)
+
     def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0
-        report = report_of(body, joined_parts(session, operation.id, parts), self.payloads.redactor(session, operation))
-        finish(session, self.registry, operation, report, self._last_progress(operation, report))
+        report = self._report(session, operation, body, joined_parts(session, operation.id, parts))
         job.completed_at = self._corrected(agent, body.completed_at, job)
+        with recording_end(session, job.completed_at):
+            finish(session, self.registry, operation, report, self._last_progress(operation, report))
         job.started_at = job.started_at or job.claimed_at
-        job.report = {
-            "return_code": report.return_code,
-            "error_key": report.error_key,
-            "archive_name": report.archive_name,
-            "stats": dict(report.stats),
-        }
+        job.report = _summary(report)
         job.updated_at = clock.now()
-        for part in session.scalars(select(AgentJobPart).where(AgentJobPart.operation_id == operation.id)):
-            session.delete(part)
+        session.refresh(operation)
+        if operation.kind == lost_jobs.EVIDENCE:
+            lost_jobs.settle(session, self.registry, operation, report)
+        else:
+            lost_jobs.ask_for_name(session, self.registry, operation)
+        self._finish_log(operation, job)
+        store.forget_parts(session, job)
         tell(session, agent.agent_id, operation, f"job_{_end_word(report)}", return_code=report.return_code)
 
-    def _last_progress(self, operation: Operation, report: AgentReport) -> dict[str, Any]:
-        """What was told on the way, and the sizes of the end: they are there the moment the status says so."""
+    def _report(self, session: Session, operation: Operation, body: Body, items: Items) -> JobReport:
+        report = report_of(body, items, self.payloads.redactor(session, operation))
+        return identity.compared(session, operation, report)
+
+    def _finish_log(self, operation: Operation, job: AgentJob) -> None:
+        """Append the end of a log that was too large."""
+        file = self.logs / operation.log_file if operation.log_file else None
+        if file is not None and tail_path(file).exists():
+            job.log_lines = job_logs.append(file, job.log_lines, [], self.most_log_bytes, is_end=True)
+
+    def _last_progress(self, operation: Operation, report: JobReport) -> dict[str, Any]:
+        """The progress that stays on record. Of a job that succeeded, the counts are those of its result, or unknown."""
         last = self.progress.latest(operation.id) or operation.progress or {}
-        final = {name: value for name, value in report.stats.items() if value is not None}
-        done = {"progress_percent": 100.0, "estimated_time_remaining": 0} if report.succeeded else {}
-        return {**last, **final, **done}
+        if not report.succeeded:
+            return {**last, **report.stats}
+        kept = {name: value for name, value in last.items() if name not in COUNTS}
+        return {**kept, **report.stats, "progress_percent": 100.0, "estimated_time_remaining": 0}
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
@@ -228,14 +287,11 @@ class Jobs:
 
     def _corrected(self, agent: AgentMachine, moment: datetime | None, job: AgentJob) -> datetime:
         """An agent's time by our clock, never before the claim and never after now."""
-        now = clock.now()
-        if moment is None:
-            return now
         try:
-            by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0)
+            by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0) if moment is not None else None
         except OverflowError:
-            return now  # a clock at the end of the calendar
-        return min(max(by_our_clock, job.claimed_at or by_our_clock), now)
+            by_our_clock = None  # a clock at the end of the calendar
+        return within(by_our_clock, job.claimed_at)
 
 
 def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
@@ -264,46 +320,6 @@ def startable(session: Session, agent_machine_id: int) -> list[Operation]:
         return []
     _, judged = operations.verdicts(session, clock.now(), only_lanes=sorted(lanes), everyone=True, agent_is_here=True)
     return [operation for operation in waiting if operation.id in judged and judged[operation.id].may_start]
-
-
-def finish(
-    session: Session,
-    registry: Registry,
-    operation: Operation,
-    report: AgentReport,
-    progress: dict[str, Any] | None = None,
-) -> None:
-    """End an operation as its kind concludes from the report. A report that cannot be stored still ends it."""
-    kind = registry.kinds.get(operation.kind)
-    outcome = reported(report)
-    try:
-        with session.begin_nested():
-            if kind is not None and kind.agent is not None:
-                outcome = kind.agent.conclude(session, operation, report)
-            if outcome.record is not None:
-                outcome.record(session)
-            _end(session, registry, operation, outcome, progress)
-    except (SQLAlchemyError, ValueError, TypeError, LookupError, ArithmeticError):
-        log.exception("a report could not be used in full", operation_id=operation.id, kind=operation.kind)
-        _end(session, registry, operation, reported(report), progress)
-
-
-def _end(
-    session: Session, registry: Registry, operation: Operation, outcome: Outcome, progress: dict[str, Any] | None
-) -> None:
-    operations.finish(
-        session,
-        registry,
-        operation,
-        outcome.status,
-        error_key=outcome.error_key,
-        error_message=outcome.error_message,
-        result=dict(outcome.result) if outcome.result is not None else None,
-        warnings=[dict(warning) for warning in outcome.warnings],
-        archive_name=outcome.archive_name,
-        progress=progress,
-        had_effects=outcome.had_effects,
-    )
 
 
 def joined_parts(session: Session, job_id: int, parts: int) -> list[dict[str, Any]] | None:
@@ -357,7 +373,7 @@ def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, 
     unfinished = list(session.scalars(statement))
     for operation in unfinished:
         if operation.status == Status.RUNNING:
-            finish(session, registry, operation, AgentReport(Status.FAILED, None, error_key, sentence))
+            finish(session, registry, operation, JobReport(Status.FAILED, None, error_key, sentence))
         else:
             operations.fail_pending(session, operation.id, error_key, sentence)
     return len(unfinished)
@@ -378,7 +394,16 @@ def expire(database: Database, before: datetime) -> int:
     return expired
 
 
-def _end_word(report: AgentReport) -> str:
+def _summary(report: JobReport) -> dict[str, Any]:
+    return {
+        "return_code": report.return_code,
+        "error_key": report.error_key,
+        "archive_name": report.archive_name,
+        "stats": dict(report.stats),
+    }
+
+
+def _end_word(report: JobReport) -> str:
     if report.status is Status.CANCELLED:
         return "canceled"
     return "completed" if report.succeeded else "failed"

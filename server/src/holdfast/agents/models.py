@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Index, Integer, LargeBinary, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backup_protocol import AgentStatus
@@ -33,6 +33,7 @@ class AgentMachine(Base):
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue)
     status: Mapped[str] = mapped_column(String(10))
     last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When its state or its facts last changed; what it said since then is in `agent_times`."""
     last_error: Mapped[str | None] = mapped_column(Text)
     clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
     """How far the agent's clock was ahead of ours when it was last told."""
@@ -85,6 +86,8 @@ class AgentJob(Base):
     """The sequence numbers of the lines in the log file, as ranges with both ends."""
     log_lines: Mapped[int] = mapped_column(Integer, default=0)
     """How many lines of the log file they are: what is behind them was never acknowledged."""
+    part_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """What the parts of the result take, as `bounded_json.weight` counts it."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
@@ -99,6 +102,15 @@ class AgentJobPart(Base):
     )
     part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     items: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+
+
+class AgentTimes(Base):
+    """When the agents of a thousand ids in a row were last heard: see `last_heard`."""
+
+    __tablename__ = "agent_times"
+
+    number: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=False)
+    seconds: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class AgentFleet(Base):

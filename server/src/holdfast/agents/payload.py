@@ -1,15 +1,18 @@
 """The payload of a job: complete, unchanging, and at rest without the value of any secret."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.command import Older
 from backup_engine.redact import Redactor
 from backup_protocol import BLOCK_OF_KIND, SCHEMA_VERSION, JobKind
 from holdfast.errors import NotFound
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
+from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
 from holdfast.repositories.agent_register import UNKNOWN_ENCRYPTION
 from holdfast.repositories.location import Opener
@@ -36,8 +39,9 @@ class Payloads:
             raise NotFound("repository.not_found", "What the job works on is not registered any more.")
         job_kind = JobKind(operation.job_kind or kind.agent.job_kind)
         variables = environment(repository) if is_opened_by(repository, operation.machine_id) else {}
-        block = {**kind.agent.payload(session, operation), "environment": variables}
-        return envelope(job_kind, repository, block)
+        block = {**asdict(kind.agent.block(session, operation)), "environment": variables}
+        older: Older = "accept" if operation.params.get("older_ok") else "refuse"
+        return envelope(job_kind, repository, block, older)
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The payload as it is handed to the assigned agent, and to nobody else.
@@ -63,12 +67,14 @@ class Payloads:
         return Redactor([passphrase] if passphrase else [])
 
 
-def envelope(job_kind: JobKind, repository: Repository, block: Mapping[str, Any]) -> dict[str, Any]:
+def envelope(
+    job_kind: JobKind, repository: Repository, block: Mapping[str, Any], older: Older = "refuse"
+) -> dict[str, Any]:
     """What an agent is handed, still without the value of any secret."""
     return {
         "schema_version": SCHEMA_VERSION,
         "job_kind": str(job_kind),
-        "repository": repository_block(repository),
+        "repository": repository_block(repository, older),
         BLOCK_OF_KIND[job_kind]: block,
         "secrets": {},
     }
@@ -84,7 +90,7 @@ def environment(repository: Repository) -> dict[str, Any]:
     return {PASSPHRASE: {"secret_ref": secret_ref(repository)}}
 
 
-def repository_block(repository: Repository) -> dict[str, Any]:
+def repository_block(repository: Repository, older: Older = "refuse") -> dict[str, Any]:
     known = repository.encryption if repository.encryption != UNKNOWN_ENCRYPTION else None
     block = {
         "repository_id": repository.id,
@@ -93,7 +99,9 @@ def repository_block(repository: Repository) -> dict[str, Any]:
         "remote_path": repository.remote_path,
         "encryption": known,
         # Who has just named the place says by that where the repository is.
-        "relocated_ok": repository.setup_state == "pending",
+        "relocated_ok": repository.setup_state in ("pending", agent_target.UNVERIFIED),
         "unencrypted_ok": repository.unencrypted_confirmed,
+        "engine_id": repository.engine_id,
+        "older": older if older != "refuse" else None,
     }
     return {name: value for name, value in block.items() if value is not None}

@@ -12,7 +12,7 @@ from holdfast.agents.models import AgentJob, AgentMachine, EnrollmentToken
 from holdfast.agents.payload import Payloads
 from holdfast.agents.schemas import AgentItem, AgentJobItem, EnrollmentTokenItem, MachineItem
 from holdfast.agents.words import job_status
-from holdfast.errors import NotFound
+from holdfast.errors import Forbidden, NotFound
 from holdfast.machines.models import SshConnection
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
@@ -106,5 +106,5 @@ def _future_payload(session: Session, payloads: Payloads, operation: Operation) 
         return None
     try:
         return payloads.build(session, operation)
-    except NotFound:
+    except (Forbidden, NotFound):
         return None

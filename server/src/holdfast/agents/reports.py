@@ -8,7 +8,7 @@ from backup_engine.outcome import SENTENCES
 from backup_engine.redact import Redactor
 from holdfast.agents.schemas import CanceledBody, CompleteBody, FailBody, ResultBody
 from holdfast.kit.text import storable
-from holdfast.operations.agent_work import AgentReport
+from holdfast.operations.job_work import JobReport
 from holdfast.operations.status import Status
 
 FAILED = "engine.failed"
@@ -18,20 +18,20 @@ Body = CompleteBody | FailBody | CanceledBody
 Items = Sequence[Mapping[str, Any]] | None
 
 
-def report_of(body: Body, items: Items, redactor: Redactor) -> AgentReport:
+def report_of(body: Body, items: Items, redactor: Redactor) -> JobReport:
     """Given the message that ends a job and the parts of its result, return the report, cleaned of secrets."""
     result = body.result or ResultBody()
     match body:
         case CompleteBody():
-            report = AgentReport(completed(result.return_code), result.return_code, **_of_result(result, items))
+            report = JobReport(completed(result.return_code), result.return_code, **_of_result(result, items))
         case FailBody():
             key = body.error_key or FAILED
             message = body.error_message.strip() or SENTENCES.get(key) or SENTENCES[FAILED]
             code = body.return_code if body.return_code is not None else _code(body.result)
-            report = AgentReport(Status.FAILED, code, key, message, **_of_result(result, items))
+            report = JobReport(Status.FAILED, code, key, message, **_of_result(result, items))
         case CanceledBody():
             code = body.return_code if body.return_code is not None else _code(body.result)
-            report = AgentReport(Status.CANCELLED, code, **_of_result(result, items))
+            report = JobReport(Status.CANCELLED, code, **_of_result(result, items))
     return cleaned(report, redactor)
 
 
@@ -47,7 +47,7 @@ def _code(result: ResultBody | None) -> int | None:
 def _of_result(result: ResultBody, items: Items) -> dict[str, Any]:
     return {
         "archive_name": result.archive_name or None,
-        "stats": result.stats.model_dump() if result.stats else {},
+        "stats": result.stats.model_dump(exclude_none=True) if result.stats else {},
         "warnings": tuple(_warning(warning) for warning in result.warnings),
         "details": result.details or {},
         "items": tuple(items) if items is not None else None,
@@ -59,11 +59,11 @@ def _warning(warning: Mapping[str, Any]) -> dict[str, Any]:
     return {"path": str(path) if path is not None else None, "message": str(warning.get("message", ""))}
 
 
-def cleaned(report: AgentReport, redactor: Redactor) -> AgentReport:
+def cleaned(report: JobReport, redactor: Redactor) -> JobReport:
     def clean(value: Any) -> Any:
         return cleaned_value(value, redactor)
 
-    return AgentReport(
+    return JobReport(
         status=report.status,
         return_code=report.return_code,
         error_key=report.error_key,

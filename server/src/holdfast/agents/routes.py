@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
-from holdfast.access.caller import AdminOnly, LoginOnly
+from holdfast.access.caller import AdminLoginOnly, AdminOnly, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.agents import enrollment, errors, store
@@ -25,6 +25,7 @@ from holdfast.agents.schemas import (
     CreatedEnrollmentToken,
     EnrollmentTokenItem,
     EnrollmentTokens,
+    MachineItem,
     Machines,
     NewBackupJob,
     NewEnrollmentToken,
@@ -37,7 +38,7 @@ from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.machines import store as ssh_machines
 from holdfast.operations import store as operations
-from holdfast.operations.cancel import cancel
+from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.log_answers import LineLimit, Offset, log_page
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import require
@@ -61,8 +62,12 @@ TheBackupStarter = Annotated[BackupStarter, Depends(the_backup_starter)]
 @routes.get("/", summary="All machines, with an agent or by ssh")
 def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Machines:
     del caller
+    return Machines(machines=every_machine(session, gateway))
+
+
+def every_machine(session: Session, gateway: Gateway) -> list[MachineItem]:
     agents = [machine_item(agent, gateway.fleet) for agent in store.every(session)]
-    return Machines(machines=[*agents, *map(ssh_machine_item, ssh_machines.every(session))])
+    return [*agents, *map(ssh_machine_item, ssh_machines.every(session))]
 
 
 # --- enrollment tokens -------------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def list_tokens(caller: AdminOnly, session: Reading) -> EnrollmentTokens:
 
 
 @routes.post("/enrollment-tokens", summary="Create a one-time enrollment token", status_code=201)
-def create_token(caller: AdminOnly, wanted: NewEnrollmentToken, session: Writing) -> CreatedEnrollmentToken:
+def create_token(caller: AdminLoginOnly, wanted: NewEnrollmentToken, session: Writing) -> CreatedEnrollmentToken:
     """Its value is shown here, and never again."""
     token, value = enrollment.create_token(session, caller, wanted)
     return CreatedEnrollmentToken(
@@ -158,8 +163,7 @@ def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, s
     response_model=StartAnswer,
 )
 def start_backup(
-    caller: AdminOnly,
-    _login: LoginOnly,
+    caller: AdminLoginOnly,
     agent: AgentWord,
     wanted: NewBackupJob,
     session: Writing,
@@ -213,6 +217,7 @@ def read_job_logs(
 
 
 @routes.post("/agent-jobs/{job_id}/cancel", summary="Ask for a job to stop", responses=documented(404, 409))
+@waits_for_end
 def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
     """Operators of the repository may. A job that no agent has taken is canceled at once."""
     with database.reading() as session:

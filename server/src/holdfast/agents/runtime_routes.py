@@ -10,7 +10,8 @@ from starlette.requests import Request
 from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
 from holdfast.access.caller import address_of, public
 from holdfast.agents import enrollment, errors
-from holdfast.agents.caller import TheGateway, ThisAgent, told_of_refusals
+from holdfast.agents.board import View
+from holdfast.agents.caller import TheGateway, ThisAgent, admitted, told_of_refusals
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Heartbeat
 from holdfast.agents.gateway import Gateway
@@ -82,6 +83,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
     if not gateway.fleet.note(agent, body, now):
         await gateway.intake.take(Heartbeat(agent, body, now))
     view = await gateway.board.now()
+    gateway.sightings.heartbeat(view.held_by(agent.id), body.running_job_ids)
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
     if strange:
@@ -98,6 +100,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
 @routes.get("/jobs/poll", summary="Jobs for this agent that may start now")
 async def poll(
     agent: ThisAgent,
+    request: Request,
     gateway: TheGateway,
     limit: Annotated[int, Query(description="Jobs at most; 10 if more is asked for.")] = DEFAULT_POLL_LIMIT,
     wait: Annotated[float, Query(description="Seconds to wait for a job; 30 if more is asked for.")] = 0.0,
@@ -106,15 +109,18 @@ async def poll(
     limit = max(1, min(limit, MOST_POLL_LIMIT))
     deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
-        jobs, calls = await _jobs(gateway, agent, limit), await _calls(gateway, agent)
+        view = await gateway.board.now()
+        jobs, calls = await _jobs(gateway, agent, limit, view), await _calls(gateway, agent)
         remaining = deadline - time.monotonic()
         if jobs or calls or remaining <= 0 or gateway.is_stopping:
             return Polled(jobs=jobs, calls=calls)
-        await gateway.board.wait_for_work(agent.id, remaining, lambda: gateway.calls.wait_for(agent.id))
+        await gateway.board.wait_for_work(
+            agent.id, remaining, view, lambda: gateway.is_stopping or gateway.calls.wait_for(agent.id)
+        )
+        await admitted(gateway, request)
 
 
-async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int) -> list[Job]:
-    view = await gateway.board.now()
+async def _jobs(gateway: Gateway, agent: KnownAgent, limit: int, view: View) -> list[Job]:
     if agent.id not in view.waiting:
         return []
     return await run_in_threadpool(gateway.jobs.poll, agent, limit)
@@ -150,19 +156,21 @@ def claim(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Claimed:
 
 
 @routes.post("/jobs/{job_id}/start", summary="Tell that a job runs", responses=JOB)
-def start(agent: ThisAgent, job_id: RowId, body: StartBody, gateway: TheGateway) -> Acknowledgement:
-    return gateway.jobs.start(agent, job_id, body.started_at)
+def start(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: StartBody | None = None) -> Acknowledgement:
+    gateway.sightings.report(job_id)
+    return gateway.jobs.start(agent, job_id, body.started_at if body else None)
 
 
 @routes.post("/jobs/{job_id}/progress", summary="Tell how far a job is", responses=JOB)
 async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
     """Kept in memory and stored at most once a second."""
-    values = body.model_dump(exclude_none=True)
+    values = body.told()
     running = (await gateway.board.now()).running.get(job_id)
     if running is None or running.agent_machine_id != agent.id:
         return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
     redactor = gateway.redactor(job_id) or await run_in_threadpool(gateway.remember_redactor, job_id)
-    gateway.progress.put(job_id, 1, redacted(values, redactor))
+    gateway.sightings.report(job_id)
+    gateway.progress.put(job_id, running.attempt, redacted(values, redactor))
     status = JobStatus.RUNNING if running.has_started else JobStatus.CLAIMED
     return Acknowledgement(
         id=job_id,
@@ -182,13 +190,16 @@ def logs(
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:
         raise errors.too_many_lines(MOST_LOG_ENTRIES)
-    return gateway.jobs.keep_logs(agent, job_id, entries)
+    kept = gateway.jobs.keep_logs(agent, job_id, entries)
+    gateway.sightings.report(job_id)
+    return kept
 
 
 @routes.post("/jobs/{job_id}/parts", summary="Add a part of a long result", responses=JOB)
 def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) -> PartAnswer:
     """Sent again, a part changes nothing. `result.parts` of the completion says how many there are."""
     gateway.jobs.keep_part(agent, job_id, body)
+    gateway.sightings.report(job_id)
     return PartAnswer(id=job_id, part=body.part)
 
 
@@ -203,7 +214,13 @@ def fail(agent: ThisAgent, job_id: RowId, body: FailBody, gateway: TheGateway) -
     return gateway.jobs.end(agent, job_id, body)
 
 
-@routes.post("/jobs/{job_id}/canceled", summary="Tell that a job was stopped on request", responses=JOB)
-def canceled(agent: ThisAgent, job_id: RowId, body: CanceledBody, gateway: TheGateway) -> Acknowledgement:
+@routes.post("/jobs/{job_id}/canceled", summary="Report that a job was stopped on request", responses=JOB)
+def canceled(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
     """Only after its process is gone."""
-    return gateway.jobs.end(agent, job_id, body, must_be_asked_for=True)
+    return gateway.jobs.end(agent, job_id, body or CanceledBody(), must_be_asked_for=True)
+
+
+@routes.post("/jobs/{job_id}/cancel", summary="Another name of `/canceled`", responses=JOB)
+def cancel(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
+    """For agents that name this report like the other ones: `complete`, `fail`, `cancel`."""
+    return canceled(agent, job_id, gateway, body)

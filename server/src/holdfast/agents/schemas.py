@@ -96,7 +96,7 @@ class Claimed(Schema):
 
 
 class StartBody(Schema):
-    started_at: Moment
+    started_at: Moment | None = None
 
 
 class ProgressBody(Schema):
@@ -110,7 +110,13 @@ class ProgressBody(Schema):
     nfiles: Size | None = None
     backup_speed: Size | None = None
     estimated_time_remaining: Size | None = None
+    more_than_expected: bool | None = None
     message: Annotated[str, PlainText(0, 1000)] | None = None
+
+    def told(self) -> dict[str, Any]:
+        """What was given. Beyond the expected size, what was known of the end before is not known any more."""
+        unknown = {"progress_percent": None, "estimated_time_remaining": None} if self.more_than_expected else {}
+        return {**self.model_dump(exclude_none=True), **unknown}
 
 
 class LogEntryBody(Schema):

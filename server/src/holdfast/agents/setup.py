@@ -1,50 +1,49 @@
 """The operation kinds that only agents execute: making, opening and unlocking a repository on their machine."""
 
-import json
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import GarbledOutput, InfoResult, parse_info
-from backup_protocol import JobKind
+from backup_engine.parse import InfoResult
+from backup_protocol import Block, InitBlock, JobKind
+from holdfast.agents.lost_jobs import evidence_kind
 from holdfast.kit.schema import Schema
-from holdfast.operations.agent_work import AgentReport, AgentWork
 from holdfast.operations.context import Context
+from holdfast.operations.job_work import JobReport, JobWork
 from holdfast.operations.kinds import Effect, Kind, Outcome, failed_when_interrupted, reported
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import store
+from holdfast.repositories.job_kinds import info_in
 from holdfast.repositories.models import Repository
 
 
-class NoParams(Schema):
-    pass
+class SetupParams(Schema):
+    older_ok: bool = False
 
 
 def kinds() -> tuple[Kind, ...]:
-    return (init_kind(), import_kind(), break_lock_kind())
+    return (init_kind(), import_kind(), break_lock_kind(), evidence_kind())
 
 
 def init_kind() -> Kind:
-    return _kind("init", "import", AgentWork(JobKind.REPOSITORY_INIT, _init, _conclude_setup))
+    return _kind("init", "import", JobWork(JobKind.REPOSITORY_INIT, _init, _conclude_setup))
 
 
 def import_kind() -> Kind:
-    work = AgentWork(JobKind.ARCHIVES_LIST, _nothing, _conclude_setup)
+    work = JobWork(JobKind.ARCHIVES_LIST, _nothing, _conclude_setup, may_repeat=True)
     return _kind("import", "import", work, LockMode.SHARED, frozenset({Effect.ARCHIVES_CHANGED}))
 
 
 def break_lock_kind() -> Kind:
-    work = AgentWork(JobKind.REPOSITORY_BREAK_LOCK, _nothing, _conclude_break_lock)
+    work = JobWork(JobKind.REPOSITORY_BREAK_LOCK, _nothing, _conclude_break_lock)
     return _kind("break_lock", "maintenance", work)
 
 
 def _kind(
     name: str,
     category: str,
-    work: AgentWork,
+    work: JobWork,
     lock: LockMode = LockMode.EXCLUSIVE,
     effects: frozenset[Effect] = frozenset(),
 ) -> Kind:
@@ -52,7 +51,7 @@ def _kind(
         name=name,
         category=category,
         lock=lock,
-        params=NoParams,
+        params=SetupParams,
         run=_only_on_agents,
         on_interrupted=failed_when_interrupted,
         effects=effects,
@@ -65,22 +64,22 @@ def _only_on_agents(context: Context) -> Outcome:
     return Outcome(Status.FAILED, "operations.internal", sentence)
 
 
-def _init(session: Session, operation: Operation) -> Mapping[str, Any]:
+def _init(session: Session, operation: Operation) -> InitBlock:
     repository = store.get(session, operation.repository_id or 0)
-    return {"encryption": repository.encryption if repository else "none", "make_parent_dirs": True}
+    return InitBlock(encryption=repository.encryption if repository else "none")
 
 
-def _nothing(session: Session, operation: Operation) -> Mapping[str, Any]:
+def _nothing(session: Session, operation: Operation) -> Block:
     del session, operation
-    return {}
+    return Block()
 
 
-def _conclude_setup(session: Session, operation: Operation, report: AgentReport) -> Outcome:
+def _conclude_setup(session: Session, operation: Operation, report: JobReport) -> Outcome:
     """A repository is ready once its agent has made or opened it."""
     del session
     if not report.succeeded:
         return reported(report)
-    info = info_of(report)
+    info = info_in(report)
     return reported(report, record=partial(_ready, repository_id=operation.repository_id or 0, info=info))
 
 
@@ -105,17 +104,6 @@ def _note(repository: Repository, info: InfoResult) -> None:
         repository.unique_size = info.repository_totals.unique_size
 
 
-def info_of(report: AgentReport) -> InfoResult | None:
-    """What the engine's `info` says of the repository, if the agent sent it and it can be read."""
-    document = report.details.get("info")
-    if not isinstance(document, Mapping):
-        return None
-    try:
-        return parse_info(json.dumps(document).encode())
-    except GarbledOutput:
-        return None
-
-
-def _conclude_break_lock(session: Session, operation: Operation, report: AgentReport) -> Outcome:
+def _conclude_break_lock(session: Session, operation: Operation, report: JobReport) -> Outcome:
     del session, operation
     return reported(report)

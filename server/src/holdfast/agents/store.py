@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, case, select, update
+from sqlalchemy import bindparam, case, delete, select, update
 from sqlalchemy.orm import Session
 
 from backup_protocol import AgentStatus
 from holdfast.agents import errors
-from holdfast.agents.models import AgentFleet, AgentMachine, EnrollmentToken
+from holdfast.agents.models import AgentFleet, AgentJob, AgentJobPart, AgentMachine, EnrollmentToken
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.storage.inserts import conflict_aware_insert
@@ -76,6 +76,11 @@ def identities(session: Session, most: int) -> list[tuple[str, int, str, str, st
     return [(*row,) for row in session.execute(select(*columns).order_by(AgentMachine.id).limit(most))]
 
 
+def admitted(session: Session) -> frozenset[int]:
+    """The ids of all agents that are not shut out."""
+    return frozenset(session.scalars(select(AgentMachine.id).where(AgentMachine.status.not_in(sorted(SHUT_OUT)))))
+
+
 def add(session: Session, **values: Any) -> AgentMachine:
     now = clock.now()
     agent = AgentMachine(**values, labels={}, created_at=now, updated_at=now, status=AgentStatus.PENDING)
@@ -119,11 +124,17 @@ def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | Non
     return bool(changed)
 
 
-def silent_since(session: Session, moment: datetime) -> list[AgentMachine]:
-    statement = select(AgentMachine).where(
-        AgentMachine.status == AgentStatus.ONLINE, AgentMachine.last_seen_at < moment
-    )
-    return list(session.scalars(statement))
+def online_since(session: Session) -> dict[int, datetime | None]:
+    """The agents that are online, and what their rows say of when they were last seen."""
+    columns = select(AgentMachine.id, AgentMachine.last_seen_at).where(AgentMachine.status == AgentStatus.ONLINE)
+    return {row.id: row.last_seen_at for row in session.connection().execute(columns)}
+
+
+def not_online(session: Session) -> dict[int, str]:
+    """The agents that are offline or shut out, by their status."""
+    others = [AgentStatus.OFFLINE, *sorted(SHUT_OUT)]
+    columns = select(AgentMachine.id, AgentMachine.status).where(AgentMachine.status.in_(others))
+    return {row.id: row.status for row in session.connection().execute(columns)}
 
 
 def note_seen(session: Session, rows: Sequence[dict[str, Any]]) -> None:
@@ -209,3 +220,15 @@ _SEEN = (
         ),
     )
 )
+
+
+def has_part(session: Session, job_id: int, part: int) -> bool:
+    """Whether this part of a job's result is stored."""
+    statement = select(AgentJobPart.part).where(AgentJobPart.operation_id == job_id, AgentJobPart.part == part)
+    return session.scalar(statement) is not None
+
+
+def forget_parts(session: Session, job: AgentJob) -> None:
+    """What an attempt has sent of its result is of no use to the next one."""
+    session.execute(delete(AgentJobPart).where(AgentJobPart.operation_id == job.operation_id))
+    job.part_bytes = 0

@@ -1,6 +1,6 @@
 """What a route may ask for.
 
-What only looks something up is `async`: the framework sends everything else to a thread of its own, at every request.
+What only looks something up is `async`: everything else is called in the route's thread.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 
-from holdfast.api.turns import ReadTurn, WriteTurn
+from holdfast.api.threads import Work
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -24,18 +24,21 @@ async def the_settings(request: Request) -> Settings:
     return settings
 
 
-def _reading(request: Request, _turn: ReadTurn) -> Iterator[Session]:
+def _reading(request: Request) -> Iterator[Session]:
     database: Database = request.app.state.database
     with database.reading() as session:
         yield session
 
 
-def _writing(request: Request, _turn: WriteTurn) -> Iterator[Session]:
+def _writing(request: Request) -> Iterator[Session]:
     database: Database = request.app.state.database
-    # Not locked before the route runs: nobody else should wait while this request waits for a thread.
+    # Not locked before the route runs: what it does before its first statement keeps nobody else waiting.
     with database.writing(lock_at_once=False) as session:
         yield session
 
+
+WORK: dict[object, Work] = {_reading: "reading", _writing: "writing"}
+"""In whose threads a route runs that asks for one of these."""
 
 TheDatabase = Annotated[Database, Depends(the_database)]
 TheSettings = Annotated[Settings, Depends(the_settings)]

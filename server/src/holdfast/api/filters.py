@@ -3,21 +3,36 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from holdfast.kit.fields import PlainText
 
 Many = tuple[str, ...]
 Word = Annotated[str, PlainText(1, 64)]
+MOST = 50
+WORDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Word], Field(max_length=MOST)])
 
 
-def many(name: str) -> Callable[..., Awaitable[Many]]:
-    """A dependency that reads `name=a&name=b` and `name[]=a&name[]=b` alike."""
+def many(name: str, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
+    """A dependency that reads `name=a&name=b` and `name[]=a&name[]=b` alike.
+
+    The OpenAPI document has one of them, with or without brackets: clients generated from it would otherwise have two
+    parameters of the same name.
+    """
+    declared, other = (f"{name}[]", name) if brackets else (name, f"{name}[]")
 
     async def read(
-        plain: Annotated[list[Word] | None, Query(alias=name, max_length=50)] = None,
-        bracketed: Annotated[list[Word] | None, Query(alias=f"{name}[]", max_length=50)] = None,
+        request: Request, given: Annotated[list[Word] | None, Query(alias=declared, max_length=MOST)] = None
     ) -> Many:
-        return tuple(dict.fromkeys([*(plain or []), *(bracketed or [])]))
+        return tuple(dict.fromkeys([*(given or []), *_words(request, other)]))
 
     return read
+
+
+def _words(request: Request, name: str) -> list[str]:
+    try:
+        return WORDS.validate_python(request.query_params.getlist(name))
+    except ValidationError as error:
+        raise RequestValidationError([{**problem, "loc": ("query", name)} for problem in error.errors()]) from error

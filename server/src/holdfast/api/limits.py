@@ -8,6 +8,8 @@ from holdfast.api.errors import error_answer
 from holdfast.errors import TooLarge
 
 MAX_BODY_BYTES = 1024 * 1024
+BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
+"""Without one of them a request has no body."""
 
 
 class BodyTooLarge(Exception):
@@ -22,10 +24,14 @@ class BodyLimit:
         self.maximum = maximum
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _is_streamed(scope):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        length = dict(scope["headers"]).get(b"content-length", b"0")
+        headers = dict(scope["headers"])
+        if not BODY_HEADERS.intersection(headers) or _is_streamed(scope):
+            await self.app(scope, receive, send)
+            return
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.maximum:
             await self._refuse(scope, receive, send)
             return

@@ -5,7 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 
 from holdfast.api.answers import ALWAYS
+from holdfast.api.late_route import LateRoute
 
 
 def router(prefix: str, tag: str, **options: Any) -> APIRouter:
-    return APIRouter(prefix=prefix, tags=[tag], responses=ALWAYS, **options)
+    return APIRouter(prefix=prefix, tags=[tag], responses=ALWAYS, route_class=LateRoute, **options)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from backup_engine.parse import ArchiveInfo
 from holdfast.kit import clock
+from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
@@ -35,7 +36,11 @@ def bring_in_line(session: Session, repository_id: int, listed: Sequence[Archive
     known = {archive.engine_id: archive for archive in archive_records.all_of(session, repository_id)}
     present = {archive.id for archive in listed}
     # What a backup recorded after the listing began is not in it, and not gone.
-    gone = [row for row in known.values() if row.engine_id not in present and row.first_seen_at < began]
+    gone = [
+        row
+        for row in known.values()
+        if row.engine_id not in present and row.first_seen_at < began and row.lost_at is None
+    ]
     archive_records.remove(session, gone)
     new = [archive for archive in listed if archive.id not in known]
     now = clock.now()
@@ -60,8 +65,8 @@ def bring_in_line(session: Session, repository_id: int, listed: Sequence[Archive
         session,
         repository_id,
         archive_count=total,
-        last_index=now,
-        last_synced=now,
+        last_index=end_of_work(session),
+        last_synced=end_of_work(session),
         last_backup=_newest_backup(repository, listed),
     )
     return Synced(added=len(new), removed=len(gone), total=total)
@@ -88,9 +93,10 @@ def _told(archive: ArchiveInfo, template: str) -> dict[str, Any]:
 
 
 def _refresh(stored: Archive, archive: ArchiveInfo, template: str, now: datetime) -> None:
-    stored.last_seen_at = now
-    stored.hostname, stored.username = archive.hostname, archive.username
-    stored.comment = archive.comment or None
+    stored.last_seen_at, stored.lost_at = now, None
+    if not archive.is_bare:
+        stored.hostname, stored.username = archive.hostname, archive.username
+        stored.comment = archive.comment or None
     if stored.name != archive.name:
         stored.name, stored.series = archive.name, series_of(archive.name, template)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
+from backup_jobs import paths as text
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
 from holdfast.archives.history.answers import BrowsePage
@@ -12,7 +13,6 @@ from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
 from holdfast.archives.live_browse import position_of
 from holdfast.archives.schemas import BrowseEntry
-from holdfast.kit import text
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
 

@@ -12,7 +12,7 @@ from holdfast.kit import clock
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
 from holdfast.operations.status import Status, Trigger
-from holdfast.operations.store import Origin
+from holdfast.operations.store import Origin, cannot_go_on
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
@@ -63,13 +63,8 @@ class IndexState:
             history.skipped, history.pending = history.skipped + history.pending, 0
 
     def sync_state(self, session: Session, repository: Repository) -> str:
-        """`syncing` while a list is being read; `stale` when the last one is older than three intervals."""
-        running = select(Operation.id).where(
-            Operation.repository_id == repository.id,
-            Operation.kind == "archives",
-            Operation.status.in_((Status.RUNNING, Status.PENDING)),
-        )
-        if session.scalars(running.limit(1)).first() is not None:
+        """`syncing` while a list is being read or will be; `stale` when the last one is older than three intervals."""
+        if _is_being_read(session, repository):
             return "syncing"
         if repository.last_synced is None:
             return "never"
@@ -93,28 +88,47 @@ class IndexState:
             truncated_archives=[_told(archive) for archive in found if archive.history_truncated],
         )
 
-    def reconcile(self, session: Session) -> tuple[int, int]:
-        """Queue what each repository's mode keeps fresh, where it is older than an interval or has gaps."""
+    def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
+        """Queue what each repository's mode keeps fresh, where it is older than an interval or has gaps.
+
+        `at_once` is for a person who asks: then it is queued however fresh it is.
+        """
         repositories = store.visible(session, None)
         enqueued = 0
         for repository in repositories:
-            if self._needs_work(session, repository):
+            if self._needs_work(session, repository, at_once=at_once):
                 enqueued += len(self._stages.keep_fresh(session, repository, Origin(Trigger.RECONCILE)))
         return len(repositories), enqueued
 
-    def _needs_work(self, session: Session, repository: Repository) -> bool:
+    def _needs_work(self, session: Session, repository: Repository, *, at_once: bool) -> bool:
         if not self._stages.kept_fresh(repository.index_mode) or repository.setup_state != "ready":
             return False
         if self._stages.is_at_work(session, repository.id):
             return False
-        if repository.last_synced is None or clock.now() - repository.last_synced >= self._interval:
+        if at_once or repository.last_synced is None or clock.now() - repository.last_synced >= self._interval:
             return True
         if not self._stages.builds_history(repository.index_mode):
             return False
         if repository.archive_count and not self._indexes.size(repository.uuid):
             return True
-        pending = select(Archive.id).where(Archive.repository_id == repository.id, Archive.history_state == "pending")
+        pending = select(Archive.id).where(
+            Archive.repository_id == repository.id, Archive.history_state == "pending", Archive.lost_at.is_(None)
+        )
         return session.scalars(pending.limit(1)).first() is not None
+
+
+def _is_being_read(session: Session, repository: Repository) -> bool:
+    """Whether a list of archives is read now, or waits for its turn and nothing else."""
+    reading = select(Operation.id, Operation.lock_key).where(
+        Operation.repository_id == repository.id,
+        Operation.kind == "archives",
+        Operation.status.in_((Status.RUNNING, Status.PENDING)),
+    )
+    found = session.execute(reading).all()
+    if not found:
+        return False
+    stuck = cannot_go_on(session, sorted({row.lock_key for row in found if row.lock_key}))
+    return any(row.id not in stuck for row in found)
 
 
 def _told(archive: Archive) -> dict[str, object]:
@@ -124,6 +138,7 @@ def _told(archive: Archive) -> dict[str, object]:
         "series": archive.series,
         "start": archive.start.isoformat(),
         "error": archive.history_error,
+        "error_key": archive.history_error_key,
         "attempts": archive.history_attempts,
     }
 

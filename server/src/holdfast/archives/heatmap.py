@@ -12,7 +12,10 @@ from sqlalchemy.orm import Session
 from holdfast.archives.schemas import Day, DaySeries, Heatmap, NamedDaySeries
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
+from holdfast.repositories.archive_names import series_name
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.cadence import Cadence, MissedRuns
+from holdfast.repositories.models import Repository
 
 DEFAULT_DAYS = 365
 MOST_DAYS = 3660
@@ -22,7 +25,14 @@ SPREADS = 5.0
 
 
 def heatmap(
-    session: Session, repository_id: int, since: datetime | None, until: datetime | None, zone: str, *, outliers: bool
+    session: Session,
+    repository: Repository,
+    since: datetime | None,
+    until: datetime | None,
+    zone: str,
+    *,
+    outliers: bool,
+    cadence: Cadence,
 ) -> Heatmap:
     """Given a span, count archives by day of a time zone. Raise Unprocessable for a zone or span that is none."""
     place = _zone(zone)
@@ -30,7 +40,8 @@ def heatmap(
     first = since.astimezone(place).date() if since else last - timedelta(days=DEFAULT_DAYS - 1)
     if first > last or (last - first).days > MOST_DAYS:
         raise Unprocessable("archives.bad_span", f"The span must have 1 to {MOST_DAYS} days.")
-    archives = _archives(session, repository_id)
+    archives = _archives(session, repository.id)
+    missed = cadence.missed_runs(session, repository, place, first, last)
     odd = _outliers(archives) if outliers else {}
     shown = [archive for archive in archives if first <= archive.start.astimezone(place).date() <= last]
     by_series: dict[str, list[Archive]] = defaultdict(list)
@@ -39,14 +50,26 @@ def heatmap(
     return Heatmap(
         since=first.isoformat(),
         until=last.isoformat(),
-        repository=DaySeries(days=_days(shown, place, odd), missed_days=[]),
+        repository=DaySeries(days=_days(shown, place, odd), missed_days=_missed(missed)),
         series=[
-            NamedDaySeries(series=series, days=_days(group, place, odd), missed_days=[])
+            NamedDaySeries(
+                series=series, days=_days(group, place, odd), missed_days=_missed(missed, repository, series)
+            )
             for series, group in sorted(by_series.items())
         ],
-        cadence_known=False,
+        cadence_known=missed.is_known,
         flags_available={"outliers": outliers, "missed_run": True},
     )
+
+
+def _missed(missed: MissedRuns, repository: Repository | None = None, series: str | None = None) -> list[str]:
+    """The days on which a backup was missed, of one series where one is given."""
+    return [
+        day.isoformat()
+        for day, templates in sorted(missed.days.items())
+        if repository is None
+        or any(series_name(each or repository.archive_name_template, repository.name) == series for each in templates)
+    ]
 
 
 def _zone(name: str) -> ZoneInfo:

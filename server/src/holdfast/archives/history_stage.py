@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from backup_jobs.host import Cancelled
 from holdfast.archives.giving_way import continuation, waiter_of
 from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.history.errors import ArchiveGone, HistoryError, IndexStorageFull, IndexUnavailable
+from holdfast.archives.history.errors import (
+    ArchiveGone,
+    ArchiveTooLarge,
+    HistoryError,
+    IndexStorageFull,
+    IndexUnavailable,
+)
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
+from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
 from holdfast.archives.reading import EngineRefused, Reader, reader
 from holdfast.kit import clock
-from holdfast.operations.context import Cancelled, Context
+from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import archive_records, store
@@ -33,6 +41,10 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 TRY_AGAIN_SECONDS = 2.0
 ANOTHER_RUN = "another run is building this index"
+TOO_LARGE = "history.too_large"
+UNREADABLE = "history.unreadable"
+REASON_CHARACTERS_MOST = 1000
+FAILURES_NAMED = 10
 NOT_KEPT = "the index mode keeps no file history"
 
 
@@ -57,11 +69,18 @@ class _Tally:
     routes: Counter[str] = field(default_factory=Counter)
     route_reason: str = ""
     gave_way_to: int | None = None
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def note_failure(self, archive: Archive, found: Mapping[str, Any]) -> None:
+        if len(self.failures) < FAILURES_NAMED:
+            key = found.get("key", UNREADABLE)
+            self.failures.append({"archive_id": archive.id, "error_key": key, "message": found["failure"]})
 
     def result(self) -> dict[str, Any]:
         return {
             "indexed": self.indexed,
             "failed": self.failed,
+            "failures": self.failures,
             "removed": self.removed,
             "routes": dict(self.routes),
             "route_reason": self.route_reason,
@@ -113,7 +132,7 @@ class _Run:
     def _refused(self, refused: EngineRefused) -> Outcome | TryAgain:
         outcome = refused.outcome
         if outcome.error_key == "engine.locked":
-            return self._work.locked(outcome.message)
+            return self._work.try_again("engine.locked", outcome.message)
         return Outcome(Status.FAILED, outcome.error_key, outcome.message, result=self._tally.result())
 
     # --- indexing -------------------------------------------------------------------------------------------------
@@ -131,6 +150,8 @@ class _Run:
         with self._context.database.writing() as session:
             store.note_evidence(session, self._repository.id, last_history=clock.now(), last_index=clock.now())
         self._context.log(f"{self._tally.indexed} archives indexed, {self._tally.failed} failed.")
+        if self._repository.execution_target != "agent":  # an agent reports it along with the list
+            measure_archives(self._work)
         status = Status.COMPLETED_WITH_WARNINGS if self._tally.failed else Status.COMPLETED
         return Outcome(status, result=self._tally.result(), record=self._continue_if_anything_is_left)
 
@@ -168,7 +189,8 @@ class _Run:
         reading.free()
         if "failure" in found:
             self._tally.failed += 1
-            self._context.log(f"{archive.name}: failed: {found['failure']}")
+            self._tally.note_failure(archive, found)
+            self._context.log(f"{archive.name}: failed: {found['failure']} [{found.get('key', UNREADABLE)}]")
             return
         self._tally.indexed += 1
         self._tally.routes[found["route"]] += 1
@@ -181,23 +203,30 @@ class _Run:
         except (*NOT_TO_BE_TRUSTED, *NOT_NOW):
             raise
         except ArchiveGone:
-            return self._failed(archive, "not in the repository any more")
+            return self._failed(archive, "history.archive_gone", "not in the repository any more")
         except HistoryError as failure:
-            return self._failed(archive, str(failure))
+            return self._failed(archive, key_of(failure), str(failure))
         self._update(
             archive,
             history_state="indexed",
             history_indexed_at=clock.now(),
             history_rows=result.entries,
             history_error=None,
+            history_error_key=None,
         )
         return {"entries": result.entries, "route": result.route}
 
-    def _failed(self, archive: Archive, reason: str) -> Mapping[str, Any]:
+    def _failed(self, archive: Archive, key: str, reason: str) -> Mapping[str, Any]:
+        """Note why; an archive that is too large stays so, and is not tried again before the index is rebuilt."""
+        attempts = MOST_TRIES if key == TOO_LARGE else archive.history_attempts + 1
         self._update(
-            archive, history_state="failed", history_error=reason[:1000], history_attempts=archive.history_attempts + 1
+            archive,
+            history_state="failed",
+            history_error=reason[:REASON_CHARACTERS_MOST],
+            history_error_key=key,
+            history_attempts=attempts,
         )
-        return {"failure": reason}
+        return {"failure": reason[:REASON_CHARACTERS_MOST], "key": key}
 
     def _base(self, index: HistoryIndex, archive: Archive) -> str | None:
         """The nearest indexed archive of the series: a hint that saves work and changes no result."""
@@ -254,6 +283,11 @@ class _Run:
             continuation(self._kind, self._context.operation)(session)
 
 
+def key_of(failure: HistoryError) -> str:
+    """The error key of an archive that could not be indexed."""
+    return TOO_LARGE if isinstance(failure, ArchiveTooLarge) else UNREADABLE
+
+
 def _result_name(archive_id: int) -> str:
     return f"archive-{archive_id}"
 
@@ -270,6 +304,7 @@ def pending_archives(session: Session, repository_id: int) -> list[int]:
         select(Archive.id)
         .where(
             Archive.repository_id == repository_id,
+            Archive.lost_at.is_(None),
             (Archive.history_state == "pending")
             | ((Archive.history_state == "failed") & (Archive.history_attempts < MOST_TRIES)),
         )
@@ -279,7 +314,9 @@ def pending_archives(session: Session, repository_id: int) -> list[int]:
 
 
 def _has_pending(session: Session, repository_id: int) -> bool:
-    statement = select(Archive.id).where(Archive.repository_id == repository_id, Archive.history_state == "pending")
+    statement = select(Archive.id).where(
+        Archive.repository_id == repository_id, Archive.history_state == "pending", Archive.lost_at.is_(None)
+    )
     return session.scalars(statement.limit(1)).first() is not None
 
 
@@ -310,6 +347,7 @@ def trust_only(session: Session, repository: Repository, index: HistoryIndex) ->
             archive.history_indexed_at = archive.history_indexed_at or clock.now()
             archive.history_rows = indexed[archive.engine_id]
             archive.history_error = None
+            archive.history_error_key = None
         elif archive.history_state == "indexed":
             archive.history_state = "pending"
             archive.history_indexed_at = None
@@ -328,6 +366,7 @@ def forget_index(session: Session, repository_id: int) -> None:
             history_indexed_at=None,
             history_rows=None,
             history_error=None,
+            history_error_key=None,
             history_attempts=0,
         )
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from backup_engine.outcome import ARCHIVE_MISSING
 from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
 from backup_engine.requests import ListArchivesRequest
+from backup_jobs.host import SUCCEEDED
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
@@ -18,7 +19,6 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
-from holdfast.repositories.work import SUCCEEDED
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
@@ -49,6 +49,7 @@ class LiveAnswers:
         self, repository: Repository, archive: Archive, directory: bytes, limit: int, cursor: str | None
     ) -> BrowsePage:
         """A directory of an archive that is not indexed, from the engine's listing."""
+        archive_records.require_present(archive)
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         with self.inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
             step = hold.run(listing_command(engine, location, archive))

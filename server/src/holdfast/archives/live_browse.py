@@ -10,6 +10,7 @@ from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.history.json_listing import listing_of
 
 ITSELF = b"."
+_FEW = 1000
 
 
 def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None) -> BrowsePage:
@@ -18,10 +19,10 @@ def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | No
     Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a directory's pages.
     """
     after = position_of(cursor) if cursor else None
-    found = _members(output, directory)
+    found = _members(output, directory, after, limit)
     if found is None:
         return BrowsePage(False, [], None)
-    names = sorted(name for name in found if after is None or name > after)
+    names = sorted(found)
     page = names[:limit]
     following = cursors.encode("browse", page[-1].hex()) if len(names) > limit else None
     return BrowsePage(True, [found[name] for name in page], following)
@@ -35,12 +36,14 @@ def position_of(cursor: str) -> bytes:
         raise InvalidCursor(cursor) from error
 
 
-def _members(output: Path, directory: bytes) -> dict[bytes, Entry] | None:
-    """The entries of a directory by name; of a path that is there twice the last one counts. None without directory."""
+def _members(output: Path, directory: bytes, after: bytes | None, limit: int) -> dict[bytes, Entry] | None:
+    """The first entries of a directory after a name, one more than the limit; of a path that is there twice the last one
+    counts. None without directory. However many names the directory has, few are kept."""
     prefix = directory + b"/" if directory else b""
     found: dict[bytes, Entry] = {}
     exists = not directory
     below_itself = False
+    last: bytes | None = None  # names beyond it are not on this page
     with output.open("rb") as stream:
         listing = listing_of(stream)
         for entry in map(listing.parse, chain.from_iterable(listing.batches())):
@@ -51,10 +54,15 @@ def _members(output: Path, directory: bytes) -> dict[bytes, Entry] | None:
             name, below, _ = entry.path[len(prefix) :].partition(b"/")
             exists = True
             below_itself = below_itself or bool(below and name == ITSELF)
+            if (after is not None and name <= after) or (last is not None and name > last):
+                continue
             if not below:
                 found[name] = entry
             else:
                 found.setdefault(name, implicit_directory(prefix + name))
+            if len(found) > 2 * limit + _FEW:
+                found = {one: found[one] for one in sorted(found)[: limit + 2]}  # one may be the root itself
+                last = max(found)
     if not directory and not below_itself:
         found.pop(ITSELF, None)  # the entry of the root itself, in archives made of "."
     return found if exists else None

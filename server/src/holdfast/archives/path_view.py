@@ -13,8 +13,10 @@ from holdfast.archives.history.answers import PathHistory, unchanged
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.schemas import (
+    Coverage,
     HistoryEntry,
     PathHistoryAnswer,
+    Presence,
     PresentRange,
     SearchAnswer,
     SearchHit,
@@ -36,13 +38,24 @@ def path_history(
     for _, series in _by_series(archives):
         entries += _events(series, found, covered)
         present += _ranges(series, found, covered)
+    in_latest, coverage = any(one.to_archive_id is None for one in present), covered.told(archives)
     return PathHistoryAnswer(
         **paths.told(path),
         entries=sorted(entries, key=lambda entry: (entry.start, entry.archive_id)),
         present=present,
-        present_in_latest=any(one.to_archive_id is None for one in present),
-        coverage=covered.told(archives),
+        present_in_latest=in_latest,
+        presence=_presence(coverage, in_latest=in_latest, ever=bool(entries)),
+        coverage=coverage,
     )
+
+
+def _presence(coverage: Coverage, *, in_latest: bool, ever: bool) -> Presence:
+    """What was never in the repository is not what is gone from it, and neither is what has not been read."""
+    if in_latest:
+        return "present"
+    if ever:
+        return "gone"
+    return "unknown" if coverage.unindexed_archive_ids else "never"
 
 
 def _by_series(archives: Sequence[Archive]) -> list[tuple[str, list[Archive]]]:

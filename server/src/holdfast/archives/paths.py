@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from backup_jobs import paths as text
 from holdfast.errors import Unprocessable
-from holdfast.kit import text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -24,6 +24,11 @@ def asked(path: str | None, path_b64: str | None) -> bytes:
     if b"\0" in wanted or len(wanted) > 65536:
         raise Unprocessable("archives.bad_path", "The path cannot be one of a file.")
     return wanted.strip(b"/")
+
+
+def exact(path: str | None, path_b64: str | None) -> bytes:
+    """The bytes of a path as it stands in an answer."""
+    return text.from_exact(path_b64) if path_b64 is not None else (path or "").encode()
 
 
 def moment(microseconds: int) -> datetime | None:

@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backup_engine import repository_guard
 from backup_engine.command import Command
 from backup_engine.interface import Engine
-from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED
+from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
+from backup_jobs.host import SUCCEEDED, Cancelled
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.json_listing import listing_of
-from holdfast.operations.context import Cancelled
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.work import SUCCEEDED, RepositoryWork
+from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
     from holdfast.archives.history.chunks.client import EngineChunks
@@ -42,7 +43,8 @@ class Reader:
     def read(self, archive: Archive, base: str | None) -> IngestResult:
         """Index one archive; nothing of it is visible unless all of it is.
 
-        Raise ListingFailed if the archive cannot be read, ArchiveGone, EngineRefused, Cancelled, or what the index raises.
+        Raise ListingFailed if the archive cannot be read, ArchiveTooLarge, ArchiveGone, EngineRefused, Cancelled, or what
+        the index raises.
         """
         if self.chunks is not None:
             try:
@@ -57,7 +59,9 @@ class Reader:
             except ArchiveGone:
                 raise
             except ChunkRouteFailed as failure:
-                self.chunks, self.reason = None, f"the chunk route failed: {failure}"
+                self.reason = f"the chunk route failed: {failure}"
+                if not self.chunks.is_usable:
+                    self.chunks = None
         return self._read_listing(archive, base)
 
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
@@ -122,6 +126,7 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
         return
     from holdfast.archives.history.chunks.client import EngineChunks
 
+    _make_sure(work)
     command = work.engine.list_archives(work.location, ListArchivesRequest())
     with contextlib.ExitStack() as stack:
         environment, descriptors = stack.enter_context(_inherited_secrets(command))
@@ -135,6 +140,18 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
             yield Reader(work, index, excludes, None, f"the chunk route failed: {failure}")
             return
         yield Reader(work, index, excludes, chunks, decision.reason)
+
+
+def _make_sure(work: RepositoryWork) -> None:
+    """The reader of chunks is no run of the engine, so nothing else compares the repository's id. Raise EngineRefused."""
+    guard = work.engine.list_archives(work.location, ListArchivesRequest(last=1)).guard
+    if guard is None or guard.engine_id is None:
+        return
+    if guard.path is None:
+        command = work.engine.list_archives(work.location, ListArchivesRequest(last=1))
+        _refuse(work.context.step("identity", command, quiet=True).outcome)
+    elif repository_guard.id_in_folder(guard.path) not in (None, guard.engine_id):
+        raise EngineRefused(EngineOutcome("failed", REPLACED, SENTENCES[REPLACED], reason=REPLACED))
 
 
 @contextlib.contextmanager

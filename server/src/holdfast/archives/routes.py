@@ -1,12 +1,15 @@
 """HTTP for the archive index."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
 
+from backup_protocol import JobKind
 from holdfast.access import audit, rights
 from holdfast.access.caller import LoginOnly, SignedIn
 from holdfast.access.plans import NeedsArchiveHistory, has_feature, require_feature
@@ -15,8 +18,19 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
-from holdfast.archives import browse_view, changes_view, heatmap, history_stage, path_view, paths, status_view
+from holdfast.archives import (
+    browse_view,
+    changes_view,
+    heatmap,
+    history_stage,
+    lanes_view,
+    path_view,
+    paths,
+    status_view,
+)
 from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.history.answers import BrowsePage
+from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import LiveAnswers
 from holdfast.archives.schemas import (
     ArchiveDetail,
@@ -34,16 +48,20 @@ from holdfast.archives.schemas import (
     archive_answer,
 )
 from holdfast.archives.series_view import neighbours
-from holdfast.archives.stages import REBUILD, RESYNC, Stage
+from holdfast.archives.stages import REBUILD, RESYNC, Stage, can_be_listed
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
 from holdfast.operations.store import Origin
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.cadence import Cadence
 from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
 
 routes = router("/api/repositories/{repository_id}", "archives")
 second_version = router("/api/v2/repositories/{repository_id}", "archives")
@@ -65,6 +83,12 @@ async def the_live_answers(request: Request) -> LiveAnswers:
     return live
 
 
+async def the_cadence(request: Request) -> Cadence:
+    cadence: Cadence = request.app.state.cadence
+    return cadence
+
+
+TheCadence = Annotated[Cadence, Depends(the_cadence)]
 TheIndex = Annotated[ArchiveIndex, Depends(the_index)]
 TheLiveAnswers = Annotated[LiveAnswers, Depends(the_live_answers)]
 
@@ -103,6 +127,7 @@ def list_archives(
         series=list(all_series),
         sync_state=index.state.sync_state(session, repository),
         last_synced_at=repository.last_synced,
+        unavailable_reason=None if can_be_listed(session, repository) else QueuedReason.AGENT_UNSUPPORTED,
         history_available=index.stages.builds_history(repository.index_mode),
         next_cursor=_cursor_after(found[limit - 1]) if len(found) > limit else None,
     )
@@ -126,6 +151,7 @@ def _place(cursor: str) -> tuple[datetime, int]:
 
 @routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
 @second_version.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
+@asks_engine
 def live_archives(caller: SignedIn, repository_id: RowId, database: TheDatabase, live: TheLiveAnswers) -> LiveList:
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
@@ -133,6 +159,7 @@ def live_archives(caller: SignedIn, repository_id: RowId, database: TheDatabase,
 
 
 @deprecated.get("/list", summary="Archives, asked of the engine now", deprecated=True, responses=documented(404, 423))
+@asks_engine
 def old_list(
     caller: SignedIn,
     response: Response,
@@ -157,14 +184,15 @@ def read_heatmap(
     repository_id: RowId,
     session: Reading,
     settings: TheSettings,
+    cadence: TheCadence,
     since: Moment | None = None,
     until: Moment | None = None,
     tz: Annotated[str, PlainText(1, 64)] = "UTC",
 ) -> Heatmap:
     """Counts and sizes per day, for the repository and each series. A day is never called missed without evidence."""
-    store.require(session, caller, repository_id, Role.VIEWER)
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
     outliers = has_feature(settings, "heatmap_outliers")
-    return heatmap.heatmap(session, repository_id, since, until, tz, outliers=outliers)
+    return heatmap.heatmap(session, repository, since, until, tz, outliers=outliers, cadence=cadence)
 
 
 @routes.get("/archives/{archive_id}", summary="One archive", responses=documented(404))
@@ -177,6 +205,7 @@ def read_archive(
     return ArchiveDetail(
         **archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
         history_error=archive.history_error,
+        history_error_key=archive.history_error_key,
         predecessor_id=before.id if before else None,
         successor_id=after.id if after else None,
         predecessor_stats=_stats(before) if before else None,
@@ -184,9 +213,11 @@ def read_archive(
 
 
 @routes.get("/status", summary="How well the repository is cared for", responses=documented(404))
-def read_status(caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings) -> StatusAnswer:
+def read_status(
+    caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, cadence: TheCadence
+) -> StatusAnswer:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
-    return status_view.status(session, repository, overdue=has_feature(settings, "overdue_flags"))
+    return status_view.status(session, repository, overdue=has_feature(settings, "overdue_flags"), cadence=cadence)
 
 
 @routes.post("/rebuild", summary="Derive data anew", responses=documented(404))
@@ -221,6 +252,7 @@ def read_changes(
     archive_id: RowId,
     session: Reading,
     index: TheIndex,
+    places: ThePlaces,
     change: Annotated[Many, Depends(many("change"))],
     compare_to: RowId | None = None,
     path_prefix: Prefix = None,
@@ -235,12 +267,16 @@ def read_changes(
         raise Unprocessable("archives.bad_change", "A change is added, removed or modified.")
     other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
     prefix = paths.asked(path_prefix, path_b64)
-    return index.ask(
+    sealed = places.sealed(session, caller, repository)
+    sealed.require([prefix])
+    answer = index.ask(
         repository,
         lambda opened, covered: changes_view.changes(
             session, opened, covered, archive, other, prefix=prefix, kinds=change, limit=limit, cursor=cursor
         ),
     )
+    answer.changes = [row for row in answer.changes if not sealed.hides(paths.exact(row.path, row.path_b64))]
+    return answer
 
 
 @routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
@@ -250,6 +286,7 @@ def read_history(
     repository_id: RowId,
     session: Reading,
     index: TheIndex,
+    places: ThePlaces,
     path: PathQuery = None,
     path_b64: ExactPath = None,
 ) -> PathHistoryAnswer:
@@ -257,8 +294,38 @@ def read_history(
     wanted = paths.asked(path, path_b64)
     if not wanted:
         raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    places.sealed(session, caller, repository).require([wanted])
     archives = archive_records.all_of(session, repository_id)
     return index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
+
+
+@routes.get("/lanes", summary="A folder through time", responses=documented(404))
+def read_lanes(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    session: Reading,
+    index: TheIndex,
+    places: ThePlaces,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+    series: Annotated[str, PlainText(0, 4096)] | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    cursor: Cursor = None,
+) -> Lanes:
+    """Every name that was ever in the folder, with the archives that hold each of its versions."""
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    directory = paths.asked(path, path_b64)
+    sealed = places.sealed(session, caller, repository)
+    sealed.require([directory])
+    known = archive_records.all_of(session, repository_id)
+    archives = [archive for archive in known if series is None or archive.series == series]
+    return index.ask(
+        repository,
+        lambda opened, covered: lanes_view.lanes(
+            opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
+        ),
+    )
 
 
 @routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
@@ -268,6 +335,7 @@ def search(
     repository_id: RowId,
     session: Reading,
     index: TheIndex,
+    places: ThePlaces,
     q: Annotated[str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
@@ -278,45 +346,58 @@ def search(
     if not q.strip():
         raise Unprocessable("archives.empty_query", "Give something to search for.")
     archives = archive_records.all_of(session, repository_id)
-    return index.ask(
+    sealed = places.sealed(session, caller, repository)
+    answer = index.ask(
         repository,
         lambda opened, covered: path_view.search(
             opened, covered, archives, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
         ),
     )
+    answer.results = [hit for hit in answer.results if not sealed.hides(paths.exact(hit.path, hit.path_b64))]
+    return answer
 
 
 @routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 423))
-def browse(
+async def browse(
     caller: SignedIn,
     repository_id: RowId,
     archive_id: RowId,
     database: TheDatabase,
     index: TheIndex,
     live: TheLiveAnswers,
+    places: ThePlaces,
+    engine_requests: TheEngineRequests,
     path: PathQuery = None,
     path_b64: ExactPath = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     cursor: Cursor = None,
 ) -> BrowseAnswer:
     """From the index; from the engine where the archive is not indexed, which `source` says."""
-    with database.reading() as session:
-        repository = store.require(session, caller, repository_id, Role.VIEWER)
-        archive = archive_records.of_repository(session, repository_id, archive_id)
-    directory = paths.asked(path, path_b64)
-    page = index.ask(
-        repository,
-        lambda opened, covered: browse_view.from_index(opened, covered, archive, directory, limit, cursor),
-    )
+
+    def from_index() -> tuple[Repository, Archive, bytes, Sealed, BrowsePage | None]:
+        with database.reading() as session:
+            repository = store.require(session, caller, repository_id, Role.VIEWER)
+            archive = archive_records.of_repository(session, repository_id, archive_id)
+            sealed = places.sealed(session, caller, repository)
+        directory = paths.asked(path, path_b64)
+        sealed.require([directory])
+        page = index.ask(
+            repository,
+            lambda opened, covered: browse_view.from_index(opened, covered, archive, directory, limit, cursor),
+        )
+        return repository, archive, directory, sealed, page
+
+    repository, archive, directory, sealed, page = await run_in_threadpool(from_index)
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
-        page = live.browse(repository, archive, directory, limit, cursor)
+        asking = partial(live.browse, repository, archive, directory, limit, cursor)
+        page = await engine_requests.run(caller.user_id, asking)
     if not page.exists:
         raise NotFound("archives.path_not_found", "The archive has no such folder.")
     return BrowseAnswer(
         archive_id=archive.id,
         **paths.told(directory),
-        entries=[browse_view.entry(one) for one in page.entries],
+        entries=[browse_view.entry(one) for one in page.entries if not sealed.hides(one.path)],
         next_cursor=page.next_cursor,
         source=source,
         excludes=repository.history_index_excludes if source == "index" else [],
@@ -331,6 +412,8 @@ def _queue(
     stages: tuple[Stage, ...],
     action: str,
 ) -> StagesQueued:
+    if not can_be_listed(session, repository):
+        raise errors.agent_unable(repository.agent_machine_id, JobKind.ARCHIVES_LIST)
     origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
     queued = index.stages.enqueue(session, repository, stages, origin)
     audit.record(session, actor=caller, action=action, object_type="repository", object_id=repository.id)

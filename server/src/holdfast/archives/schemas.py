@@ -37,6 +37,9 @@ class ArchiveAnswer(Schema):
     history_truncated: bool
     first_seen_at: Timestamp
     last_seen_at: Timestamp
+    lost_at: Timestamp | None = Field(
+        description="Since when it is known as lost, after an older copy of the repository was put back."
+    )
 
 
 def archive_answer(archive: Archive, state: HistoryState) -> ArchiveAnswer:
@@ -57,6 +60,7 @@ class ArchiveStats(Schema):
 
 class ArchiveDetail(ArchiveAnswer):
     history_error: str | None
+    history_error_key: str | None
     predecessor_id: int | None
     successor_id: int | None
     predecessor_stats: ArchiveStats | None
@@ -67,6 +71,9 @@ class ArchiveList(Schema):
     series: list[str]
     sync_state: Literal["fresh", "syncing", "stale", "never"]
     last_synced_at: Timestamp | None
+    unavailable_reason: str | None = Field(
+        None, description="Why no list can be read: `agent_unsupported` if the agent only makes backups."
+    )
     history_available: bool
     next_cursor: str | None
 
@@ -137,7 +144,12 @@ class StatusCell(Schema):
     status: str
     completed_at: Timestamp | None
     age_seconds: int | None
-    threshold_days: int | None
+    threshold_days: int | None = Field(description="`threshold_seconds` in days, rounded up.")
+    threshold_seconds: int | None = Field(
+        description="The age of the last success beyond which it is overdue: by the schedules, else a constant."
+    )
+    schedule_id: int | None = Field(description="The schedule that the threshold follows from.")
+    next_due_at: Timestamp | None = Field(description="When that schedule is due next.")
     overdue: bool | None
     running: bool
     source: str | None
@@ -176,6 +188,9 @@ class Changes(Schema):
     unindexed_archive_ids: list[int]
 
 
+Presence = Literal["present", "gone", "never", "unknown"]
+
+
 class HistoryEntry(Schema):
     archive_id: int
     archive_name: str
@@ -204,6 +219,9 @@ class PathHistoryAnswer(PathAnswer):
     entries: list[HistoryEntry]
     present: list[PresentRange]
     present_in_latest: bool
+    presence: Presence = Field(
+        description="`gone`: an older archive has it; `never`: no archive has it; `unknown`: not all archives are indexed."
+    )
     coverage: Coverage
 
 

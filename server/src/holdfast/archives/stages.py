@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_protocol import JobKind
+from holdfast.archives.covered import waiting_operation
 from holdfast.operations import store as operations
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -29,6 +31,11 @@ REBUILD: dict[str, tuple[Stage, ...]] = {
 }
 RESYNC: tuple[Stage, ...] = ("archives", "stats", "history")
 IMPORT: tuple[Stage, ...] = ("stats", "archives", "history")
+
+
+def can_be_listed(session: Session, repository: Repository) -> bool:
+    """False for a repository whose agent only makes backups: no index of it can be built."""
+    return agent_target.can(session, repository.agent_machine_id, JobKind.ARCHIVES_LIST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +68,10 @@ class Stages:
     ) -> list[Operation]:
         """Queue stages as one run. File history is never built for a mode that excludes it."""
         queued: list[Operation] = []
-        if not agent_target.takes_work(session, repository):
+        if not agent_target.takes_work(session, repository) or not can_be_listed(session, repository):
             return queued
         for stage in self._of_executor(repository, stages):
-            if stage == "history" and not self.builds_history(repository.index_mode):
+            if stage == "history" and not self._can_build_history(session, repository):
                 continue
             link = Origin(
                 origin.trigger,
@@ -74,8 +81,25 @@ class Stages:
                 parent_id=origin.parent_id,
                 depends_on_id=queued[-1].id if queued else origin.depends_on_id,
             )
-            queued.append(operations.enqueue(session, self.kinds[stage], {}, link, subject=store.subject(repository)))
+            params = self._params(session, repository, stage, origin)
+            queued.append(
+                operations.enqueue(session, self.kinds[stage], params, link, subject=store.subject(repository))
+            )
         return queued
+
+    def _can_build_history(self, session: Session, repository: Repository) -> bool:
+        """Whether the mode has it, and the agent of the repository, if any, can be called for it."""
+        is_wanted = self.builds_history(repository.index_mode)
+        return is_wanted and agent_target.can(session, repository.agent_machine_id, JobKind.ENGINE_CALL)
+
+    def _params(self, session: Session, repository: Repository, stage: Stage, origin: Origin) -> dict[str, Any]:
+        """What a person asks for is done in any case; a follow-up only if no earlier one does it meanwhile."""
+        if (
+            origin.trigger is not Trigger.FOLLOWUP
+            or (other := waiting_operation(session, repository.id, stage)) is None
+        ):
+            return {}
+        return {"covered_by": other}
 
     def _of_executor(self, repository: Repository, stages: Sequence[Stage]) -> Sequence[Stage]:
         """An agent tells sizes along with the list of archives."""
@@ -85,10 +109,8 @@ class Stages:
         return (*first, *(stage for stage in stages if stage == "history"))
 
     def keep_fresh(self, session: Session, repository: Repository, origin: Origin) -> list[Operation]:
-        """Queue what the mode keeps fresh, unless the same work waits already."""
+        """Queue what the mode keeps fresh."""
         wanted = [stage for stage in RESYNC if stage in self.kept_fresh(repository.index_mode)]
-        if not wanted or self._waits(session, repository.id, "archives"):
-            return []
         return self.enqueue(session, repository, wanted, origin)
 
     def is_at_work(self, session: Session, repository_id: int) -> bool:
@@ -97,15 +119,6 @@ class Stages:
             Operation.repository_id == repository_id,
             Operation.category == "index",
             Operation.status.in_((Status.PENDING, Status.RUNNING)),
-        )
-        return session.scalars(statement.limit(1)).first() is not None
-
-    def _waits(self, session: Session, repository_id: int, stage: Stage) -> bool:
-        statement = select(Operation.id).where(
-            Operation.repository_id == repository_id,
-            Operation.kind == stage,
-            Operation.status == Status.PENDING,
-            Operation.started_at.is_(None),
         )
         return session.scalars(statement.limit(1)).first() is not None
 

@@ -2,9 +2,9 @@
 
 from backup_engine.parse import GarbledOutput, parse_info
 from backup_engine.requests import InfoRequest
+from holdfast.archives.covered import already_done
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
-from holdfast.kit import clock
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import store
@@ -25,16 +25,21 @@ def kind(opener: Opener) -> Kind:
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:
+    if done := already_done(work.context):
+        return done
     step = work.context.step("info", work.engine.info(work.location, InfoRequest()))
     if bad := work.ended_without_success(step):
         return bad
     try:
-        totals = parse_info(step.stdout.read_bytes()).repository_totals
+        told = parse_info(step.stdout.read_bytes())
     except (GarbledOutput, OSError):
         return Outcome(Status.FAILED, "engine.failed", "The engine's sizes were cut short or garbled.")
+    totals = told.repository_totals
     values = {"total_size": totals.total_size, "unique_size": totals.unique_size} if totals else {}
+    ended_at = work.context.ended_at()
     with work.context.database.writing() as session:
-        store.note_evidence(session, work.repository.id, last_index=clock.now(), last_stats=clock.now(), **values)
+        store.learn_engine_id(session, work.repository.id, told.repository_id)
+        store.note_evidence(session, work.repository.id, last_index=ended_at, last_stats=ended_at, **values)
     measured = measure_archives(work)
     work.context.log(f"{values.get('unique_size', 'unknown')} bytes stored; measured {measured} archives.")
     status = Status.CANCELLED if work.context.is_cancelled() else Status.COMPLETED

@@ -1,20 +1,27 @@
 """One cell per kind of care that a repository needs, from evidence alone."""
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backup_protocol import JobKind
 from holdfast.archives.schemas import CellName, StatusAnswer, StatusCell
 from holdfast.kit import clock
 from holdfast.operations import store as operations
 from holdfast.operations.models import Operation
 from holdfast.operations.status import TERMINAL, Status
 from holdfast.operations.store import Filter
+from holdfast.repositories import agent_target
+from holdfast.repositories.cadence import Cadence, NoCadence, Threshold
 from holdfast.repositories.models import Repository
 
+DAY_SECONDS = 86_400.0
 NEVER = "never"
+UNAVAILABLE = "unavailable"
+"""The agent of the repository cannot do it."""
 ENDED = tuple(sorted(TERMINAL - {Status.SKIPPED}))
 
 
@@ -25,40 +32,58 @@ class Care:
     column: str | None
     """The repository's own record of the last success."""
     days: int | None
-    """After so many days without it, it is overdue."""
+    """After this many days without it, it is overdue."""
+    capability: str = JobKind.ENGINE_CALL
+    """What the agent of a repository must be able to do for it."""
 
 
 CARE = (
-    Care("backup", ("backup",), "last_backup", 7),
-    Care("check", ("check",), "last_check", 30),
-    Care("prune", ("prune",), "last_prune", 30),
-    Care("compact", ("compact",), "last_compact", 30),
+    Care("backup", ("backup",), "last_backup", 7, JobKind.BACKUP_CREATE),
+    Care("check", ("check",), "last_check", 30, JobKind.REPOSITORY_CHECK),
+    Care("prune", ("prune",), "last_prune", 30, JobKind.REPOSITORY_PRUNE),
+    Care("compact", ("compact",), "last_compact", 30, JobKind.REPOSITORY_COMPACT),
     Care("restore_check", ("restore_check",), "last_restore_check", 90),
-    Care("index", ("archives", "stats", "history"), "last_index", 7),
+    Care("index", ("archives", "stats", "history"), "last_index", 7, JobKind.ARCHIVES_LIST),
     Care("mirror", ("sync",), "last_mirror", 7),
 )
 
 
-def status(session: Session, repository: Repository, *, overdue: bool) -> StatusAnswer:
+def status(session: Session, repository: Repository, *, overdue: bool, cadence: Cadence | None = None) -> StatusAnswer:
+    """Thresholds follow from schedules where there are any, else from constants."""
     running = _running_kinds(session, repository.id)
-    cells = [_cell(session, repository, care, running, with_overdue=overdue) for care in CARE]
+    planned = (cadence or NoCadence()).thresholds(session, repository)
+    cells = [_cell(session, repository, care, running, planned.get(care.cell), with_overdue=overdue) for care in CARE]
     return StatusAnswer(cells=cells, overdue_available=overdue)
 
 
-def _cell(session: Session, repository: Repository, care: Care, running: set[str], *, with_overdue: bool) -> StatusCell:
+def _cell(
+    session: Session,
+    repository: Repository,
+    care: Care,
+    running: set[str],
+    planned: Threshold | None,
+    *,
+    with_overdue: bool,
+) -> StatusCell:
     success: datetime | None = getattr(repository, care.column) if care.column else None
     ended = _last_ended(session, repository.id, care.kinds)
     if care.cell == "backup" and _is_outdated(ended, success):
         ended = None
-    not_wanted = (care.cell == "index" and repository.index_mode == "off") or (care.cell == "mirror" and not success)
-    days = None if not_wanted else care.days
+    is_possible = agent_target.can(session, repository.agent_machine_id, care.capability)
+    not_wanted = (care.cell == "index" and repository.index_mode == "off") or (
+        care.cell == "mirror" and not success and planned is None
+    )
+    seconds = _threshold(care, planned) if is_possible and not not_wanted else None
     return StatusCell(
         cell=care.cell,
-        status=ended.status if ended else str(Status.COMPLETED) if success else NEVER,
+        status=ended.status if ended else str(Status.COMPLETED) if success else NEVER if is_possible else UNAVAILABLE,
         completed_at=ended.completed_at if ended else success,
         age_seconds=int(clock.seconds_between(success, clock.now())) if success else None,
-        threshold_days=days,
-        overdue=_is_overdue(success or repository.created_at, days) if with_overdue else None,
+        threshold_days=math.ceil(seconds / DAY_SECONDS) if seconds is not None else None,
+        threshold_seconds=int(seconds) if seconds is not None else None,
+        schedule_id=planned.schedule_id if planned is not None else None,
+        next_due_at=planned.next_due_at if planned is not None else None,
+        overdue=_is_overdue(success or repository.created_at, seconds) if with_overdue else None,
         running=not running.isdisjoint(care.kinds),
         source=f"operation:{ended.id}" if ended else "repository" if success else None,
     )
@@ -69,9 +94,15 @@ def _is_outdated(ended: Operation | None, success: datetime | None) -> bool:
     return bool(ended and ended.completed_at and success and success > ended.completed_at)
 
 
-def _is_overdue(since: datetime, days: int | None) -> bool | None:
-    """What has never been done is due so many days after the repository became known."""
-    return None if days is None else clock.now() - since > timedelta(days=days)
+def _threshold(care: Care, planned: Threshold | None) -> float | None:
+    if planned is not None:
+        return planned.seconds
+    return care.days * DAY_SECONDS if care.days is not None else None
+
+
+def _is_overdue(since: datetime, seconds: float | None) -> bool | None:
+    """What has never been done counts from when the repository became known."""
+    return None if seconds is None else clock.now() - since > timedelta(seconds=seconds)
 
 
 def _last_ended(session: Session, repository_id: int, kinds: tuple[str, ...]) -> Operation | None:

@@ -1,57 +1,120 @@
-"""The operation kind `archives`: the stored archive list, brought in line with the engine's own."""
+"""The operation kind `archives`: the stored archive list, synchronised with the engine's own."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from functools import partial
+from typing import Any
 
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
-from backup_engine.requests import ListArchivesRequest
-from holdfast.archives import on_agent
-from holdfast.archives.bring_in_line import Synced, bring_in_line
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives
+from backup_jobs.endings import Completed
+from backup_jobs.list_archives import CUT_SHORT
+from backup_protocol import JobKind, ListBlock
+from holdfast.archives.bring_in_line import bring_in_line
+from holdfast.archives.covered import already_done
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
 from holdfast.kit import clock
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.end_time import end_of_work, recording_end
+from holdfast.operations.job_work import JobReport, JobWork
+from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted, reported
+from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
+from holdfast.repositories import store
+from holdfast.repositories.job_kinds import attempted, concluded, info_in, report_of
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, on_repository
 
 
 def kind(opener: Opener) -> Kind:
+    job = JobWork(JobKind.ARCHIVES_LIST, block, conclude, may_repeat=True)
     return Kind(
         name="archives",
         category="index",
         limit_group="index",
         lock=LockMode.SHARED,
         params=StageParams,
-        run=on_repository(opener, run),
+        run=on_repository(opener, partial(run, job)),
         on_interrupted=again_when_interrupted,
-        agent=on_agent.work(),
+        agent=job,
     )
 
 
-def run(work: RepositoryWork) -> Outcome | TryAgain:
-    """Read the whole list; a list that is not whole changes nothing."""
+def block(session: Session, operation: Operation) -> ListBlock:
+    """Where a runner executes it, the sizes of the repository are read by a stage of their own."""
+    del session
+    return ListBlock(with_info=operation.executor == "agent")
+
+
+def run(job: JobWork, work: RepositoryWork) -> Outcome | TryAgain:
     context = work.context
-    began = context.operation.started_at or clock.now()
-    step = context.step("list", work.engine.list_archives(work.location, ListArchivesRequest()))
-    if bad := work.ended_without_success(step):
-        return bad
-    try:
-        listed = parse_archives(step.stdout.read_bytes())
-    except (GarbledOutput, OSError):
-        return Outcome(
-            Status.FAILED,
-            "engine.failed",
-            "The engine's list of archives was cut short or garbled; nothing was changed.",
-        )
-    synced = context.once("synced", lambda: asdict(_store(work, listed, began)))
+    if done := already_done(context):
+        return done
+    ended = attempted(job, work)
+    if not isinstance(ended, Completed):
+        return concluded(job, context, ended)
+    synced = context.once("synced", lambda: _stored(work, ended))
+    if "total" not in synced:
+        return Outcome(Status.FAILED, "engine.failed", CUT_SHORT, result=synced)
     context.log(f"{synced['total']} archives, {synced['added']} new, {synced['removed']} gone.")
-    measured = measure_archives(work)
-    status = Status.CANCELLED if context.is_cancelled() else Status.COMPLETED
-    return Outcome(status, result={**synced, "measured_archives": measured})
+    # The file history does not wait for sizes: where it follows, it has them read when it is done.
+    measured = 0 if _history_follows(work) else measure_archives(work)
+    result = {**synced, "measured_archives": measured}
+    if context.is_cancelled():
+        return Outcome(Status.CANCELLED, result=result)
+    if ended.warned:
+        return Outcome(Status.COMPLETED_WITH_WARNINGS, result=result, warnings=ended.warnings)
+    return Outcome(Status.COMPLETED, result=result)
 
 
-def _store(work: RepositoryWork, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
-    with work.context.database.writing() as session:
-        return bring_in_line(session, work.repository.id, listed, began)
+def _stored(work: RepositoryWork, ended: Completed) -> Mapping[str, Any]:
+    context = work.context
+    with context.database.writing() as session, recording_end(session, context.ended_at()):
+        return conclude(session, context.operation, report_of(ended)).result or {}
+
+
+def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
+    """Synchronise the stored list with the reported one; a list that is not whole changes nothing.
+
+    Unlike others it writes at once, because the result counts what has changed.
+    """
+    if not report.succeeded:
+        return reported(report)
+    listed = _listed(report)
+    if listed is None:
+        return Outcome(Status.FAILED, "engine.failed", CUT_SHORT, result={"return_code": report.return_code})
+    repository_id = operation.repository_id or 0
+    info = info_in(report)
+    synced = bring_in_line(session, repository_id, listed, operation.started_at or clock.now())
+    store.learn_engine_id(session, repository_id, info.repository_id if info else None)
+    sizes = _sizes(info)
+    if sizes is not None:
+        store.note_evidence(session, repository_id, last_stats=end_of_work(session), **sizes)
+    return reported(report, result={**asdict(synced), **(sizes or {})})
+
+
+def _listed(report: JobReport) -> Sequence[ArchiveInfo] | None:
+    if report.items is None:
+        return None
+    try:
+        return parse_archives(json.dumps({"archives": list(report.items)}).encode())
+    except GarbledOutput:
+        return None
+
+
+def _sizes(info: InfoResult | None) -> dict[str, int] | None:
+    totals = info.repository_totals if info else None
+    return {"total_size": totals.total_size, "unique_size": totals.unique_size} if totals else None
+
+
+def _history_follows(work: RepositoryWork) -> bool:
+    statement = select(Operation.id).where(
+        Operation.depends_on_id == work.context.operation.id,
+        Operation.kind == "history",
+        Operation.status == Status.PENDING,
+    )
+    with work.context.database.reading() as session:
+        return session.scalars(statement.limit(1)).first() is not None

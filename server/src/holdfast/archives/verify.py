@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from backup_jobs import paths as text
+from backup_jobs.host import SUCCEEDED
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import ArchiveNotIndexed, HistoryError, ListingFailed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.reading import listing_command
-from holdfast.kit import text
 from holdfast.operations.store import lane_of
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.work import SUCCEEDED
 from holdfast.runner.inline import InlineCalls
 
 

@@ -1,14 +1,22 @@
-"""What a backup that has succeeded leaves in the record, wherever it was made."""
+"""How a backup ends, and what one that has succeeded leaves in the record, wherever it was made."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo, CreateResult, RepositoryTotals
-from holdfast.kit import clock
+from backup_engine.parse import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
+from backup_jobs.archives import described
+from holdfast.operations.end_time import end_of_work
+from holdfast.operations.job_work import JobReport
+from holdfast.operations.kinds import Outcome, reported
 from holdfast.operations.models import Operation
-from holdfast.repositories import archive_records, store
+from holdfast.repositories import agent_target, archive_records, store
+from holdfast.repositories.job_kinds import info_in
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
 
@@ -20,7 +28,74 @@ def key_of(operation: Operation) -> str:
     return f"holdfast:{operation.uuid}"
 
 
-def archive_of(created: CreateResult) -> dict[str, Any]:
+def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
+    """How a backup ended, wherever it was made."""
+    if not report.succeeded:
+        return reported(report, record=partial(_note_storage, operation.repository_id, _storage(report)))
+    repository = repository_of(session, operation)
+    created = _created(report)
+    archive = _archive_of(created) if created else _found(report)
+    stats = {name: value for name, value in report.stats.items() if value is not None}
+    stats = dict(report.stats) if stats else (asdict(created.stats) if created else {})
+    name = archive["name"] if archive else report.archive_name
+    template = name if name and "{" in name else None
+    if template is not None:
+        name = None  # an agent that does not know what the engine has made of the template
+    result = {
+        "archive": archive or ({"name": name} if name else None),
+        "stats": stats,
+        "return_code": report.return_code,
+        "warning_count": _count(report),
+        **({"archive_name_template": template} if template is not None else {}),
+    }
+    shown = created or info_in(report)
+    record = partial(
+        _record,
+        operation=operation,
+        repository_id=repository.id,
+        archive={**archive, "stats": stats} if archive else None,
+        engine_id=shown.repository_id if shown else None,
+        values={**_evidence(stats, shown.repository_totals if shown else None), **_storage(report)},
+    )
+    return replace(reported(report, result=result, record=record), archive_name=name)
+
+
+def repository_of(session: Session, operation: Operation) -> Repository:
+    repository = store.get(session, operation.repository_id or 0)
+    if repository is None:
+        raise LookupError("the repository is not registered any more")
+    return repository
+
+
+def _count(report: JobReport) -> int:
+    told = report.details.get("warning_count")
+    return told if isinstance(told, int) and not isinstance(told, bool) else len(report.warnings)
+
+
+def _created(report: JobReport) -> CreateResult | None:
+    """What the engine's `create` printed, if it was reported and can be read."""
+    document = report.details.get("created")
+    if not isinstance(document, Mapping):
+        return None
+    try:
+        return parse_create_result(json.dumps(document).encode())
+    except GarbledOutput:
+        return None
+
+
+def _found(report: JobReport) -> dict[str, Any] | None:
+    """The archive that was found by its comment, after an end that nobody saw."""
+    document = report.details.get("archive")
+    if not isinstance(document, Mapping):
+        return None
+    try:
+        found = parse_archives(json.dumps({"archives": [document]}).encode())[0]
+    except (GarbledOutput, IndexError):
+        return None
+    return {**described(found), "duration": None}
+
+
+def _archive_of(created: CreateResult) -> dict[str, Any]:
     return {
         "name": created.archive_name,
         "id": created.archive_id,
@@ -30,27 +105,27 @@ def archive_of(created: CreateResult) -> dict[str, Any]:
     }
 
 
-def described(archive: ArchiveInfo) -> dict[str, Any]:
-    """An archive that was found by its comment."""
+def _evidence(stats: dict[str, Any], totals: RepositoryTotals | None) -> dict[str, Any]:
     return {
-        "name": archive.name,
-        "id": archive.id,
-        "start": archive.start.isoformat(),
-        "end": archive.end.isoformat() if archive.end else None,
-        "duration": None,
-    }
-
-
-def evidence(stats: dict[str, Any], totals: RepositoryTotals | None) -> dict[str, Any]:
-    return {
-        "last_backup": clock.now(),
         "typical_size": stats.get("original_size"),
         "total_size": totals.total_size if totals else None,
         "unique_size": totals.unique_size if totals else None,
     }
 
 
-def note_evidence(
+def _record(session: Session, *, repository_id: int, engine_id: str | None, **evidence: Any) -> None:
+    """The first backup proves that a repository opens whose agent could not be asked before."""
+    repository = session.get(Repository, repository_id)
+    if repository is None:
+        return
+    store.learn_engine_id(session, repository.id, engine_id)
+    if repository.setup_state == agent_target.UNVERIFIED:
+        repository.setup_state = "ready"
+        store.tell(session, repository.id, "changed")
+    _note_evidence(session, repository=repository, **evidence)
+
+
+def _note_evidence(
     session: Session,
     *,
     operation: Operation,
@@ -72,4 +147,18 @@ def note_evidence(
             backup_operation_id=operation.id,
             **{name: archive["stats"].get(name) for name in STATS if name in archive["stats"]},
         )
-    store.note_evidence(session, repository.id, **values)
+    measured = {"storage_seen_at": end_of_work(session)} if "storage_free_bytes" in values else {}
+    store.note_evidence(session, repository.id, last_backup=end_of_work(session), **values, **measured)
+
+
+def _storage(report: JobReport) -> dict[str, int]:
+    """The space where the repository is stored, if it was measured. An agent may report anything, so it is checked."""
+    told = report.details.get("storage")
+    sizes = [told.get(name) for name in ("free_bytes", "total_bytes")] if isinstance(told, Mapping) else []
+    known = [size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**63]
+    return dict(zip(("storage_free_bytes", "storage_total_bytes"), known, strict=True)) if len(known) == 2 else {}
+
+
+def _note_storage(repository_id: int | None, storage: dict[str, int], session: Session) -> None:
+    if storage and repository_id is not None:
+        store.note_evidence(session, repository_id, storage_seen_at=end_of_work(session), **storage)

@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 
 from holdfast.errors import Unprocessable
+from holdfast.repositories.archive_names import safe, without
 
 PLACEHOLDERS = re.compile(r"\{([^{}]*)\}")
 MOST_CHARACTERS = 200
@@ -28,13 +29,3 @@ def archive_name(template: str, *, repository: str, now: datetime, refused: str 
     if not name.strip("."):
         raise Unprocessable("backup.bad_archive_name", "The archive name is empty.")
     return name
-
-
-def without(refused: str, text: str) -> str:
-    """The text with a dash for each of the refused characters."""
-    return "".join("-" if character in refused else character for character in text)
-
-
-def safe(text: str) -> str:
-    """Without the characters that the engine takes as separators or placeholders."""
-    return re.sub(r"[\s/{}]+", "-", text.replace("::", "-")).strip("-")

@@ -12,7 +12,7 @@ from holdfast.operations.lanes import Verdict
 from holdfast.operations.log_answers import summary
 from holdfast.operations.models import Operation
 from holdfast.operations.present import percent
-from holdfast.operations.status import Status
+from holdfast.operations.status import SUCCEEDED, Status
 
 
 def statuses(session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool) -> list[BackupStatus]:
@@ -35,6 +35,7 @@ def statuses(session: Session, logs: Path, operations: Sequence[Operation], *, w
 
 def _status(operation: Operation, verdict: Verdict | None, position: int | None, log: str | None) -> BackupStatus:
     done = percent(operation) or 0.0
+    is_beyond = operation.status not in SUCCEEDED and bool((operation.progress or {}).get("more_than_expected"))
     known = {
         name: value
         for name, value in (operation.progress or {}).items()
@@ -50,7 +51,8 @@ def _status(operation: Operation, verdict: Verdict | None, position: int | None,
         error_message=operation.error_message,
         error_key=operation.error_key,
         logs=log,
-        progress_details=ProgressDetails(**{**known, "progress_percent": done}),
+        progress_details=ProgressDetails(**{**known, "progress_percent": None if is_beyond else done}),
+        error_params=(operation.result or {}).get("error_params"),
         archive_name=operation.archive_name,
         trigger=operation.trigger,
         triggered_by=operation.triggered_by,

@@ -17,7 +17,7 @@ from holdfast.backup.present import statuses
 from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer
 from holdfast.kit.fields import RowId
 from holdfast.operations import store
-from holdfast.operations.cancel import cancel
+from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.kinds import Kind
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
@@ -120,6 +120,7 @@ def download_logs(caller: LoginOnly, job_id: RowId, session: Reading, settings: 
 
 
 @routes.post("/cancel/{job_id}", summary="Cancel a backup", responses=documented(404, 409))
+@waits_for_end
 def cancel_backup(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
     """A pending one is cancelled at once; a running one when the engine has really stopped."""
     return cancel(database, caller, _operation(database, caller, job_id))

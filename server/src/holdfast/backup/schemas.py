@@ -17,6 +17,10 @@ class BackupParams(Schema):
     source_paths: list[str] | None = None
     archive_name: str | None = None
     comment: str | None = None
+    upload_ratelimit_kib: int | None = None
+    """Instead of the repository's: that of the window in which a schedule starts it."""
+    within_sources: bool | None = None
+    """Whoever asked may back up nothing but what is in the repository's sources when it runs."""
 
 
 class BackupStart(Schema):
@@ -35,7 +39,8 @@ class RetryAnswer(StartAnswer):
 
 
 class ProgressDetails(Schema):
-    progress_percent: float = 0.0
+    progress_percent: float | None = Field(0.0, description="null once more was read than the last backup held.")
+    more_than_expected: bool = Field(False, description="More was read than the last backup held.")
     current_file: str = ""
     nfiles: int | None = None
     original_size: int | None = None
@@ -52,9 +57,10 @@ class BackupStatus(Schema):
     status: str
     started_at: Timestamp | None
     completed_at: Timestamp | None
-    progress: float
+    progress: float = Field(description="Percent; 0 where it is not known.")
     error_message: str | None
     error_key: str | None
+    error_params: dict[str, Any] | None = Field(None, description="Details of the error, by its key.")
     logs: str | None
     progress_details: ProgressDetails
     archive_name: str | None

@@ -1,12 +1,15 @@
 """Asking for a backup."""
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
+from backup_engine.own_places import is_really_within, is_within
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams, BackupStart
-from holdfast.errors import Conflict, Unprocessable
+from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -14,6 +17,8 @@ from holdfast.operations.status import ACTIVE, Status, Trigger
 from holdfast.operations.store import Origin
 from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
+
+SOURCES_NOT_ALLOWED = "Only an admin may back up paths outside the repository's sources. Leave source_paths out, or name paths below them."
 
 
 def start(session: Session, caller: Caller, kind: Kind, wanted: BackupStart) -> Operation:
@@ -48,7 +53,24 @@ def enqueue(
     session: Session, caller: Caller, kind: Kind, repository: Repository, params: BackupParams, origin: Origin
 ) -> Operation:
     _check(repository, params)
+    if caller.role is not Role.ADMIN:
+        params = _within_sources(repository, params)
     return jobs.start(session, caller, kind, repository, params, origin=origin)
+
+
+def _within_sources(repository: Repository, params: BackupParams) -> BackupParams:
+    """What somebody who is no admin may back up: the repository's own sources, or paths below them. Raise Forbidden."""
+    if params.source_paths is None:
+        return params
+    if outside := sources_outside(repository, params.source_paths):
+        raise Forbidden("backup.sources_not_allowed", SOURCES_NOT_ALLOWED, sources=outside[:10])
+    return params.model_copy(update={"within_sources": True})
+
+
+def sources_outside(repository: Repository, paths: Sequence[str]) -> list[str]:
+    """The paths that are not in the repository's sources. Where the engine runs here, links are followed to tell."""
+    within = is_really_within if repository.execution_target == "local" else is_within
+    return [path for path in paths if not within(path, repository.source_paths)]
 
 
 def _check(repository: Repository, params: BackupParams) -> None:

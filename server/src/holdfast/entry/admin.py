@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.entry.client.groups import group
+
 if TYPE_CHECKING:
     from holdfast.access.administration import PasswordGiven
     from holdfast.settings import Settings
     from holdfast.storage.session import Database
 
-cli = typer.Typer(help="Administer an installation on its own machine.", no_args_is_help=True)
+cli = group("Administer an installation on its own machine.", "holdfast admin reset-password admin")
 
 DataDir = Annotated[
     Path | None,
@@ -82,6 +84,7 @@ def reset_password(
     username: Annotated[str, typer.Argument(help="Name of the user.")],
     disable_totp: Annotated[bool, typer.Option(help="Also remove the second factor.")] = False,
     enable: Annotated[bool, typer.Option(help="Also enable a disabled user.")] = False,
+    end_tokens: Annotated[bool, typer.Option(help="Also revoke all account tokens of the user.")] = False,
     password_stdin: PasswordFromInput = False,
     data_dir: DataDir = None,
 ) -> None:
@@ -91,7 +94,13 @@ def reset_password(
     password = read_password(password_stdin)
     with installation(data_dir) as (settings, database):
         given = administration.reset_password(
-            database, settings, username=username, password=password, disable_totp=disable_totp, enable=enable
+            database,
+            settings,
+            username=username,
+            password=password,
+            disable_totp=disable_totp,
+            enable=enable,
+            end_tokens=end_tokens,
         )
     tell("Changed the password of", given)
 
@@ -111,6 +120,16 @@ def rotate_key(
     )
     if rotation.kept:
         typer.echo(f"Kept {len(rotation.kept)} old keys; remove them with: holdfast admin rotate-key --drop-old")
+
+
+@cli.command("adopt-data-folder")
+def adopt_data_folder(data_dir: DataDir = None) -> None:
+    """Make this data folder the installation's own, after the former one was lost. For PostgreSQL."""
+    from holdfast.entry import shared_folder
+
+    with installation(data_dir) as (settings, database):
+        shared_folder.adopt(database, settings.data_dir)
+    typer.echo(f"The processes of this installation now need the data folder {settings.data_dir}.")
 
 
 @cli.command("check-store")

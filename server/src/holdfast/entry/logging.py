@@ -5,7 +5,13 @@ import sys
 
 import structlog
 
+from holdfast.entry.client.text import clean
 from holdfast.settings import Settings
+
+
+def _harmless(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Names of files and the like reach this log: a terminal may not act on what they hold."""
+    return {name: clean(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def configure(settings: Settings) -> None:
@@ -22,6 +28,7 @@ def configure(settings: Settings) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if not to_console else structlog.processors.StackInfoRenderer(),
+            *((_harmless,) if to_console else ()),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level)),

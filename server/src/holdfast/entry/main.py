@@ -1,56 +1,40 @@
 """The `holdfast` command."""
 
-from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.entry import admin
-from holdfast.entry.client import account, jobs, mirror, operations, packages, repositories
+from holdfast.entry.client.command_line import CommandLine
+from holdfast.entry.client.groups import group
+from holdfast.entry.client.output import AsJson, done
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings
 
-cli = typer.Typer(
-    help="Holdfast: backup management for the BorgBackup engine.",
-    no_args_is_help=True,
+EXIT_UNUSABLE = 78
+"""A setting or the store cannot be used (docs/cli.md)."""
+
+cli = group(
+    "Holdfast: backup management for the BorgBackup engine.",
+    "holdfast login --server http://127.0.0.1:8080 --username admin",
+    "holdfast repos create etc /srv/backup/etc --source /etc",
+    "holdfast backup etc",
+    "holdfast restore etc latest /srv/restored --path etc/hosts",
+    "holdfast status",
+    cls=CommandLine,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-cli.add_typer(admin.cli, name="admin", rich_help_panel="On the service's machine")
-cli.add_typer(operations.operations, name="ops", rich_help_panel="Talk to a running service")
-cli.add_typer(packages.packages, name="packages", rich_help_panel="Talk to a running service")
-cli.add_typer(mirror.mirror, name="mirror", rich_help_panel="Talk to a running service")
-cli.add_typer(mirror.remotes, name="remotes", rich_help_panel="Talk to a running service")
-for verb in (
-    account.login,
-    account.logout,
-    repositories.repos,
-    repositories.archives,
-    repositories.browse,
-    repositories.history,
-    repositories.search,
-    repositories.download,
-    jobs.backup,
-    jobs.restore,
-    jobs.check,
-    jobs.prune,
-    jobs.compact,
-    jobs.restore_check,
-    jobs.delete,
-    jobs.undelete,
-    jobs.wipe,
-    operations.activity,
-    operations.logs,
-):
-    cli.command(rich_help_panel="Talk to a running service")(verb)
 
 
-@cli.command(rich_help_panel="On the service's machine")
+@cli.callback()
+def holdfast() -> None:
+    """The commands are in `client.command_line`."""
+
+
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on (default 8080; 0 picks a free one).")] = None,
+    port: Annotated[str | None, typer.Option(help="Port to listen on (default 8080; 0 picks a free one).")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the store, logs and keys (default .data).")] = None,
     role: Annotated[
         str | None, typer.Option(help="all (default), api or runner; api and runner need PostgreSQL.")
@@ -58,11 +42,6 @@ def serve(
 ) -> None:
     """Run the service."""
     settings = read_settings(host=host, port=port, data_dir=data_dir, role=role)
-    if settings.role != "all" and not settings.database_url:
-        typer.echo(
-            "holdfast: --role api and --role runner share a PostgreSQL store; set HOLDFAST_DATABASE_URL.", err=True
-        )
-        raise typer.Exit(2)
     from holdfast.entry import quick_start
     from holdfast.entry.first_process import fork_if_first
 
@@ -74,25 +53,31 @@ def serve(
     raise typer.Exit(run(settings))
 
 
-@cli.command()
-def version() -> None:
-    """Say which version this is."""
-    typer.echo(f"holdfast {package_version('holdfast')}")
+def version(as_json: AsJson = False) -> None:
+    """Show the version."""
+    from importlib.metadata import version as package_version
+
+    found = package_version("holdfast")
+    done(f"holdfast {found}", as_json=as_json, version=found)
 
 
 def read_settings(**given: Any) -> "Settings":
-    """Settings from the environment, the file and the options given. Bad ones end the program with code 2."""
+    """Settings from the environment, the file and the options given. Bad ones end the program with code 78."""
+    from tomllib import TOMLDecodeError
+
     from pydantic import ValidationError
 
-    from holdfast.settings import Settings
+    from holdfast.settings import Settings, sentences_about
 
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(str(part) for part in problem["loc"])
-            typer.echo(f"holdfast: setting {name}: {problem['msg']}", err=True)
-        raise typer.Exit(2) from error
+        problems = sentences_about(error)
+    except (TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        problems = [f"holdfast.toml cannot be read: {error}."]
+    for problem in problems:
+        typer.echo(f"holdfast: {problem}", err=True)
+    raise typer.Exit(EXIT_UNUSABLE)
 
 
 def main() -> None:

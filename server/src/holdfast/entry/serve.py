@@ -11,18 +11,26 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+from sqlalchemy.exc import SQLAlchemyError
 
-from holdfast.access.first_admin import ensure_first_admin
+from holdfast.access.first_admin import FirstAdmin, ensure_first_admin
 from holdfast.composition import Service, register_secrets
+from holdfast.entry import greeting, quick_start, startup
 from holdfast.entry import logging as own_logging
-from holdfast.entry import quick_start
+from holdfast.entry.connection_gate import (
+    Bounds,
+    Gate,
+    connections_within,
+    raise_descriptor_limit,
+    trusted_networks,
+)
+from holdfast.entry.guarded_http import guarded
+from holdfast.entry.shared_folder import FolderNotShared, require_shared
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.storage.migrate import StoreTooNew, migrate
 from holdfast.storage.session import Database
 
-EXIT_BUSY = 75
-EXIT_UNUSABLE = 78
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
 BACKLOG = 8192
@@ -58,39 +66,59 @@ def serve(settings: Settings) -> int:
     stop = StopRequest()
     os.umask(0o077)
     own_logging.configure(settings)
+    try:
+        return start(settings, stop)
+    except startup.CannotStart as reason:
+        print(f"holdfast: {reason}", file=sys.stderr)
+        return reason.code
+
+
+def start(settings: Settings, stop: StopRequest) -> int:
+    """Check everything first, then make what is missing, then serve."""
+    startup.check_role(settings)
+    startup.check_secrets(settings)
+    bound = startup.bind(settings.host, settings.port) if settings.role != "runner" else None
+    startup.check_data_dir(settings.data_dir)
+    startup.check_store(settings)
     prepare_data_dir(settings.data_dir)
     if not settings.database_url and not hold_data_dir(settings.data_dir):
-        print(
-            f"holdfast: another service runs on {settings.data_dir}; stop it first, or choose another --data-dir.",
-            file=sys.stderr,
-        )
-        return EXIT_BUSY
+        advice = "stop it first, or choose another --data-dir"
+        raise startup.CannotStart(f"Another service runs on {settings.data_dir}; {advice}.", startup.EXIT_BUSY)
+    service, first = open_store(settings)
+    quick_start.end()
+    if bound is None:
+        return run_without_http(service, first, stop)
+    return run(service, first, bound, settings, stop)
+
+
+def open_store(settings: Settings) -> tuple[Service, FirstAdmin | None]:
     register_secrets()
     database = Database(settings.store_url)
     try:
         migrate(database)
+        require_shared(database, settings.data_dir)
         first = ensure_first_admin(database, settings)
-        service = Service(settings, database)
-    except (StoreTooNew, HoldfastError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
-        return EXIT_UNUSABLE
-    quick_start.end()
-    if first is not None:
-        print(first.announcement(to_terminal=sys.stdout.isatty()), flush=True)
-    return run(service, settings, stop)
+        return Service(settings, database), first
+    except (StoreTooNew, FolderNotShared, HoldfastError) as error:
+        raise startup.CannotStart(str(error)) from error
+    except SQLAlchemyError as error:
+        raise startup.bad_store(settings, error) from error
+    except OSError as error:
+        raise startup.bad_data_dir(settings.data_dir, error) from error
 
 
-def run(service: Service, settings: Settings, stop: StopRequest) -> int:
-    if settings.role == "runner":
-        return run_without_http(service, stop)
-    listening = listen(settings)
-    if listening is None:
-        return EXIT_BUSY
-    host, port = listening.getsockname()[:2]
-    print(f"Holdfast is listening on http://{host}:{port}", flush=True)
+def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settings: Settings, stop: StopRequest) -> int:
+    try:
+        bound.listen(BACKLOG)  # now, so that whoever reads the address below may connect at once
+    except OSError as error:
+        raise startup.no_address(settings.host, settings.port, error) from error
+    host, port = bound.getsockname()[:2]
+    print(greeting.of_service(host, port, first), flush=True)
+    app = service.app()
     server = uvicorn.Server(
         uvicorn.Config(
-            service.app(),
+            app,
+            http=guarded(Gate(bounds(settings, app.state.streamed_paths))),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACEFUL_SECONDS,
             access_log=False,
@@ -107,35 +135,38 @@ def run(service: Service, settings: Settings, stop: StopRequest) -> int:
     # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes earlier
     # must not be lost, and one that comes again must not end the process before the exit code is set.
     stop.pass_on(lambda: setattr(server, "should_exit", True))
-    server.run(sockets=[listening])
+    server.run(sockets=[bound])
     return 0
 
 
-def run_without_http(service: Service, stop: StopRequest) -> int:
+def bounds(settings: Settings, streamed: tuple[str, ...]) -> Bounds:
+    descriptors = raise_descriptor_limit(settings.connections)
+    return Bounds(
+        most=connections_within(settings.connections, descriptors),
+        per_address=settings.connections_per_address,
+        strangers_per_address=settings.unknown_connections_per_address,
+        head_seconds=settings.request_head_seconds,
+        body_seconds=settings.request_body_seconds,
+        stall_seconds=settings.answer_stall_seconds,
+        trusted=trusted_networks(settings.trusted_proxies),
+        streamed=streamed,
+    )
+
+
+def run_without_http(service: Service, first: FirstAdmin | None, stop: StopRequest) -> int:
     service.start()
-    print("Holdfast runner is working", flush=True)
+    print(greeting.of_runner(first), flush=True)
     stop.wait()
     service.stop()
     return 0
 
 
-def listen(settings: Settings) -> socket.socket | None:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((settings.host, settings.port))
-        listening.listen(BACKLOG)  # now, so that whoever reads the address below may connect at once
-    except OSError as error:
-        print(f"holdfast: cannot listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr)
-        listening.close()
-        return None
-    return listening
-
-
 def prepare_data_dir(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise startup.bad_data_dir(folder, error) from error
 
 
 def hold_data_dir(folder: Path) -> bool:

@@ -1,6 +1,5 @@
 """`holdfast admin verify-index`: beside a running service, through the same lanes."""
 
-import threading
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import or_, select
@@ -13,6 +12,7 @@ from holdfast.archives.indexes import indexes_for
 from holdfast.archives.verify import Difference, verify_archive
 from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
+from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.machines import Machines
 from holdfast.mirror.feature import native_remotes
 from holdfast.operations.kinds import Registry
@@ -35,10 +35,11 @@ def verify(
     index = indexes.reading(found.uuid)
     if index is None:
         raise NotFound("archives.no_index", "The repository has no file history.")
-    runner = Runner(settings, database, Registry.of([]), "admin")
+    supervisor = Supervisor()
+    runner = Runner(settings, database, Registry.of([]), supervisor, "admin")
     runner.start(executes=False)
     try:
-        inline = InlineCalls(settings, database, runner.identity.id, threading.Event())
+        inline = InlineCalls(settings, database, runner.identity.id, supervisor)
         engines, vault = Engines(settings), Vault(settings)
         machines = Machines(settings, database, vault, engines)
         called, remotes = CalledEngines(database, settings.calls_dir), native_remotes(settings, database, vault)
@@ -47,6 +48,7 @@ def verify(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted
         )
     finally:
+        supervisor.stop()
         runner.stop()
         indexes.close()
 
@@ -91,7 +93,7 @@ def _choose(database: Database, repository: str, archives: Sequence[str]) -> tup
         found = session.scalars(statement).first()
         if found is None:
             raise NotFound("repository.not_found", f"There is no repository called {repository}.")
-        known = archive_records.all_of(session, found.id)
+        known = [archive for archive in archive_records.all_of(session, found.id) if archive.lost_at is None]
     wanted = [archive for archive in known if not archives or archive.name in archives]
     if archives and len(wanted) < len(set(archives)):
         raise NotFound("archives.not_found", "Not every archive that was named is in the index.")

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from backup_engine import bounded
+
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
 FAILED = 255
@@ -143,6 +145,9 @@ def run_script_with_password(
     return _run(command, script, seconds, variables)
 
 
+TOO_MUCH = "the machine says more than an answer can be"
+
+
 class Telling:
     """A program on a machine that is told one thing after the other, and says nothing before it has heard all."""
 
@@ -165,14 +170,15 @@ class Telling:
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> Answer:
         try:
-            output, errors = self._process.communicate(timeout=seconds)
+            output, errors = bounded.answer_of(self._process, b"", seconds)
         except subprocess.TimeoutExpired:
             return Answer(FAILED, "", "timed out")
+        except bounded.SaidTooMuch:
+            return Answer(FAILED, "", TOO_MUCH)
         return Answer(self._process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        bounded.end(self._process)
 
 
 def reach(host: str, port: int) -> str | None:
@@ -207,17 +213,17 @@ def _scanned(line: str) -> HostKey | None:
 def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[str, str] | None = None) -> Answer:
     path = os.environ.get("PATH", os.defpath)
     try:
-        done = subprocess.run(
+        done = bounded.run(
             command,
-            input=given.encode(),
-            capture_output=True,
-            timeout=seconds,
-            env={"PATH": path, "LANG": "C.UTF-8", **(variables or {})},
+            given.encode(),
+            seconds,
+            {"PATH": path, "LANG": "C.UTF-8", **(variables or {})},
             start_new_session=True,  # without a terminal nothing can ask for a password there
-            check=False,
         )
     except subprocess.TimeoutExpired:
         return Answer(FAILED, "", "timed out")
+    except bounded.SaidTooMuch:
+        return Answer(FAILED, "", TOO_MUCH)
     except OSError as error:
         return Answer(FAILED, "", f"cannot be run: {error}")
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -1,31 +1,18 @@
-"""Bytes of file names as readable text and as an exact form."""
+"""Text as any store can hold it, and as people can read it."""
 
-import base64
-import binascii
+import re
 
-
-def readable(path: bytes) -> str:
-    return path.decode("utf-8", "replace")
-
-
-def exact(path: bytes) -> str | None:
-    """The base64 form of a path that is not valid UTF-8, else None: the readable form is exact already."""
-    try:
-        path.decode("utf-8")
-    except UnicodeDecodeError:
-        return base64.b64encode(path).decode()
-    return None
-
-
-def from_exact(encoded: str) -> bytes:
-    """Given a base64 form, return its bytes. Raise ValueError if it is none."""
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
-        raise ValueError("not valid base64") from error
+LONGEST_SHOWN = 200
+# Line breaks of every kind, terminal controls, characters that change the writing direction, and halves of characters.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def storable(text: str, max_length: int | None = None) -> str:
     """The text without what a store cannot hold (NUL, lone surrogates), cut to a length."""
     cleaned = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return cleaned if max_length is None else cleaned[:max_length]
+
+
+def printable(text: str, max_length: int = LONGEST_SHOWN) -> str:
+    """A name from outside as it may stand in a message or a label: on one line, readable, and cut to a length."""
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text[:max_length])

@@ -1,6 +1,10 @@
-"""A hint that something may have changed, for any number of waiting threads."""
+"""A hint that something may have changed, for any number of waiting threads and tasks."""
 
+import asyncio
 import threading
+import time
+
+LOOK_SECONDS = 0.05
 
 
 class Wake:
@@ -24,3 +28,9 @@ class Wake:
         with self._condition:
             self._condition.wait_for(lambda: self._number != seen, seconds)
             return self._number
+
+    async def changed(self, seen: int, seconds: float) -> None:
+        """As `wait`, for a task of an event loop: it takes no thread."""
+        end = time.monotonic() + seconds
+        while self._number == seen and time.monotonic() < end:  # noqa: ASYNC110 - hints are given by threads
+            await asyncio.sleep(LOOK_SECONDS)

@@ -1,8 +1,12 @@
 """The ssh machines as the rest of the service uses them."""
 
+import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from backup_engine import own_places
 from backup_engine.command import Machine
 from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.interface import Engine
@@ -20,7 +24,17 @@ from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-NONE_EXISTS = 94
+LEFT_OUT = """
+
+import json
+import sys
+
+told = json.loads(sys.argv[1])
+same = [one["path"] for one in told["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
+print(json.dumps(OwnPlaces(same).exclusions(told["sources"])))
+"""
+"""Runs behind the text of `backup_engine.own_places`."""
+MISSING = "holdfast-missing-"
 NEEDED = frozenset({"reach", "host_key", "key", "engine"})
 """Steps of the test without which no engine can run on a machine."""
 
@@ -81,10 +95,34 @@ class Machines:
         link = self.links.link(connection_id)
         return Machine(link.destination, link.command, connection.python_program, self._patience_seconds)
 
-    def any_exists(self, connection_id: int, paths: Iterable[str]) -> bool:
+    def missing(self, connection_id: int, paths: Sequence[str]) -> tuple[str, ...]:
         link = self.links.link(connection_id)
-        tests = "\n".join(f"{{ [ -e {path} ] || [ -L {path} ]; }} && exit 0" for path in map(shlex.quote, paths))
-        return ssh.run_script(link, f"{tests}\nexit {NONE_EXISTS}\n").code != NONE_EXISTS
+        tests = "\n".join(
+            f"{{ [ -e {path} ] || [ -L {path} ]; }} || echo {MISSING}{number}"
+            for number, path in enumerate(map(shlex.quote, paths))
+        )
+        answer = ssh.run_script(link, f"{tests}\nexit 0\n")
+        if answer.code != 0:
+            return ()
+        named = {line.strip() for line in answer.output.splitlines()}
+        return tuple(path for number, path in enumerate(paths) if f"{MISSING}{number}" in named)
+
+    def own_places_left_out(
+        self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, ...]:
+        """Ask the Python of that machine: only it can recognise that it is the service's own machine."""
+        connection, link = self._known(connection_id), self.links.link(connection_id)
+        if connection.python_program is None:
+            return ()
+        told = json.dumps({"sources": list(sources), "known": list(known)})
+        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, told)
+        answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
+        if answer.code != 0:
+            return ()
+        try:
+            return tuple(map(str, json.loads(answer.output.splitlines()[-1])))
+        except (ValueError, IndexError, TypeError, RecursionError):
+            return ()
 
     def _probed(self, connection_id: int) -> SshConnection:
         """The connection once its engine is known. Raise Unprocessable with the step of the test that fails."""

@@ -24,12 +24,13 @@ from holdfast.machines.schemas import (
     TestAnswer,
     TestRequest,
 )
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/ssh-connections", "ssh machines")
 
 
-def the_machines(request: Request) -> Machines:
+async def the_machines(request: Request) -> Machines:
     machines: Machines = request.app.state.machines
     return machines
 
@@ -50,6 +51,7 @@ def add_connection(caller: AdminOnly, wanted: NewConnection, session: Writing) -
 
 
 @routes.get("/system-key", summary="The service's public key")
+@asks_engine
 def read_system_key(caller: AdminOnly, machines: TheMachines) -> SystemKey:
     """Made when it is first asked for. Its line goes into `authorized_keys` of each account."""
     del caller
@@ -57,6 +59,7 @@ def read_system_key(caller: AdminOnly, machines: TheMachines) -> SystemKey:
 
 
 @routes.post("/system-key/rotate", summary="Replace the service's key by a new one")
+@asks_engine
 def rotate_system_key(caller: AdminOnly, machines: TheMachines) -> RotationAnswer:
     """The new key is brought to each machine with the old one. Where that fails, the old one is kept in use."""
     return present.rotation_answer(machines.deployment.rotate(caller))
@@ -84,6 +87,7 @@ def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing,
 
 
 @routes.post("/{connection_id}/test", summary="Test an ssh connection step by step", responses=documented(404))
+@asks_engine
 def try_connection(
     caller: AdminOnly, connection_id: RowId, machines: TheMachines, wanted: TestRequest | None = None
 ) -> TestAnswer:
@@ -93,6 +97,7 @@ def try_connection(
 
 
 @routes.post("/{connection_id}/deploy-key", summary="Add the service's key with a password", responses=documented(404))
+@asks_engine
 def deploy_key(
     caller: AdminOnly, connection_id: RowId, wanted: DeployRequest, machines: TheMachines, database: TheDatabase
 ) -> ConnectionAnswer:
@@ -102,6 +107,7 @@ def deploy_key(
 
 
 @routes.post("/{connection_id}/host-key/accept", summary="Pin the new key of a host", responses=documented(404, 409))
+@asks_engine
 def accept_host_key(
     caller: AdminOnly, connection_id: RowId, wanted: AcceptedHostKey, machines: TheMachines, database: TheDatabase
 ) -> ConnectionAnswer:

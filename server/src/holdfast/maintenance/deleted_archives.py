@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from backup_engine.detect import EngineUnsupported
 from backup_engine.parse import GarbledOutput, parse_archives
 from backup_engine.requests import ListArchivesRequest
+from backup_jobs.host import SUCCEEDED
+from backup_jobs.work import readable
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
 from holdfast.operations import store as operations
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.work import SUCCEEDED, readable
 from holdfast.runner.inline import InlineCalls
 
 

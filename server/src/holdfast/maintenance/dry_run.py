@@ -8,14 +8,15 @@ from backup_engine.parse import GarbledOutput, parse_line
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
 from backup_engine.requests import PruneRequest, RetentionPolicy
+from backup_jobs.host import SUCCEEDED
+from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines
+from backup_jobs.work import readable
 from holdfast.errors import Unprocessable
-from holdfast.maintenance.prune import WOULD_REMOVE_EVERYTHING, PruneLines
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
 from holdfast.operations import store as operations
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.work import SUCCEEDED, readable
 from holdfast.runner.inline import InlineCalls
 
 

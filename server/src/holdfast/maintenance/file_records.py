@@ -15,6 +15,9 @@ NOT_EXACT = "?"
 """The engine writes it for every byte that is not text, so a name that holds it cannot be asked for."""
 
 
+NOT_NAMES = frozenset({"", ".", ".."})
+
+
 @dataclass(frozen=True, slots=True)
 class FileRecord:
     """One entry of an archive. `mode` begins with the letter of its type, `h` for a hard link to an earlier entry."""
@@ -30,6 +33,14 @@ class FileRecord:
     @property
     def can_be_named(self) -> bool:
         return NOT_EXACT not in self.path and self.path.isprintable()
+
+
+def unsafe_paths(records: Iterable[FileRecord]) -> Iterator[str]:
+    """The names that no restore writes, because they would lead out of its destination or are not names at all."""
+    for record in records:
+        is_root = record.path == "." and record.mode.startswith("d")
+        if not is_root and ("\0" in record.path or not NOT_NAMES.isdisjoint(record.path.split("/"))):
+            yield record.path
 
 
 def read_records(listing: Path) -> Iterator[FileRecord]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from backup_engine.events import Event, LogMessage
+from backup_jobs.work import readable
 from holdfast.maintenance.file_records import FileRecord
-from holdfast.repositories.work import readable
 
 LIST_LOGGER = "borg.output.list"
 READ = "+ "

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,21 +17,22 @@ from backup_engine.events import Event
 from backup_engine.parse import ArchiveInfo, GarbledOutput
 from backup_engine.render import log_line
 from backup_engine.requests import ExtractRequest, InvalidRequest, ListArchivesRequest, ListFilesRequest
-from holdfast.kit import clock, text
+from backup_jobs import paths as text
+from backup_jobs.archives import described, read_archives
+from backup_jobs.delete import GONE, UNKNOWN
+from backup_jobs.host import SUCCEEDED, Step
+from backup_jobs.progress import PhaseProgress
 from holdfast.kit.schema import Schema
-from holdfast.maintenance.delete_archive import GONE, describe
-from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records
-from holdfast.maintenance.listing import read_archives
-from holdfast.maintenance.progress import PhaseProgress
+from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
-from holdfast.maintenance.schemas import Canary, ExactPath
-from holdfast.operations.context import StepResult
+from holdfast.maintenance.schemas import Canary, ExactCheckPath
+from holdfast.operations.end_time import end_of_work
 from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import SUCCEEDED, RepositoryWork, on_repository
+from holdfast.repositories.work import RepositoryWork, on_repository
 
 PHASES = ("extract",)
 DEFAULT_SAMPLE = 100
@@ -38,6 +40,8 @@ LARGEST_CANARY = 64 << 20
 NO_ARCHIVE = ("restore_check.no_archive", "The repository has no archive to check.")
 NOT_PROVEN = "restore_check.not_proven"
 PATH_MISSING = "restore_check.path_missing"
+UNSAFE = "restore.unsafe_archive"
+MOST_UNSAFE = 100
 
 Mode = Literal["full", "paths", "sample", "canary"]
 
@@ -50,7 +54,7 @@ class RestoreCheckParams(Schema):
     mode: Mode = "sample"
     archive: str | None = None
     engine_id: str | None = None
-    paths: list[str | ExactPath] = Field(default_factory=list)
+    paths: list[str | ExactCheckPath] = Field(default_factory=list)
     sample: int = DEFAULT_SAMPLE
     canary: Canary | None = None
 
@@ -73,15 +77,17 @@ def present(operation: Operation) -> dict[str, Any]:
     return {name: result.get(name) for name in ("mode", "archive", "files_proven", "bytes_proven", "problems")}
 
 
-def archived_paths(paths: Iterable[str | ExactPath]) -> tuple[str, ...]:
+def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:
     """Given paths as clients send them, return them as the engine takes them. Raise ValueError for bad base64."""
-    return tuple(os.fsdecode(text.from_exact(path.path_b64)) if isinstance(path, ExactPath) else path for path in paths)
+    return tuple(
+        os.fsdecode(text.from_exact(path.path_b64)) if isinstance(path, ExactCheckPath) else path for path in paths
+    )
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:
     params = work.context.params
     assert isinstance(params, RestoreCheckParams)
-    listing = work.engine.list_archives(work.location, ListArchivesRequest())
+    listing = work.engine.list_archives(work.location, ListArchivesRequest(names_only=True))
     step = work.context.step("look", listing, quiet=True)
     if bad := work.ended_without_success(step):
         if isinstance(bad, Outcome):
@@ -89,7 +95,8 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
         return bad
     archive = chosen_archive(read_archives(step.stdout), params)
     if archive is None:
-        return Outcome(Status.FAILED, *(GONE if params.archive else NO_ARCHIVE))
+        missing = GONE if params.engine_id else UNKNOWN if params.archive else NO_ARCHIVE
+        return Outcome(Status.FAILED, *missing)
     try:
         return _Check(work, params, archive).run()
     except (InvalidRequest, GarbledOutput) as error:
@@ -131,6 +138,8 @@ class _Check:
         listing = self._context.step("files", self._work.engine.list_files(self._work.location, request), quiet=True)
         if bad := self._work.ended_without_success(listing):
             return self._without_proof(bad, listing)
+        if unsafe := list(islice(unsafe_paths(read_records(listing.stdout)), MOST_UNSAFE)):
+            return self._unsafe(unsafe)
         if self._params.mode == "canary":
             return self._canary(list(read_records(listing.stdout)))
         selection = self._select(listing.stdout, paths)
@@ -176,7 +185,7 @@ class _Check:
         proof.end(well=step.outcome.status in SUCCEEDED)
         return self._conclude(selection, proof, step)
 
-    def _conclude(self, selection: _Selection, proof: Proof, step: StepResult) -> Outcome | TryAgain:
+    def _conclude(self, selection: _Selection, proof: Proof, step: Step) -> Outcome | TryAgain:
         bad = self._work.ended_without_success(step)
         if isinstance(bad, TryAgain):
             return bad
@@ -208,10 +217,10 @@ class _Check:
             f"Proven: {proof.files} of {extent.files} files, {proof.bytes} of {extent.bytes} bytes.",
         )
 
-    def _result(self, selection: _Selection, proof: Proof, step: StepResult) -> dict[str, Any]:
+    def _result(self, selection: _Selection, proof: Proof, step: Step) -> dict[str, Any]:
         return {
             "mode": self._params.mode,
-            "archive": describe(self._archive),
+            "archive": described(self._archive),
             "files_proven": proof.files,
             "bytes_proven": proof.bytes,
             "files_checked": selection.extent.files,
@@ -233,13 +242,23 @@ class _Check:
             Status.COMPLETED_WITH_WARNINGS, result=result, warnings=(warning,), archive_name=self._archive.name
         )
 
-    def _without_proof(self, bad: Outcome | TryAgain, step: StepResult) -> Outcome | TryAgain:
+    def _without_proof(self, bad: Outcome | TryAgain, step: Step) -> Outcome | TryAgain:
         if isinstance(bad, TryAgain):
             return bad
         for error in step.accumulator.errors:
             self._context.log(*log_line(error)[:1])
         result = {**_nothing(self._params.mode, self._archive), "return_code": step.exit.code}
         return self._ended(bad.status, bad.error_key, bad.error_message, result)
+
+    def _unsafe(self, paths: list[str]) -> Outcome:
+        """Its content may be whole, but nobody could restore it: that is what the check is asked for."""
+        problems = [{"path": path, "message": "No restore writes this name."} for path in paths]
+        result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
+        sentence = (
+            f"The archive holds names that lead out of the destination, such as {paths[0]!r}. A restore of them is"
+            " refused; restore the other paths one by one."
+        )
+        return self._ended(Status.FAILED, UNSAFE, sentence, result)
 
     # --- a file whose content is known ----------------------------------------------------------------------------
 
@@ -259,7 +278,7 @@ class _Check:
             return self._without_proof(bad, step)
         return self._compare(canary, records[0], step, result)
 
-    def _compare(self, canary: Canary, record: FileRecord, step: StepResult, result: dict[str, Any]) -> Outcome:
+    def _compare(self, canary: Canary, record: FileRecord, step: Step, result: dict[str, Any]) -> Outcome:
         here = self._work.location.machine is None
         own = hash_of_own_file(canary.path) if here else None  # what another machine has under this path is not known
         expected = canary.sha256.lower() if canary.sha256 else own
@@ -292,7 +311,7 @@ class _Check:
 def _nothing(mode: Mode, archive: ArchiveInfo | None) -> dict[str, Any]:
     return {
         "mode": mode,
-        "archive": describe(archive) if archive else None,
+        "archive": described(archive) if archive else None,
         "files_proven": 0,
         "bytes_proven": 0,
         "files_checked": 0,
@@ -321,4 +340,4 @@ def hash_of_own_file(path: str) -> str | None:
 
 
 def _note(session: Session, *, repository_id: int) -> None:
-    store.note_evidence(session, repository_id, last_restore_check=clock.now())
+    store.note_evidence(session, repository_id, last_restore_check=end_of_work(session))

@@ -5,9 +5,14 @@ from typing import Any
 
 from pydantic import Field
 
+from backup_engine.features import REFUSED_IN_NAMES
 from backup_engine.requests import RetentionPolicy
 from holdfast.errors import Unprocessable
+from holdfast.repositories.archive_names import MICROSECONDS, MILLISECONDS, Series, series_of_template
+from holdfast.repositories.models import Repository
 from holdfast.repositories.schemas import Retention
+
+ENGINE_2 = 2
 
 
 def merged(asked: Mapping[str, Any], repository: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,10 +36,20 @@ class PruneParams(Retention):
     """With `complete`, the policy is all that is given here; without, the repository's retention fills it up."""
 
     complete: bool = Field(default=False)
+    series: str | None = Field(default=None)
+    """The archive name template of the only series that is pruned; None: all archives."""
 
     def policy(self, repository: Mapping[str, Any]) -> RetentionPolicy:
         asked = self.model_dump(include=set(Retention.model_fields), exclude_none=True)
         return policy_of(asked if self.complete else merged(asked, repository))
+
+    def series_in(self, repository: Repository) -> Series | None:
+        """The names of the archives that are pruned, where they are not all."""
+        if self.series is None:
+            return None
+        refused = REFUSED_IN_NAMES if repository.engine_version == ENGINE_2 else ""
+        fraction = MICROSECONDS if repository.execution_target == "agent" else MILLISECONDS
+        return series_of_template(self.series, repository.name, refused, fraction)
 
 
 def policy_values(policy: RetentionPolicy) -> dict[str, Any]:

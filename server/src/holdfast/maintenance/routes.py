@@ -34,6 +34,7 @@ from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.settings import Settings
 
 repository_routes = router("/api/repositories", "maintenance")
@@ -59,7 +60,7 @@ TheKinds = Annotated[dict[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(the_opener)]
 
 
-def the_deleted_answers(request: Request) -> DeletedAnswers:
+async def the_deleted_answers(request: Request) -> DeletedAnswers:
     deleted: DeletedAnswers = request.app.state.deleted_archives
     return deleted
 
@@ -98,6 +99,7 @@ def start_check(
     responses=documented(404, 409, 423),
     response_model=StartAnswer | PruneDryRun,
 )
+@asks_engine
 def start_prune(
     caller: LoginOnly,
     repository_id: RowId,
@@ -198,6 +200,7 @@ def delete_archive(
     summary="Deleted archives that can be brought back, asked of the engine now",
     responses=documented(404, 423),
 )
+@asks_engine
 def deleted_archives(
     caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
 ) -> DeletedArchives:

@@ -137,7 +137,7 @@ class MaintenanceJobs(Schema):
     jobs: list[MaintenanceJob]
 
 
-class ExactPath(Body):
+class ExactCheckPath(Body):
     path_b64: Annotated[str, Field(min_length=1, max_length=8192)] = Field(
         description="The path's bytes in base64, for one that is not valid UTF-8."
     )
@@ -156,7 +156,8 @@ class RestoreCheckBody(Body):
     archive_id: RowId | None = None
     archive: Annotated[str, PlainText(1, 255)] | None = Field(None, description="Its name; the newest without one.")
     paths: (
-        Annotated[list[Annotated[str, PlainText(1, 4096)] | ExactPath], Field(min_length=1, max_length=1000)] | None
+        Annotated[list[Annotated[str, PlainText(1, 4096)] | ExactCheckPath], Field(min_length=1, max_length=1000)]
+        | None
     ) = None
     full_archive: StrictBool = False
     sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="Files chosen at random.")

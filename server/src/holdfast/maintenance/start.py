@@ -15,6 +15,7 @@ from backup_engine.requests import (
     RetentionPolicy,
     UndeleteArchiveRequest,
 )
+from backup_jobs.check import request_of
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound, Unprocessable
@@ -35,7 +36,9 @@ def start_check(
     repository = store.require(session, caller, repository_id, Role.ADMIN if wanted.repair else Role.OPERATOR)
     if wanted.repair:
         refuse_observed(repository)
-    accepted_by_engine(opener, repository, lambda engine, location: engine.check(location, check.request_of(wanted)))
+    accepted_by_engine(
+        opener, repository, lambda engine, location: engine.check(location, request_of(check.block_of(wanted)))
+    )
     return jobs.start(session, caller, kind, repository, wanted, details={"repair": wanted.repair})
 
 
@@ -95,6 +98,7 @@ def restore_check_params(session: Session, repository: Repository, wanted: Resto
     if wanted.archive_id is None:
         return params
     record = archive_records.of_repository(session, repository.id, wanted.archive_id)
+    archive_records.require_present(record)
     return params.model_copy(update={"archive": record.name, "engine_id": record.engine_id})
 
 

@@ -9,11 +9,10 @@ from backup_engine.detect import EngineUnsupported
 from backup_engine.outcome import ARCHIVE_MISSING
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import ListArchivesRequest, UndeleteArchiveRequest
+from backup_jobs.archives import described, read_archives
+from backup_jobs.host import Step
 from holdfast.kit import clock
-from holdfast.maintenance.delete_archive import describe
-from holdfast.maintenance.listing import read_archives
 from holdfast.maintenance.schemas import UndeleteParams
-from holdfast.operations.context import StepResult
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain, again_when_interrupted
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
@@ -61,17 +60,17 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
     return _not_back(work, step) if found is None else _back(work, found, step)
 
 
-def _not_back(work: RepositoryWork, step: StepResult) -> Outcome | TryAgain:
+def _not_back(work: RepositoryWork, step: Step) -> Outcome | TryAgain:
     if step.outcome.reason == ARCHIVE_MISSING:
         return Outcome(Status.FAILED, *GONE, result={"return_code": step.exit.code})
     sentence = "The engine said that it brought the archive back, but it is not there."
     return work.ended_without_success(step) or Outcome(Status.FAILED, "engine.failed", sentence)
 
 
-def _back(work: RepositoryWork, archive: ArchiveInfo, step: StepResult) -> Outcome:
+def _back(work: RepositoryWork, archive: ArchiveInfo, step: Step) -> Outcome:
     return Outcome(
         Status.COMPLETED,
-        result={"archive": describe(archive), "return_code": step.exit.code},
+        result={"archive": described(archive), "return_code": step.exit.code},
         archive_name=archive.name,
         record=partial(_remember, repository=work.repository, archive=archive),
     )

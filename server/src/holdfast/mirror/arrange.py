@@ -108,6 +108,8 @@ class Mirrors:
         mirror = store.mirror_of(session, repository.id) if repository else None
         if repository is None or mirror is None or mirror.mode != "after_backup":
             return
+        if store.is_planned_in(session, repository.id, changed.run_id):
+            return  # the run mirrors it by itself, when its check has passed
         origin = Origin(
             Trigger.FOLLOWUP, changed.triggered_by_id, changed.triggered_by, changed.run_id, parent_id=changed.id
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from backup_engine.rclone import NOT_THERE, OTHER
 from backup_engine.requests import CheckRequest
+from backup_jobs.work import warnings_of
 from holdfast.mirror import errors, store
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork
@@ -20,7 +21,7 @@ from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interr
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import RepositoryWork, success_status, warnings_of
+from holdfast.repositories.work import RepositoryWork, success_status
 
 NOTE = ".holdfast-hydrate"
 UNEQUAL = (
@@ -126,7 +127,7 @@ class _Hydrate:
     def _checked(self, folder: Path, result: dict[str, Any]) -> Outcome | TryAgain:
         """Let the engine check the copy: it must be whole, not only equal."""
         repository = self._work.repository
-        location = replace(self._opener.location(repository, relocated_ok=True), path=str(folder))
+        location = replace(self._opener.location(repository, relocated_ok=True, older="look"), path=str(folder))
         engine = self._opener.engine(repository)
         self._context.report(progress_percent=85.0, message="The engine checks the copy.")
         step = self._context.step("check", engine.check(location, CheckRequest()))

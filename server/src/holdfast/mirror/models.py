@@ -45,8 +45,11 @@ class RepositoryMirror(Base):
     bandwidth_limit_kib: Mapped[int | None] = mapped_column(Integer)
     shrink_threshold_percent: Mapped[int] = mapped_column(Integer)
     verify: Mapped[bool] = mapped_column(Boolean)
+    verify_sample: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
     last_sync_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     verified_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    verified_by: Mapped[str | None] = mapped_column(String(10))
+    """How the last comparison was made: `hashes`, `sizes`, or `sample`."""
     mirrored: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
     """What the mirror holds since its last complete sync: `bytes`, `files`, `newest` (segment)."""
     turn_operation_id: Mapped[int | None] = mapped_column(Identifier)

@@ -4,14 +4,14 @@ from sqlalchemy.orm import Session
 
 from holdfast.mirror import store
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
-from holdfast.mirror.providers import Option, Provider
+from holdfast.mirror.providers import Option, Provider, has_secret_name, holds_secret
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import MirrorAnswer, ProviderAnswer, ProviderOption, RemoteAnswer
 
-COPIED_OF_REMOTE = ("id", "name", "provider", "options", "created_at", "updated_at")
+COPIED_OF_REMOTE = ("id", "name", "provider", "created_at", "updated_at")
 COPIED_OF_MIRROR = (
     *("repository_id", "remote_id", "path", "mode", "interval_minutes", "bandwidth_limit_kib"),
-    *("shrink_threshold_percent", "verify", "last_sync_at", "verified_at"),
+    *("shrink_threshold_percent", "verify", "verify_sample", "last_sync_at", "verified_at", "verified_by"),
 )
 
 
@@ -33,9 +33,12 @@ def _option(option: Option) -> ProviderOption:
 
 
 def remote_answer(session: Session, remotes: Remotes, remote: RcloneRemote) -> RemoteAnswer:
+    # Stored before an option counted as secret, it may be among the plain ones.
+    hidden = {name for name, value in remote.options.items() if has_secret_name(name) or holds_secret(value)}
     return RemoteAnswer(
         **{name: getattr(remote, name) for name in COPIED_OF_REMOTE},
-        secret_options=sorted(remotes.secrets(remote)),
+        options={name: value for name, value in remote.options.items() if name not in hidden},
+        secret_options=sorted({*remotes.secrets(remote), *hidden}),
         repository_ids=store.users_of(session, remote.id),
     )
 

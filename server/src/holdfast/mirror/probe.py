@@ -23,7 +23,9 @@ STEPS: tuple[StepName, ...] = ("program", "configuration", "reach", "credentials
 class _Failed(Exception):
     def __init__(self, step: StepName, key: str, message: str, said: str | None = None) -> None:
         super().__init__(step)
-        self.verdict = ProbeStep(step=step, status="failed", key=key, message=message, said=said)
+        self.verdict = ProbeStep(
+            step=step, verdict="failed", key=key, message=message, details={"said": said} if said else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,6 @@ def _said(answer: Answer, access: Access) -> str | None:
 def _verdict(failed: ProbeStep | None) -> RemoteVerdict:
     """All steps in their order: those before the failing one were passed, those after it not tried."""
     at = STEPS.index(failed.step) if failed else len(STEPS)
-    passed = [ProbeStep(step=step, status="ok") for step in STEPS[:at]]
-    skipped = [ProbeStep(step=step, status="skipped") for step in STEPS[at + 1 :]]
+    passed = [ProbeStep(step=step, verdict="ok") for step in STEPS[:at]]
+    skipped = [ProbeStep(step=step, verdict="skipped") for step in STEPS[at + 1 :]]
     return RemoteVerdict(ok=failed is None, steps=[*passed, *([failed] if failed else []), *skipped])

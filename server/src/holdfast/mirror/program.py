@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from backup_engine import bounded
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
 from holdfast.mirror import companion, errors
@@ -97,16 +98,11 @@ class Rclone:
         """Run it to its end, for a short question. Raise Unprocessable if it cannot be run or takes too long."""
         secrets = access.secret_variables() if access else {}
         try:
-            ended = subprocess.run(
-                (self.path(), *arguments),
-                input=given,
-                capture_output=True,
-                env={**self._environment(access), **secrets},
-                timeout=seconds,
-                check=False,
-            )
+            ended = bounded.run((self.path(), *arguments), given, seconds, {**self._environment(access), **secrets})
         except subprocess.TimeoutExpired as error:
             raise errors.not_answering(f"it did not answer within {seconds:.0f} seconds.") from error
+        except bounded.SaidTooMuch as error:
+            raise errors.not_answering("it says more than an answer can be.") from error
         except (OSError, ValueError) as error:
             raise errors.not_answering(f"it could not be started ({type(error).__name__}).") from error
         return Answer(ended.returncode, ended.stdout, ended.stderr)
@@ -144,7 +140,7 @@ class Rclone:
         answer = self.ask(("config", "providers"))
         try:
             return read_providers(json.loads(answer.output))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise errors.not_answering("it did not tell its providers.") from error
 
 

@@ -6,11 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 SECRET_NAME = re.compile(
-    r"secret|(^|_)(pass|password|token|auth|key_pem|credentials|sas_url|api_key|library_key|private_access_key)$"
-    r"|^key$|customer_key(_base64)?$"
+    r"secret|passphrase|cookie|private_key|encryption_key|master_key|connection_string|access_grant|resource_key"
+    r"|(^|_)(pass|password\d*|token|auth|authorization|headers|2fa|otp\w*|pem|credentials|sas_url|api_key|library_key"
+    r"|private_access_key)$|^key$|customer_key(_base64)?$"
 )
-"""Options that open a door although older releases of rclone do not mark them as passwords."""
+"""Options that open a door although rclone does not mark them, or does so only in later releases."""
 NOT_SECRET = frozenset({"ask_password", "env_auth", "v2_auth"})
+IDENTIFIES = frozenset({"account", "email", "endpoint", "host", "hostname", "user", "username"})
+"""Options that rclone calls sensitive because they name somebody. They open nothing, and tell remotes apart."""
+URL_WITH_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@", re.IGNORECASE)
+
+
+def has_secret_name(name: str) -> bool:
+    return bool(SECRET_NAME.search(name)) and name not in NOT_SECRET
+
+
+def holds_secret(value: str) -> bool:
+    """Whether a value is an address with a password in it, whatever the option is called."""
+    return bool(URL_WITH_PASSWORD.match(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,8 @@ def _provider(entry: Mapping[str, Any]) -> Provider:
 def _option(told: Mapping[str, Any]) -> Option:
     name = str(told["Name"])
     obscured = bool(told.get("IsPassword"))
-    marked = obscured or (bool(SECRET_NAME.search(name)) and name not in NOT_SECRET)
+    sensitive = bool(told.get("Sensitive")) and name not in IDENTIFIES
+    marked = obscured or sensitive or has_secret_name(name)
     return Option(
         name=name,
         help=str(told.get("Help") or ""),

@@ -10,7 +10,7 @@ from holdfast.kit import clock
 from holdfast.mirror import errors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import Access, Rclone
-from holdfast.mirror.providers import Option, Provider
+from holdfast.mirror.providers import Option, Provider, holds_secret
 
 Value = str | int | bool | None
 
@@ -48,7 +48,11 @@ class Remotes:
             option = provider.options.get(name)
             if option is None:
                 raise errors.unknown_option(name)
-            (secret if option.is_secret else plain)[name] = self._as_rclone_takes_it(option, value)
+            taken = self._as_rclone_takes_it(option, value)
+            is_secret = option.is_secret or (taken is not None and holds_secret(taken))
+            kept, other = (secret, plain) if is_secret else (plain, secret)
+            kept[name] = taken
+            other[name] = None  # where the value before this one was kept
         return Options(plain, secret)
 
     def new(self, name: str, provider_name: str, given: Mapping[str, Value]) -> RcloneRemote:

@@ -36,17 +36,18 @@ from holdfast.operations import store as operations
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
+from holdfast.runner.engine_requests import asks_engine
 
 remote_routes = router("/api/rclone", "mirror")
 mirror_routes = router("/api/repositories", "mirror")
 
 
-def the_remotes(request: Request) -> Remotes:
+async def the_remotes(request: Request) -> Remotes:
     remotes: Remotes = request.app.state.remotes
     return remotes
 
 
-def the_mirrors(request: Request) -> Mirrors:
+async def the_mirrors(request: Request) -> Mirrors:
     mirrors: Mirrors = request.app.state.mirrors
     return mirrors
 
@@ -56,6 +57,7 @@ TheMirrors = Annotated[Mirrors, Depends(the_mirrors)]
 
 
 @remote_routes.get("/providers", summary="What rclone can reach, and the options that each provider takes")
+@asks_engine
 def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> ProviderList:
     return ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
 
@@ -66,6 +68,7 @@ def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> R
 
 
 @remote_routes.post("/remotes", summary="Add a remote", status_code=201, responses=documented(409))
+@asks_engine
 def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remotes: TheRemotes) -> RemoteAnswer:
     """Nothing is reached yet: test it afterwards."""
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
@@ -84,6 +87,7 @@ def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes:
 
 
 @remote_routes.put("/remotes/{remote_id}", summary="Change a remote", responses=documented(404, 409))
+@asks_engine
 def change_remote(
     caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, database: TheDatabase, remotes: TheRemotes
 ) -> RemoteAnswer:
@@ -119,6 +123,7 @@ def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Resp
 
 
 @remote_routes.post("/remotes/{remote_id}/test", summary="Try a remote, step by step", responses=documented(404, 409))
+@asks_engine
 def try_remote(
     caller: AdminOnly,
     remote_id: RowId,

@@ -7,13 +7,14 @@ from pathlib import Path
 from backup_engine.outcome import Accumulator
 from backup_engine.rclone import Trouble, trouble_of
 from backup_engine.redact import Redactor
+from backup_jobs.host import Interrupted
 from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.words import Progress, Words
-from holdfast.operations.context import Context, Interrupted, ProgramResult
+from holdfast.operations.context import Context, ProgramResult
 from holdfast.operations.kinds import Outcome
 from holdfast.operations.status import Status
 from holdfast.repositories import errors as repository_errors
@@ -97,8 +98,8 @@ class MirrorWork:
 
     def transfer(self, name: str, arguments: Sequence[str], share: tuple[float, float], message: str) -> Run:
         """A run that moves much data. `share` is the part of the whole operation that it is, from percent to percent."""
-        limit = self.mirror.bandwidth_limit_kib
-        bandwidth = ("--bwlimit", f"{limit}k") if limit else ()
+        timetable = getattr(self.context.params, "bandwidth", None)
+        bandwidth = bandwidth_arguments(self.mirror.bandwidth_limit_kib, timetable)
         start, end = share
 
         def tell(progress: Progress) -> None:
@@ -129,3 +130,14 @@ class MirrorWork:
         if result.exit.code in STOPPED_BY_SIGNAL and not result.was_cancelled:
             raise Interrupted(name, Accumulator())
         return Run(result, words)
+
+
+def bandwidth_arguments(limit: int | None, timetable: Sequence[tuple[str, int | None]] | None) -> tuple[str, ...]:
+    """The mirror's own limit, and that of a timetable where it is lower."""
+    if not timetable:
+        return ("--bwlimit", f"{limit}k") if limit else ()
+    entries = []
+    for since, planned in timetable:
+        known = [value for value in (limit, planned) if value]
+        entries.append(f"{since},{min(known)}k" if known else f"{since},off")
+    return ("--bwlimit", " ".join(entries))

@@ -1,6 +1,6 @@
 """What clients send and get about remotes and mirrors."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
@@ -76,10 +76,10 @@ class RemoteTest(Schema):
 
 class ProbeStep(Schema):
     step: StepName
-    status: Literal["ok", "failed", "skipped"]
+    verdict: Literal["ok", "failed", "skipped"]
     key: str | None = None
     message: str | None = None
-    said: str | None = Field(None, description="rclone's own words.")
+    details: dict[str, Any] | None = Field(None, description="`said`: rclone's own message.")
 
 
 class RemoteVerdict(Schema):
@@ -101,8 +101,13 @@ class MirrorAnswer(Schema):
     bandwidth_limit_kib: int | None
     shrink_threshold_percent: int
     verify: bool
+    verify_sample: int
     last_sync_at: Timestamp | None = Field(description="The last sync that came to its end.")
     verified_at: Timestamp | None = Field(description="When the mirror was last compared with the repository.")
+    verified_by: Literal["hashes", "sizes", "sample"] | None = Field(
+        description="How: hashes of every file; sizes alone, where the remote has no hashes (a changed byte is not "
+        "noticed); or sizes and the content of a sample of files."
+    )
     mirrored_bytes: int | None
     mirrored_files: int | None
     sync_operation_id: int | None = Field(None, description="The sync that was queued by this request, if any.")
@@ -129,6 +134,8 @@ class SyncParams(Schema):
     model_config = ConfigDict(extra="forbid")
 
     override_sanity: bool = False
+    bandwidth: list[tuple[str, int | None]] | None = None
+    """Upload limits in KiB/s and from when each holds (`Mon-22:00`, UTC); None is no limit. As a schedule's windows say."""
 
 
 class HydrateParams(Schema):

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from holdfast.kit import clock
 from holdfast.mirror import address, errors
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.operations import store as operations
+from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
 from holdfast.repositories import store as repositories
@@ -80,10 +80,14 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, Any], *, verified: bool) -> None:
+def _comparison(now: datetime, verified_by: str | None) -> dict[str, Any]:
+    return {"verified_at": now, "verified_by": verified_by} if verified_by else {}
+
+
+def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, Any], *, verified_by: str | None) -> None:
     """Store what a complete sync has proven, unless the mirror was given another place meanwhile."""
-    now = clock.now()
-    values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now, **({"verified_at": now} if verified else {})}
+    now = end_of_work(session)
+    values: dict[str, Any] = {"mirrored": mirrored, "last_sync_at": now, **_comparison(now, verified_by)}
     noted = session.execute(
         update(RepositoryMirror)
         .where(
@@ -105,14 +109,26 @@ def forget_evidence(session: Session, repository_id: int) -> None:
 
 
 def waiting_sync(session: Session, repository_id: int) -> int | None:
-    """A sync that has not begun yet: it will mirror all that is there when it does."""
+    """A sync that has not begun yet and waits for nothing that may fail: it will mirror all that is there when it does."""
     statement = select(Operation.id).where(
         Operation.repository_id == repository_id,
         Operation.kind == SYNC,
         Operation.status == Status.PENDING,
         Operation.started_at.is_(None),
+        Operation.depends_on_id.is_(None),
     )
     return session.scalars(statement.limit(1)).first()
+
+
+def is_planned_in(session: Session, repository_id: int, run_id: str) -> bool:
+    """Whether a sync of its own belongs to this run."""
+    statement = select(Operation.id).where(
+        Operation.run_id == run_id,
+        Operation.repository_id == repository_id,
+        Operation.kind == SYNC,
+        Operation.schedule_id.is_not(None),
+    )
+    return session.scalars(statement.limit(1)).first() is not None
 
 
 def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:

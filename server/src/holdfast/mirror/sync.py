@@ -4,11 +4,12 @@ What never changes goes first, then what refers to it, and only then is anything
 as it was before the sync or as it is after it. A repository that does not look sound is not mirrored.
 """
 
+import secrets
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backup_engine.outcome import SENTENCES
+from backup_engine.outcome import REPLACED, SENTENCES
 from backup_engine.rclone import NOT_THERE, OTHER
 from holdfast.mirror import contents, sanity, store
 from holdfast.mirror.program import NOT_FOUND, place
@@ -67,7 +68,10 @@ def present(operation: Operation) -> dict[str, Any]:
     return {
         "speed": progress.get("speed"),
         "estimated_time_remaining": progress.get("estimated_time_remaining"),
-        **{name: result.get(name) for name in ("destination", "transferred_bytes", "verified", "problems", "reasons")},
+        **{
+            name: result.get(name)
+            for name in ("destination", "transferred_bytes", "verified", "verified_by", "problems", "reasons")
+        },
     }
 
 
@@ -101,6 +105,9 @@ class _Sync:
         found = self._look("survey")
         if any(not holder.startswith(f"{self._install_id}.") for holder in found.locked_by):
             return TryAgain("engine.locked", SENTENCES["engine.locked"], delay_seconds=LOCKED_SECONDS)
+        known = self._work.repository.engine_id
+        if found.identity and known and found.identity != known:
+            return Outcome(Status.FAILED, REPLACED, SENTENCES[REPLACED])
         if bad := self._suspicious(found) or self._prepare(found) or self._examine():
             return bad
         runs: list[Run] = []
@@ -117,7 +124,10 @@ class _Sync:
         verification = self._verify(found) if self._work.mirror.verify else None
         if verification is not None and (bad := self._bad_verification(verification)):
             return bad
-        return self._completed(found, runs, verification)
+        verified_by = self._verified_by(verification)
+        if verified_by == "sample" and (bad := self._bad_verification(self._verify_sample(found))):
+            return bad
+        return self._completed(found, runs, verified_by)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -262,13 +272,39 @@ class _Sync:
         arguments = ("check", str(self._work.source), self._work.place, *rules)
         return self._work.transfer("verify", arguments, (95.0, 99.0), "Comparing the mirror with the repository.")
 
+    def _verified_by(self, verification: Run | None) -> str | None:
+        """How the mirror is compared with the repository: by size alone where the remote has no hashes."""
+        if verification is None:
+            return None
+        if verification.words.compared_hashes:
+            return "hashes"
+        return "sample" if self._work.mirror.verify_sample else "sizes"
+
+    def _verify_sample(self, found: Survey) -> Run:
+        """Read some files back and compare their content; the choice stays the same when an attempt is taken up again."""
+        files = self._context.once("sample", lambda: {"files": self._sample(found)})["files"]
+        chosen = [word for name in files for word in ("--filter", f"+ /{name}")]
+        arguments = ("check", "--download", str(self._work.source), self._work.place, *chosen, "--filter", "- *")
+        return self._work.transfer("sample", arguments, (99.0, 99.5), "Reading a sample of the mirror back.")
+
+    def _sample(self, found: Survey) -> list[str]:
+        source = self._work.source
+        folders = [source / pattern.strip("/").partition("/")[0] for pattern in self._layout.data]
+        every = sorted(
+            name
+            for folder in folders
+            for file in folder.rglob("*")
+            if file.is_file() and (name := str(file.relative_to(source))) not in found.uncommitted
+        )
+        return secrets.SystemRandom().sample(every, min(len(every), self._work.mirror.verify_sample))
+
     def _bad_verification(self, run: Run) -> Outcome | None:
         bad = run.bad_ending()
         if bad is None or bad.status is Status.CANCELLED or run.trouble not in (OTHER, NOT_THERE):
             return bad
         return Outcome(Status.FAILED, *UNEQUAL, result=bad.result)
 
-    def _completed(self, found: Survey, runs: list[Run], verification: Run | None) -> Outcome:
+    def _completed(self, found: Survey, runs: list[Run], verified_by: str | None) -> Outcome:
         mirrored = {"bytes": found.bytes, "files": found.files, "newest": found.newest}
         result = {
             "destination": self._work.shown_place,
@@ -277,11 +313,12 @@ class _Sync:
             "transferred_bytes": sum(run.words.progress.bytes for run in runs),
             "transferred_files": sum(run.words.progress.transfers for run in runs),
             "deleted_files": sum(run.words.progress.deletes for run in runs),
-            "verified": verification is not None,
-            "verified_hashes": verification is not None and verification.words.compared_hashes,
+            "verified": verified_by is not None,
+            "verified_hashes": verified_by == "hashes",
+            "verified_by": verified_by,
             "override_sanity": self._override,
         }
-        record = partial(
-            store.note_sync, mirror=self._work.mirror, mirrored=mirrored, verified=verification is not None
-        )
+        if verified_by == "sizes":
+            self._context.log("The remote has no hashes: sizes were compared, not content. `verify_sample` reads back.")
+        record = partial(store.note_sync, mirror=self._work.mirror, mirrored=mirrored, verified_by=verified_by)
         return Outcome(Status.COMPLETED, result=result, record=record)

@@ -90,7 +90,7 @@ def _record(text: str) -> dict[str, Any] | None:
     """None for a line that is not JSON: with such a one rclone says why it ends."""
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from holdfast.kit import clock
-from holdfast.operations import events, logs
+from holdfast.operations import logs, readers
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -12,9 +12,9 @@ OUTBOX_KEPT = timedelta(hours=24)
 
 
 def tidy(database: Database, settings: Settings) -> None:
-    """Forget old outbox rows and remove logs beyond their age or total size, oldest first."""
+    """Forget old outbox rows that every reader has read, and remove logs beyond their age or total size, oldest first."""
     with database.writing() as session:
-        events.forget_old(session, clock.now() - OUTBOX_KEPT)
+        readers.forget_old(session, clock.now() - OUTBOX_KEPT)
     tidy_logs(settings)
 
 

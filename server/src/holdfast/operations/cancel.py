@@ -1,6 +1,11 @@
 """Asking an operation to stop, and saying truthfully whether it has."""
 
+import functools
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
@@ -13,6 +18,9 @@ from holdfast.operations.status import TERMINAL, Status
 from holdfast.storage.session import Database
 
 ANSWER_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 0.5
+
+Route = TypeVar("Route", bound=Callable[..., CancelAnswer])
 
 MESSAGES = {
     Status.CANCELLED: "The operation was cancelled.",
@@ -20,8 +28,26 @@ MESSAGES = {
 }
 
 
+def waits_for_end(route: Route) -> Route:
+    """Mark a route that cancels: its answer comes when the operation has stopped, or after a few seconds.
+
+    The request to stop is made in a thread; waiting for the end takes none.
+    """
+
+    @functools.wraps(route)
+    async def waiting(**values: Any) -> CancelAnswer:
+        answer: CancelAnswer = await run_in_threadpool(route, **values)
+        if answer.status != Status.RUNNING:
+            return answer
+        database = next(value for value in values.values() if isinstance(value, Database))
+        return _answer(answer.id, await _end_of(database, answer.id))
+
+    waiting.waits_for_end = True  # type: ignore[attr-defined]
+    return waiting  # type: ignore[return-value]
+
+
 def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAnswer:
-    """Ask for the operation to stop, wait a little for it, and say how it stands. Raise Conflict if it has ended."""
+    """Ask for the operation to stop, and say how it stands. Raise Conflict if it has ended."""
     with database.writing() as session:
         before = store.get(session, operation.id)
         if before is None:
@@ -30,10 +56,12 @@ def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAn
             raise already_finished(before)
         status = store.request_cancel(session, operation.id)
         audit.record(session, actor=caller, action="operation.cancel", object_type="operation", object_id=operation.id)
-    if status is Status.RUNNING:
-        status = _wait_for_end(database, operation.id)
+    return _answer(operation.id, status)
+
+
+def _answer(operation_id: int, status: Status | None) -> CancelAnswer:
     message = MESSAGES.get(status or Status.CANCELLED, "The operation ended before the request to stop reached it.")
-    return CancelAnswer(id=operation.id, status=status or Status.CANCELLED, cancel_requested=True, message=message)
+    return CancelAnswer(id=operation_id, status=status or Status.CANCELLED, cancel_requested=True, message=message)
 
 
 def already_finished(operation: Operation) -> Conflict:
@@ -45,14 +73,18 @@ def already_finished(operation: Operation) -> Conflict:
     )
 
 
-def _wait_for_end(database: Database, operation_id: int) -> Status | None:
+async def _end_of(database: Database, operation_id: int) -> Status | None:
+    """The status when the operation has ended, or when the time for an answer is up."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         seen = database.work.number
-        with database.reading() as session:
-            operation = store.get(session, operation_id)
-        status = Status(operation.status) if operation else None
-        remaining = deadline - time.monotonic()
-        if status is not Status.RUNNING or remaining <= 0:
+        status = await run_in_threadpool(_status, database, operation_id)
+        if status is not Status.RUNNING or time.monotonic() >= deadline:
             return status
-        database.work.wait(seen, min(remaining, 0.5))
+        await database.work.changed(seen, min(LONGEST_PAUSE_SECONDS, deadline - time.monotonic()))
+
+
+def _status(database: Database, operation_id: int) -> Status | None:
+    with database.reading() as session:
+        operation = store.get(session, operation_id)
+    return Status(operation.status) if operation else None

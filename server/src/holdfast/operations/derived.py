@@ -14,6 +14,6 @@ class DerivedDataSource(Protocol):
     def troubled(self, session: Session, repository_id: int) -> TroubledArchives:
         """The archives behind a row's failed and truncated counts, newest first."""
 
-    def reconcile(self, session: Session) -> tuple[int, int]:
-        """Queue what is needed to bring derived data up to date; return how many repositories were looked at and how
+    def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
+        """Queue what is needed to bring derived data up to date, `at_once` also what is not old yet; return how many repositories were looked at and how
         many operations were queued."""

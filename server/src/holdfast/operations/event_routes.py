@@ -2,18 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from holdfast.access import rights
 from holdfast.access.caller import (
     BearerHeader,
     Caller,
     PreferredHeader,
-    SignedIn,
+    SignedInToRead,
     guard,
     signed_in_even_if_password_must_change,
     still_valid,
@@ -23,12 +27,17 @@ from holdfast.access.roles import Role
 from holdfast.access.vault import SecretUnreadable, TheVault
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.api.errors import error_answer
+from holdfast.api.known_connections import mark_known
 from holdfast.api.router import router
-from holdfast.errors import Unauthenticated
+from holdfast.api.threads import in_thread
+from holdfast.errors import HoldfastError, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
 from holdfast.kit.schema import Schema
 from holdfast.operations.events import EventHub, Subscriber, stream
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
 
 routes = router("/api/events", "events")
 
@@ -50,7 +59,7 @@ TheHub = Annotated[EventHub, Depends(the_hub)]
 
 
 @routes.post("/ticket", summary="A one-minute ticket for an event stream")
-def make_ticket(caller: SignedIn, vault: TheVault) -> Ticket:
+def make_ticket(caller: SignedInToRead, vault: TheVault) -> Ticket:
     """For clients that cannot send headers, such as a browser's EventSource: `/api/events/stream?ticket=…`."""
     claims = {
         "session": caller.session_id,
@@ -62,7 +71,7 @@ def make_ticket(caller: SignedIn, vault: TheVault) -> Ticket:
 
 
 @guard
-def ticket_or_credential(
+async def ticket_or_credential(
     request: Request,
     database: TheDatabase,
     settings: TheSettings,
@@ -72,7 +81,7 @@ def ticket_or_credential(
     ticket: Annotated[Annotated[str, PlainText(1, 2000)] | None, Query()] = None,
 ) -> Caller:
     if ticket is None:
-        return with_final_password(signed_in_even_if_password_must_change(request))
+        return with_final_password(await signed_in_even_if_password_must_change(request))
     try:
         claims = json.loads(vault.decrypt(ticket, TICKET_CONTEXT))
     except (SecretUnreadable, ValueError) as error:
@@ -89,11 +98,16 @@ def ticket_or_credential(
         must_change_password=False,
         address=None,
     )
-    with database.reading() as session:
-        caller = still_valid(session, settings, claimed)
+    caller = await in_thread("reading", partial(_as_now, database, settings, claimed))
     if caller is None:
         raise _bad_ticket()
+    mark_known(request.scope)
     return with_final_password(caller)
+
+
+def _as_now(database: Database, settings: Settings, claimed: Caller) -> Caller | None:
+    with database.reading() as session:
+        return still_valid(session, settings, claimed)
 
 
 @routes.get(
@@ -103,11 +117,9 @@ def ticket_or_credential(
     responses={**documented(429), 200: {"content": {"text/event-stream": {}}, "description": "The stream."}},
 )
 async def events(
-    request: Request,
     caller: Annotated[Caller, Depends(ticket_or_credential)],
     hub: TheHub,
     database: TheDatabase,
-    settings: TheSettings,
     last_event_id: Annotated[str | None, Header(max_length=20, pattern=r"^[0-9]{1,18}$")] = None,
 ) -> StreamingResponse:
     """`operation.updated`, `operation.progress`, `agent.updated`, `repository.updated`; only what you may see."""
@@ -117,48 +129,36 @@ async def events(
             return rights.visible_repositories(session, caller)
 
     subscriber = Subscriber(
-        repositories=await asyncio.to_thread(visible),
+        caller=caller,
+        repositories=frozenset(),
         sees_unbound=caller.role is Role.ADMIN,
         loop=asyncio.get_running_loop(),
     )
-    watch = asyncio.create_task(_end_with_credential(subscriber, caller, database, settings))
-    request.app.state.background.add(watch)
-    watch.add_done_callback(request.app.state.background.discard)
     after = int(last_event_id) if last_event_id is not None else None
+    return EventStream(hub, subscriber, after, visible)
 
-    async def body() -> AsyncIterator[str]:
+
+class EventStream(StreamingResponse):
+    """An event stream, counted for as long as it is open. One that is refused asks the store nothing."""
+
+    def __init__(
+        self, hub: EventHub, subscriber: Subscriber, after: int | None, visible: Callable[[], frozenset[int] | None]
+    ) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(stream(hub, subscriber, after), media_type="text/event-stream", headers=headers)
+        self._turn = hub.turn(subscriber.caller.user_id)
+        self._subscriber, self._visible = subscriber, visible
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for text in stream(hub, subscriber, after):
-                yield text
-        finally:
-            watch.cancel()
-
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(body(), media_type="text/event-stream", headers=headers)
-
-
-CHECK_SECONDS = 2.0
-
-
-async def _end_with_credential(
-    subscriber: Subscriber, caller: Caller, database: TheDatabase, settings: TheSettings
-) -> None:
-    """A stream ends when its session ends, and follows changes of what its user may see."""
-
-    def check() -> bool:
-        with database.reading() as session:
-            now = still_valid(session, settings, caller)
-            if now is None or now.must_change_password:
-                return False
-            subscriber.repositories = rights.visible_repositories(session, now)
-            subscriber.sees_unbound = now.role is Role.ADMIN
-            return True
-
-    while True:
-        await asyncio.sleep(CHECK_SECONDS)
-        if not await asyncio.to_thread(check):
-            subscriber.offer(None)
+            self._turn.__enter__()
+        except HoldfastError as error:
+            await error_answer(error)(scope, receive, send)
             return
+        with ExitStack() as stack:
+            stack.push(self._turn)
+            self._subscriber.repositories = await run_in_threadpool(self._visible)
+            await super().__call__(scope, receive, send)
 
 
 def _bad_ticket() -> Unauthenticated:

@@ -3,28 +3,38 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
 
-from holdfast.errors import Unavailable
+from holdfast.access import rights
+from holdfast.access.caller import Caller, still_valid
+from holdfast.access.roles import Role
+from holdfast.errors import TooManyRequests, Unavailable
+from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.present import Presenter
+from holdfast.operations.readers import Horizon
 from holdfast.operations.status import Status
+from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 log = structlog.get_logger("holdfast.events")
 
 POLL_SECONDS = 1.0
-LATE_COMMIT_WINDOW = 500
-"""On PostgreSQL a lower id may become visible after a higher one: this many ids are looked at again."""
+SOON_SECONDS = 0.05
+SETTLE_SECONDS = 1.0
 MOST_WAITING = 1000
 MOST_REPLAYED = 5000
 KEEPALIVE_SECONDS = 15.0
+CHECK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class LiveEvent:
 class Subscriber:
     """One open stream. `repositories` is None for whoever may see all of them."""
 
+    caller: Caller
     repositories: frozenset[int] | None
     sees_unbound: bool
     loop: asyncio.AbstractEventLoop
@@ -70,22 +81,31 @@ class Subscriber:
 class EventHub:
     """Reads the outbox while anybody listens; an idle service reads nothing."""
 
-    def __init__(self, database: Database, presenter: Presenter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        presenter: Presenter,
+        supervisor: Supervisor,
+        horizon: Horizon,
+    ) -> None:
+        self._settings = settings
+        self._open: Counter[int] = Counter()
+        """Streams by user; belongs to the event loop."""
+        self._supervisor = supervisor
         self._database = database
         self._presenter = presenter
         self._subscribers: set[Subscriber] = set()
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._horizon = horizon
         self._last_id = 0
-        self._seen: set[int] = set()
         self._progress: dict[int, Any] = {}
 
     def start(self) -> None:
-        with self._database.reading() as session:
-            self._last_id = newest_id(session)
-        self._thread = threading.Thread(target=self._read_forever, name="events", daemon=True)
-        self._thread.start()
+        self._thread = self._supervisor.keep("events", self._read_forever)
+        self._supervisor.every("event-credentials", CHECK_SECONDS, self._check_credentials)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -95,10 +115,26 @@ class EventHub:
         if self._thread is not None:
             self._thread.join(3)
 
+    @contextmanager
+    def turn(self, user_id: int) -> Iterator[None]:
+        """Count a stream in for as long as it is open. Raise TooManyRequests or Unavailable if it is one too many."""
+        if self._open[user_id] >= self._settings.event_streams_per_user:
+            raise TooManyRequests("events.too_many_streams", "You have too many event streams open.", retry_after=30)
+        if self._open.total() >= self._settings.event_streams:
+            raise Unavailable("events.too_many_streams", "Too many event streams are open.", retry_after=30)
+        self._open[user_id] += 1
+        try:
+            yield
+        finally:
+            self._open[user_id] -= 1
+            if not self._open[user_id]:
+                del self._open[user_id]
+
     def subscribe(self, subscriber: Subscriber) -> None:
+        """From now on the stream is offered everything that follows the position of this process."""
         with self._guard:
             if not self._subscribers:
-                self._begin_now()
+                self._last_id = self._horizon.settle(SETTLE_SECONDS)  # what is in the outbox already is not news
             self._subscribers.add(subscriber)
         self._database.wake.notify()
 
@@ -106,56 +142,71 @@ class EventHub:
         with self._guard:
             self._subscribers.discard(subscriber)
 
-    def replay(self, after: int, subscriber: Subscriber) -> list[LiveEvent]:
-        """What a returning client has missed; a `reset` where that is no longer known."""
-        with self._database.reading() as session:
-            oldest = session.scalar(select(func.min(OutboxEntry.id)))
-            rows = list(session.execute(_AFTER, {"after": after}).scalars())
-            if (oldest is not None and after < oldest - 1) or len(rows) >= MOST_REPLAYED:
-                return [LiveEvent(newest_id(session), "reset", None, {})]
-            events = self._present(session, rows)
-        return [event for event in events if subscriber.may_see(event)]
+    def replay(self, after: int, subscriber: Subscriber) -> tuple[list[LiveEvent], int]:
+        """Given the last id of a returning client, return what it has missed and the id up to which that is complete.
 
-    def _begin_now(self) -> None:
-        """What is in the outbox already is not news, also not within the window that is looked at again."""
+        Where what it has missed is no longer known, that is a single `reset`.
+        """
+        complete = self._horizon.look()
         with self._database.reading() as session:
-            self._last_id = newest_id(session)
-            self._seen = set(session.scalars(_IDS_AFTER, {"after": self._last_id - LATE_COMMIT_WINDOW}))
+            if not _is_known(session, after):
+                return [LiveEvent(complete, "reset", None, {})], complete
+            rows = list(session.execute(_BETWEEN, {"after": after, "last": complete}).scalars())
+            if len(rows) >= MOST_REPLAYED:
+                return [LiveEvent(complete, "reset", None, {})], complete
+            events = self._present(session, rows)
+        return [event for event in events if subscriber.may_see(event)], max(after, complete)
 
     def _all(self) -> list[Subscriber]:
         with self._guard:
             return list(self._subscribers)
 
+    def _check_credentials(self) -> None:
+        """Streams end when their credential does, and follow changes of what their user may see."""
+        by_credential: dict[tuple[int | None, int | None], list[Subscriber]] = {}
+        for subscriber in self._all():
+            caller = subscriber.caller
+            by_credential.setdefault((caller.session_id, caller.account_token_id), []).append(subscriber)
+        if not by_credential:
+            return
+        with self._database.reading() as session:
+            for subscribers in by_credential.values():
+                now = still_valid(session, self._settings, subscribers[0].caller)
+                if now is None or now.must_change_password:
+                    for subscriber in subscribers:
+                        subscriber.offer(None)
+                    continue
+                visible = rights.visible_repositories(session, now)
+                for subscriber in subscribers:
+                    subscriber.repositories = visible
+                    subscriber.sees_unbound = now.role is Role.ADMIN
+
     def _read_forever(self) -> None:
         seen = -1
         while not self._stopping.is_set():
-            seen = self._database.wake.wait(seen, POLL_SECONDS)
-            subscribers = self._all()
-            if not subscribers:
-                continue
-            try:
-                events = self._new_events()
-            except Unavailable:
-                self._stopping.wait(1.0)
-                continue
-            for event in events:
-                for subscriber in subscribers:
-                    if subscriber.may_see(event):
-                        subscriber.offer(event)
+            soon = self._subscribers and self._horizon.is_waiting
+            seen = self._database.wake.wait(seen, SOON_SECONDS if soon else POLL_SECONDS)
+            self._supervisor.attempt("events", self._hand_out)
 
-    def _new_events(self) -> list[LiveEvent]:
+    def _hand_out(self) -> None:
+        """Give every open stream what is new. Who subscribes in between is offered what comes after this position."""
+        with self._guard:
+            subscribers = list(self._subscribers)
+            if not subscribers:
+                return
+            events, self._last_id = self._new_events(self._last_id)
+        for event in events:
+            for subscriber in subscribers:
+                if subscriber.may_see(event):
+                    subscriber.offer(event)
+
+    def _new_events(self, after: int) -> tuple[list[LiveEvent], int]:
+        """Return what follows a position, and the position behind that."""
+        complete = self._horizon.look()
         with self._database.reading() as session:
-            late = 0 if self._database.is_sqlite else LATE_COMMIT_WINDOW
-            rows = [
-                row
-                for row in session.execute(_AFTER, {"after": max(0, self._last_id - late)}).scalars()
-                if row.id not in self._seen and (row.id > self._last_id or late)
-            ]
-            if rows:
-                self._last_id = max(self._last_id, rows[-1].id)
-                self._seen.update(row.id for row in rows)
-                self._seen = {number for number in self._seen if number > self._last_id - LATE_COMMIT_WINDOW}
-            return [*self._present(session, rows), *self._progress_events(session)]
+            rows = list(session.execute(_BETWEEN, {"after": after, "last": complete}).scalars())
+            events = [*self._present(session, rows), *self._progress_events(session)]
+        return events, rows[-1].id if len(rows) >= MOST_REPLAYED else max(after, complete)
 
     def _present(self, session: Session, rows: Iterable[OutboxEntry]) -> list[LiveEvent]:
         """Events of operations carry the operation as it is now. One that is not kept has no end that could be told."""
@@ -174,7 +225,7 @@ class EventHub:
         return events
 
     def _progress_events(self, session: Session) -> list[LiveEvent]:
-        """Progress is stored at most once a second, so that is as often as it is told."""
+        """Progress is stored at most once a second, so it is sent no more often than that."""
         running = session.execute(_RUNNING_PROGRESS).all()
         events = [
             LiveEvent(None, "operation.progress", row.repository_id, {"id": row.id, "progress": row.progress})
@@ -187,13 +238,15 @@ class EventHub:
 
 async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> AsyncIterator[str]:
     """The text of one event stream, until the client goes or the service stops."""
-    await asyncio.to_thread(hub.subscribe, subscriber)
     try:
+        await run_in_threadpool(
+            hub.subscribe, subscriber
+        )  # ends before a cancelled task goes on, so nothing stays behind
         yield ": connected\nretry: 2000\n\n"
         told = 0
         if after is not None:
-            for event in await asyncio.to_thread(hub.replay, after, subscriber):
-                told = max(told, event.id or 0)
+            events, told = await run_in_threadpool(hub.replay, after, subscriber)
+            for event in events:
                 yield event.as_text()
         while True:
             try:
@@ -209,16 +262,21 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
         hub.unsubscribe(subscriber)
 
 
-def newest_id(session: Session) -> int:
-    return session.scalar(select(func.max(OutboxEntry.id))) or 0
+def _is_known(session: Session, after: int) -> bool:
+    """Whether everything that followed this id is still kept: it is kept itself, or nothing before the oldest row followed."""
+    oldest = session.scalar(_OLDEST)
+    first = 1 if oldest is None else oldest
+    return after == first - 1 or session.scalar(_EXISTS, {"id": after}) is not None
 
 
-def forget_old(session: Session, before: Any) -> None:
-    session.execute(delete(OutboxEntry).where(OutboxEntry.created_at < before))
-
-
-_AFTER = select(OutboxEntry).where(OutboxEntry.id > bindparam("after")).order_by(OutboxEntry.id).limit(MOST_REPLAYED)
-_IDS_AFTER = select(OutboxEntry.id).where(OutboxEntry.id > bindparam("after"))
+_BETWEEN = (
+    select(OutboxEntry)
+    .where(OutboxEntry.id > bindparam("after"), OutboxEntry.id <= bindparam("last"))
+    .order_by(OutboxEntry.id)
+    .limit(MOST_REPLAYED)
+)
+_OLDEST = select(func.min(OutboxEntry.id))
+_EXISTS = select(OutboxEntry.id).where(OutboxEntry.id == bindparam("id"))
 _RUNNING_PROGRESS = select(Operation.id, Operation.repository_id, Operation.progress).where(
     Operation.status == Status.RUNNING
 )

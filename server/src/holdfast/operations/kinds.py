@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from holdfast.operations.agent_work import AgentReport, AgentWork
+from holdfast.operations.job_work import JobReport, JobWork
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
 
 if TYPE_CHECKING:
-    from holdfast.operations.context import Context, Interrupted
+    from backup_jobs.host import Interrupted
+    from holdfast.operations.context import Context
 
 
 class Effect(StrEnum):
@@ -35,6 +37,10 @@ class Outcome:
     had_effects: bool = False
     """The kind's effects came about although it did not succeed: who listens must hear of it."""
     record: Callable[[Session], None] | None = None
+    ended_at: datetime | None = None
+    """When it ended, where the kind knows that better than the record of its last engine run."""
+    skip_reason: str | None = None
+    """Why there was nothing to do, where the status is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +58,23 @@ class TryAgain:
     record: Callable[[Session], None] | None = None
 
 
-def reported(report: AgentReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
+def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
     """The outcome that a report tells by itself."""
     return Outcome(
         report.status,
         report.error_key,
         report.error_message,
-        result={**(result or {}), "return_code": report.return_code},
+        result={**(result or {}), **_error_params(report), "return_code": report.return_code},
         warnings=report.warnings,
         archive_name=report.archive_name,
+        ended_at=report.ended_at,
         **more,
     )
+
+
+def _error_params(report: JobReport) -> dict[str, Any]:
+    told = report.details.get("error_params")
+    return {"error_params": dict(told)} if isinstance(told, Mapping) else {}
 
 
 Run = Callable[["Context"], "Outcome | TryAgain"]
@@ -109,7 +121,7 @@ class Kind:
     effects: frozenset[Effect] = frozenset()
     present: Callable[[Operation], dict[str, Any]] = nothing_more
     """The kind's own block in the detail of an operation."""
-    agent: AgentWork | None = None
+    agent: JobWork | None = None
     """How an agent executes it; None for a kind that only this service can execute."""
 
     @property

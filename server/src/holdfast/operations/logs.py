@@ -2,16 +2,30 @@
 
 `<name>.log` holds the lines; `<name>.idx` holds, for every 256th line, the byte offset at which it starts
 (8 bytes each, little endian; entry k is the offset of line 256·(k+1), counted from 0).
+
+A log is bounded: a line that is too long is cut, and of a log that is too large the beginning and the end are kept, with a
+line between them that says how much was left out. Until the end is known, its lines wait in memory or in `<name>.tail`.
 """
 
 import os
 import struct
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 LINES_PER_ENTRY = 256
 ENTRY = struct.Struct("<Q")
+
+LINE_BYTES_MOST = 64 * 1024
+LOG_BYTES_MOST = 64 * 1024 * 1024
+TAIL_BYTES = 256 * 1024
+PAGE_BYTES_MOST = 1024 * 1024
+"""Of one answer; the rest is in the next one."""
+FULL = (
+    "[The log has reached its limit of {} bytes. Only the last lines of what follows are kept, at the end of the log.]"
+)
+LEFT_OUT = "[{} lines with {} bytes were left out here.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +50,14 @@ class LogWriter:
     first one and only those that are not yet in the file are appended: none is lost, none is doubled.
     """
 
-    def __init__(self, path: Path, base_line: int) -> None:
+    def __init__(self, path: Path, base_line: int, most_bytes: int = LOG_BYTES_MOST) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._index = os.open(index_path(path), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.lines, self._bytes = self._mend()
         self._next = base_line
+        self._most_bytes = most_bytes
+        self._tail = _Tail(tail_path(path))
 
     def _mend(self) -> tuple[int, int]:
         """Cut a torn last line and a torn or wrong index tail; return the lines and bytes that the log holds."""
@@ -76,12 +92,36 @@ class LogWriter:
             self._next += 1
             if self._next <= self.lines:
                 continue
-            encoded = line.encode("utf-8", "replace") + b"\n"
-            buffer.append(encoded)
-            self.lines += 1
-            self._bytes += len(encoded)
-            if self.lines % LINES_PER_ENTRY == 0:
-                entries.append(ENTRY.pack(self._bytes))
+            encoded = _bounded(line.encode("utf-8", "replace")) + b"\n"
+            if self._bytes >= self._most_bytes:
+                self._tail.add(encoded)
+                continue
+            self._count(encoded, buffer, entries)
+            if self._bytes >= self._most_bytes:
+                self._count(FULL.format(self._most_bytes).encode() + b"\n", buffer, entries)
+        self._append(buffer, entries)
+
+    def keep_tail(self) -> None:
+        """Keep what waits for the end of the log for the next writer."""
+        self._tail.save()
+
+    def finish(self) -> None:
+        """Nothing more comes: append the end of a log that was too large."""
+        buffer: list[bytes] = []
+        entries: list[bytes] = []
+        for line in self._tail.taken():
+            self._count(line, buffer, entries)
+        self._append(buffer, entries)
+        self._next = max(self._next, self.lines)
+
+    def _count(self, encoded: bytes, buffer: list[bytes], entries: list[bytes]) -> None:
+        buffer.append(encoded)
+        self.lines += 1
+        self._bytes += len(encoded)
+        if self.lines % LINES_PER_ENTRY == 0:
+            entries.append(ENTRY.pack(self._bytes))
+
+    def _append(self, buffer: list[bytes], entries: list[bytes]) -> None:
         if buffer:
             _write_all(self._file, b"".join(buffer))
         if entries:
@@ -103,14 +143,79 @@ class LogWriter:
         os.close(self._index)
 
 
-def read_page(path: Path, offset: int, limit: int) -> LogPage | None:
-    """Given a log and the number of lines already read, return up to `limit` following ones; None without a log."""
+class _Tail:
+    """The last lines of a log that is too large, and how many before them were left out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: deque[bytes] = deque()
+        self._bytes = self._left_lines = self._left_bytes = 0
+
+    def add(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._bytes += len(line)
+        while self._bytes > TAIL_BYTES:
+            left = self._lines.popleft()
+            self._bytes -= len(left)
+            self._left_lines += 1
+            self._left_bytes += len(left)
+
+    def save(self) -> None:
+        if self._lines:
+            self._load()
+            head = b"%d %d\n" % (self._left_lines, self._left_bytes)
+            new = self._path.with_suffix(".tail-new")
+            new.write_bytes(head + b"".join(self._lines))
+            new.replace(self._path)
+            self._lines.clear()
+
+    def taken(self) -> list[bytes]:
+        """All of it, with a line before it that says what was left out; it is gone then."""
+        self._load()
+        self._path.unlink(missing_ok=True)
+        head = [LEFT_OUT.format(self._left_lines, self._left_bytes).encode() + b"\n"] if self._left_lines else []
+        lines = [*head, *self._lines]
+        self._lines.clear()
+        self._bytes = self._left_lines = self._left_bytes = 0
+        return lines
+
+    def _load(self) -> None:
+        """Put what an earlier writer has kept before what this one has."""
+        try:
+            head, *lines = self._path.read_bytes().splitlines(keepends=True)
+            left_lines, left_bytes = (int(number) for number in head.split())
+        except (FileNotFoundError, ValueError):
+            return
+        own, self._lines, self._bytes = list(self._lines), deque(), 0
+        self._left_lines += left_lines
+        self._left_bytes += left_bytes
+        for line in (*lines, *own):
+            self.add(line)
+
+
+def tail_path(log: Path) -> Path:
+    return log.with_suffix(".tail")
+
+
+def _bounded(line: bytes) -> bytes:
+    """Given a line, return it, cut with a mark if it is too long."""
+    if len(line) <= LINE_BYTES_MOST:
+        return line
+    kept = line[:LINE_BYTES_MOST].decode("utf-8", "ignore").encode()
+    return kept + b" [%d bytes of this line were left out]" % (len(line) - len(kept))
+
+
+def read_page(path: Path, offset: int, limit: int, most_bytes: int = PAGE_BYTES_MOST) -> LogPage | None:
+    """Given a log and the number of lines already read, return up to `limit` following ones; None without a log.
+
+    The page ends earlier where its lines have more bytes than `most_bytes`; it has at least one line.
+    """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        return _read_page(file, index_path(path), offset, limit)
+        return _read_page(file, index_path(path), offset, limit, most_bytes)
     finally:
         os.close(file)
 
@@ -129,9 +234,10 @@ def tail(path: Path, lines: int) -> list[str]:
 def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     index_path(path).unlink(missing_ok=True)
+    tail_path(path).unlink(missing_ok=True)
 
 
-def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
+def _read_page(file: int, index_file: Path, offset: int, limit: int, most_bytes: int) -> LogPage:
     size = os.fstat(file).st_size
     try:
         index = os.open(index_file, os.O_RDONLY | os.O_CLOEXEC)
@@ -149,7 +255,7 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int) -> LogPage:
             return LogPage([], offset, total)
         nearest = min(offset // LINES_PER_ENTRY, entries)
         start = _entry(index, nearest - 1) if index is not None and nearest else 0
-        lines = _take(file, start, offset - nearest * LINES_PER_ENTRY, wanted)
+        lines = _take(file, start, offset - nearest * LINES_PER_ENTRY, wanted, most_bytes)
     finally:
         if index is not None:
             os.close(index)
@@ -173,18 +279,28 @@ def _offset_of(file: int, index: int, line: int) -> int:
     return offset
 
 
-def _take(file: int, start: int, skip: int, wanted: int) -> list[str]:
-    """Read from a byte offset, pass over some lines and return the next ones."""
-    needed = skip + wanted
-    pieces: list[bytes] = []
-    seen = 0
-    for block in _blocks(file, start):
-        pieces.append(block)
-        seen += block.count(b"\n")
-        if seen >= needed:
+def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> list[str]:
+    """Read from a byte offset, pass over some lines and return the next ones, as many as fit."""
+    taken: list[bytes] = []
+    size = 0
+    for line in _lines_from(file, start):
+        if skip:
+            skip -= 1
+            continue
+        size += len(line)
+        if len(taken) == wanted or (taken and size > most_bytes):
             break
-    lines = b"".join(pieces).split(b"\n")
-    return [line.decode("utf-8", "replace") for line in lines[skip : min(needed, len(lines) - 1)]]
+        taken.append(line)
+    return [_bounded(line).decode("utf-8", "replace") for line in taken]
+
+
+def _lines_from(file: int, start: int) -> Iterable[bytes]:
+    """The whole lines from a byte offset on. Of one that is far too long (from before lines were cut) the beginning."""
+    rest = b""
+    for block in _blocks(file, start):
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+        rest = rest[: 2 * LINE_BYTES_MOST]
 
 
 def _entry(index: int, number: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import CheckConstraint, Float, Index, Integer, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from holdfast.operations.status import Status
+from holdfast.operations.status import Needs, Status
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
@@ -14,6 +14,7 @@ ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
 EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
 AGENT_CLAUSE = text("executor = 'agent'")
 DEPENDENT_CLAUSE = text("depends_on_id IS NOT NULL")
+DAMAGED_CLAUSE = text("error_key = 'engine.damaged'")
 
 
 def _partial(name: str, *columns: str, where: Any, unique: bool = False) -> Index:
@@ -38,6 +39,8 @@ class Operation(Base):
     run_id: Mapped[str] = mapped_column(String(32), index=True)
     parent_id: Mapped[int | None] = mapped_column(Identifier)
     depends_on_id: Mapped[int | None] = mapped_column(Identifier)
+    depends_needs: Mapped[str] = mapped_column(String(10), default=Needs.SUCCEEDED, server_default=Needs.SUCCEEDED)
+    """What must have become of the operation that it depends on."""
     retry_of: Mapped[int | None] = mapped_column(Identifier)
 
     repository_id: Mapped[int | None] = mapped_column(Identifier)
@@ -90,6 +93,7 @@ class Operation(Base):
         _partial("ix_operations_active", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         _partial("ix_operations_active_lane", "lock_key", "status", "queue_rank", "id", where=ACTIVE_CLAUSE),
         _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
+        _partial("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
         _partial("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
         # One for each set of axes of a filter: see streams.py.
         Index("ix_operations_repository", "repository_id", "id"),
@@ -133,6 +137,17 @@ class OutboxEntry(Base):
     payload: Mapped[dict[str, Any]] = mapped_column(JsonValue)
 
     __table_args__ = ({"sqlite_autoincrement": True},)
+
+
+class OutboxReader(Base):
+    """How far a durable reader of the outbox has come."""
+
+    __tablename__ = "outbox_readers"
+
+    name: Mapped[str] = mapped_column(String(60), primary_key=True)
+    position: Mapped[int] = mapped_column(Identifier)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """When a process last knew this reader. One that nobody knows any more does not keep rows for ever."""
 
 
 class KernelSetting(Base):

@@ -24,6 +24,13 @@ def tell(
     wake_after_commit(session)
 
 
+def tell_many(session: Session, topic: str, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
+    """As `tell`, for many at once: each a payload, the id of a repository and of an operation."""
+    if rows:
+        session.execute(_ROW, [_values(topic, *row) for row in rows])
+        wake_after_commit(session)
+
+
 def tell_news(session: Session, topic: str, payloads: Sequence[dict[str, Any]]) -> None:
     """Write rows for administrators that change nothing for operations: runners and waiting agents need not look."""
     session.execute(_ROW, [_values(topic, payload, None, None) for payload in payloads])

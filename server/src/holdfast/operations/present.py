@@ -64,6 +64,7 @@ class Presenter:
         loaded = vars(operation)  # asking the object for each of them takes as long as all the rest
         return {
             **{name: loaded[name] if name in loaded else getattr(operation, name) for name in COPIED},
+            "error_params": (operation.result or {}).get("error_params"),
             "activity_key": f"operation:{operation.id}",
             "type": self.registry.word_of(operation.kind),
             "repository": operation.repository_name,

@@ -11,13 +11,15 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
+from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import store
-from holdfast.operations.cancel import cancel
+from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DerivedDataSource
+from holdfast.operations.filters import require_known
 from holdfast.operations.limits import Limits, LimitsChange
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.present import Presenter
@@ -34,6 +36,7 @@ from holdfast.operations.schemas import (
     Reconciled,
     TroubledArchives,
 )
+from holdfast.operations.status import Status
 from holdfast.storage.session import wake_after_commit
 
 routes = router("/api/operations", "operations")
@@ -56,6 +59,7 @@ Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="
 
 
 @routes.get("/", summary="Operations, newest first")
+@follows_from_the_store(for_whom="caller")
 def list_operations(
     caller: SignedIn,
     session: Reading,
@@ -71,6 +75,7 @@ def list_operations(
     cursor: Cursor = None,
 ) -> OperationPage:
     """Only operations of repositories that you may see. The cursor stays right while new operations arrive."""
+    require_known(presenter.registry, category=category, kind=kind, status=status, trigger=trigger)
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return OperationPage(items=[], next_cursor=None)
@@ -122,7 +127,7 @@ def troubled_archives(
 @routes.post("/reconcile", summary="Run the reconcile tick now")
 def reconcile(caller: AdminOnly, session: Writing, source: TheDerivedData) -> Reconciled:
     audit.record(session, actor=caller, action="operations.reconcile")
-    repositories, enqueued = source.reconcile(session)
+    repositories, enqueued = source.reconcile(session, at_once=True)
     kernel_limits.put(session, "last_reconcile_at", clock.now().isoformat())
     return Reconciled(repositories=repositories, enqueued=enqueued)
 
@@ -159,10 +164,16 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     items = presenter.items(session, [operation, *run])
     values = items[0].model_dump()
     values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
-    return OperationDetail(**values, run=items[1:], detail=kind.present(operation) if kind else {})
+    return OperationDetail(
+        **values,
+        run=items[1:],
+        detail=kind.present(operation) if kind else {},
+        progress_details=(operation.progress or {}) if operation.status == Status.RUNNING else {},
+    )
 
 
 @routes.post("/{operation_id}/cancel", summary="Ask an operation to stop", responses=documented(404, 409))
+@waits_for_end
 def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDatabase) -> CancelAnswer:
     """A pending one is cancelled at once; a running one when its engine has stopped."""
     with database.reading() as session:

@@ -35,6 +35,7 @@ class OperationItem(Schema):
     duration_seconds: float | None
     error_message: str | None
     error_key: str | None
+    error_params: dict[str, Any] | None = Field(None, description="Details of the error, by its key.")
     skip_reason: str | None
     triggered_by: str | None
     schedule_id: int | None
@@ -56,12 +57,20 @@ class OperationItem(Schema):
 
 class OperationDetail(OperationItem):
     run: list[OperationItem] = Field(description="All operations of the same run, oldest first.")
-    detail: dict[str, Any] = Field(description="What only operations of this kind have to tell.")
+    detail: dict[str, Any] = Field(description="Kind-specific details.")
+    progress_details: dict[str, Any] = Field(
+        description="Progress as far as it is known: files, bytes, speed, current file; empty once it has ended."
+    )
 
 
 class OperationPage(Schema):
     items: list[OperationItem]
     next_cursor: str | None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing in it changes as time passes. What runs grows older; what waits may wait for a moment."""
+        return all(item.completed_at is not None for item in self.items)
 
 
 class LimitsInForce(Limits):

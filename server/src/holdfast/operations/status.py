@@ -26,10 +26,21 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.COMPLETED_WITH_WARNINGS,
             Status.FAILED,
             Status.CANCELLED,
+            Status.SKIPPED,  # it found out by itself that there is nothing to do
         }
     ),
     **{status: frozenset() for status in TERMINAL},
 }
+
+
+class Needs(StrEnum):
+    """What an operation needs of the one that it depends on before it may start."""
+
+    SUCCEEDED = "succeeded"
+    RAN = "ran"
+    """That it started and ended, however."""
+    OVER = "over"
+    """That it ended, or was skipped."""
 
 
 class Trigger(StrEnum):

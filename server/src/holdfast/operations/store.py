@@ -19,6 +19,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    insert,
     literal,
     literal_column,
     null,
@@ -35,6 +36,8 @@ from sqlalchemy.orm import Session, aliased
 from holdfast.kit import clock, cursor
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations import outbox, streams
+from holdfast.operations.end_time import end_of_work
+from holdfast.operations.ending_log import log_ending
 from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
 from holdfast.operations.models import Operation, Runner
@@ -46,22 +49,28 @@ from holdfast.operations.status import (
     TERMINAL,
     TRANSITIONS,
     LockMode,
+    Needs,
     Status,
     Trigger,
 )
-from holdfast.storage.session import wake_after_commit
+from holdfast.storage.session import lanes_after_commit
 from holdfast.storage.types import UtcDateTime
 
 CLAIM_LOCK = 0x486F6C64
 CANDIDATES = 1000
 """More than can start at once: what is left is found by the claim that the next change brings about."""
 DEPENDENCY_FAILED = "dependency_failed"
+REPOSITORIES_AT_ONCE = 200
+LOOKED_AT = 4
+"""Newest operations of a repository and kind among which one that came to its end is looked for."""
 CREATED_SLACK = 1000
 """Ids grow with creation times except among neighbours that were written at the same moment."""
 
 
 AGENT_CALL = "engine.call"
 """What an agent must be able to do for operations that a runner executes on its repository."""
+INLINE_EXECUTOR = "inline"
+"""A request that holds a lane itself. It leaves no history, and nobody hears of it: only its lane matters to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class Origin:
     run_id: str | None = None
     parent_id: int | None = None
     depends_on_id: int | None = None
+    depends_needs: Needs = Needs.SUCCEEDED
     retry_of: int | None = None
     schedule_id: int | None = None
     schedule_name: str | None = None
@@ -124,6 +134,77 @@ def enqueue(
     job_kind: str | None = None,
 ) -> Operation:
     """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
+    values = _new_row(
+        kind,
+        params,
+        origin,
+        subject=subject,
+        executor=executor,
+        lock_key=lock_key,
+        lock_mode=lock_mode,
+        job_kind=job_kind,
+    )
+    operation = Operation(**values, runner_id=runner_id, archive_name=archive_name, package_name=package_name)
+    session.add(operation)
+    session.flush()
+    if operation.executor != INLINE_EXECUTOR:
+        note(session, operation.id, operation.repository_id, Status.PENDING)
+    if origin.depends_on_id is not None:
+        _settle_with_dependency(session, operation, origin.depends_on_id)
+    return operation
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One operation of a chain. `after` is the place in the chain of the operation that it depends on."""
+
+    kind: Kind
+    params: dict[str, Any]
+    origin: Origin
+    subject: Subject
+    after: int | None = None
+
+
+def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
+    """Put chains of operations in the queue, many at once; return their ids. Along a chain ids grow.
+
+    An operation outside the chain on which a link depends must have ended as the link needs it.
+    """
+    ids: list[list[int]] = [[] for _ in chains]
+    for place in range(max(map(len, chains), default=0)):
+        wave = [(ids[number], chain[place]) for number, chain in enumerate(chains) if len(chain) > place]
+        rows = []
+        for earlier, link in wave:
+            origin = link.origin
+            if link.after is not None:
+                origin = replace(origin, depends_on_id=earlier[link.after])
+            rows.append(_new_row(link.kind, link.params, origin, subject=link.subject))
+        statement = insert(Operation.__table__).returning(Operation.__table__.c.id, sort_by_parameter_order=True)  # type: ignore[arg-type]
+        added = session.execute(statement, rows).scalars().all()
+        for (earlier, _), number in zip(wave, added, strict=True):
+            earlier.append(number)
+        outbox.tell_many(
+            session,
+            "operation.updated",
+            [
+                ({"id": number, "status": str(Status.PENDING)}, link.subject.repository_id, number)
+                for (_, link), number in zip(wave, added, strict=True)
+            ],
+        )
+    return ids
+
+
+def _new_row(
+    kind: Kind,
+    params: dict[str, Any],
+    origin: Origin,
+    *,
+    subject: Subject | None,
+    executor: str | None = None,
+    lock_key: str | None = None,
+    lock_mode: LockMode | None = None,
+    job_kind: str | None = None,
+) -> dict[str, Any]:
     executor = executor or (subject.executor if subject else "runner")
     if executor == "agent" and job_kind is None:
         executor, job_kind = _on_agent(kind)
@@ -135,43 +216,37 @@ def enqueue(
     if mode and subject and subject.one_at_a_time:
         mode = LockMode.EXCLUSIVE
     key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
-    operation = Operation(
-        uuid=uuid.uuid4().hex,
-        kind=kind.name,
-        category=kind.category,
-        status=Status.PENDING,
-        trigger=origin.trigger,
-        priority=priority,
-        queue_rank=now.timestamp() + priority * AGEING_SECONDS_PER_POINT,
-        run_id=origin.run_id or uuid.uuid4().hex,
-        parent_id=origin.parent_id,
-        depends_on_id=origin.depends_on_id,
-        retry_of=origin.retry_of,
-        repository_id=subject.repository_id if subject else None,
-        repository_name=subject.name if subject else None,
-        repository_path=subject.path if subject else None,
-        machine_id=subject.machine_id if subject else None,
-        executor=executor,
-        job_kind=job_kind,
-        runner_id=runner_id,
-        lock_key=key,
-        lock_mode=mode if key else None,
-        limit_group=kind.limit_group if executor == "runner" else None,
-        created_at=now,
-        triggered_by_id=origin.user_id,
-        triggered_by=origin.user_name,
-        schedule_id=origin.schedule_id,
-        schedule_name=origin.schedule_name,
-        archive_name=archive_name,
-        package_name=package_name,
-        params=params,
-    )
-    session.add(operation)
-    session.flush()
-    note(session, operation.id, operation.repository_id, Status.PENDING)
-    if origin.depends_on_id is not None:
-        _settle_with_dependency(session, operation, origin.depends_on_id)
-    return operation
+    return {
+        "uuid": uuid.uuid4().hex,
+        "kind": kind.name,
+        "category": kind.category,
+        "status": Status.PENDING,
+        "trigger": origin.trigger,
+        "priority": priority,
+        "queue_rank": now.timestamp() + priority * AGEING_SECONDS_PER_POINT,
+        "run_id": origin.run_id or uuid.uuid4().hex,
+        "parent_id": origin.parent_id,
+        "depends_on_id": origin.depends_on_id,
+        "depends_needs": origin.depends_needs,
+        "retry_of": origin.retry_of,
+        "repository_id": subject.repository_id if subject else None,
+        "repository_name": subject.name if subject else None,
+        "repository_path": subject.path if subject else None,
+        "machine_id": subject.machine_id if subject else None,
+        "executor": executor,
+        "job_kind": job_kind,
+        "lock_key": key,
+        "lock_mode": mode if key else None,
+        "limit_group": kind.limit_group if executor == "runner" else None,
+        "created_at": now,
+        "triggered_by_id": origin.user_id,
+        "triggered_by": origin.user_name,
+        "schedule_id": origin.schedule_id,
+        "schedule_name": origin.schedule_name,
+        "params": params,
+        "attempt": 1,
+        "log_base_line": 0,
+    }
 
 
 def _on_agent(kind: Kind) -> tuple[str, str]:
@@ -180,11 +255,23 @@ def _on_agent(kind: Kind) -> tuple[str, str]:
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
-    """Skip a newcomer whose dependency has failed. The lock makes an end that is being recorded come first, or see it."""
-    locked = select(Operation.status).where(Operation.id == dependency).with_for_update(read=True)
-    status = session.scalar(locked)
-    if status is not None and Status(status) in TERMINAL - SUCCEEDED and skip(session, operation.id, DEPENDENCY_FAILED):
+    """Skip a newcomer that its dependency has let down. The lock makes an end that is being recorded come first, or see it."""
+    locked = select(Operation.status, Operation.started_at).where(Operation.id == dependency).with_for_update(read=True)
+    found = session.execute(locked).first()
+    if found is None or Status(found.status) not in TERMINAL:
+        return
+    needs, started = Needs(operation.depends_needs), found.started_at is not None
+    if not _is_enough(needs, Status(found.status), started=started) and skip(session, operation.id, DEPENDENCY_FAILED):
         session.refresh(operation)
+
+
+def _is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
+    """Whether an end is what an operation needs of the one that it depends on."""
+    if needs is Needs.OVER:
+        return True
+    if needs is Needs.RAN:
+        return started and ended is not Status.SKIPPED
+    return ended in SUCCEEDED
 
 
 def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
@@ -208,16 +295,24 @@ def move(
         update(Operation)
         .where(Operation.id == operation_id, Operation.status == old, *guards)
         .values(status=new, **values)
-        .returning(Operation.repository_id)
+        .returning(Operation.repository_id, Operation.kind, Operation.repository_name, Operation.executor)
         .execution_options(synchronize_session=False)
     ).all()
     if len(changed) != 1:
         return False
-    note(session, operation_id, changed[0].repository_id, new)
+    row = changed[0]
+    if row.executor != INLINE_EXECUTOR:
+        note(session, operation_id, row.repository_id, new)
+    elif new is not Status.RUNNING:
+        lanes_after_commit(session)
+    log_ending(session, new, values=values, operation_id=operation_id, kind=row.kind, repository=row.repository_name)
     return True
 
 
 # --- the queue ---------------------------------------------------------------------------------------------------
+
+
+HELD_UP = frozenset({QueuedReason.PAUSED, QueuedReason.AGENT_OFFLINE, QueuedReason.AGENT_UNSUPPORTED})
 
 
 def verdicts(
@@ -248,6 +343,24 @@ def verdicts(
     if agent_is_here:
         waiting = [_as_of_a_present_agent(waiter) for waiter in waiting]
     return waiting, judge(waiting, running, limits=by_group, total=total, paused=paused, now=now)
+
+
+def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
+    """Of the operations in these lanes, those that nobody works on or will begin with unless something changes first.
+
+    They are held, or wait for an agent that is not there or does not know such work, or for another one that does.
+    """
+    waiting, judged = verdicts(session, clock.now(), only_lanes=lanes, everyone=True)
+    silent = select(Operation.id).join(_agents, _agents.c.id == Operation.machine_id)
+    silent = silent.where(
+        Operation.lock_key.in_(lanes), Operation.status == Status.RUNNING, Operation.executor == "agent"
+    )
+    stuck = set(session.scalars(silent.where(_agents.c.status != "online")))
+    for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # what others depend on has the smaller id
+        verdict = judged[waiter.id]
+        if verdict.reason in HELD_UP or (verdict.reason is QueuedReason.DEPENDENCY and verdict.behind_id in stuck):
+            stuck.add(waiter.id)
+    return frozenset(stuck)
 
 
 def _waiter(row: Any) -> Waiter:
@@ -372,6 +485,7 @@ def finish(
     *,
     error_key: str | None = None,
     error_message: str | None = None,
+    skip_reason: str | None = None,
     result: dict[str, Any] | None = None,
     warnings: list[dict[str, Any]] | None = None,
     archive_name: str | None = None,
@@ -386,9 +500,10 @@ def finish(
         status,
         Operation.runner_id == operation.runner_id,
         Operation.attempt == operation.attempt,
-        completed_at=clock.now(),
+        completed_at=end_of_work(session),
         error_key=error_key,
         error_message=error_message,
+        skip_reason=skip_reason,
         result=result if result is not None else operation.result,
         warnings=warnings or None,
         archive_name=archive_name or operation.archive_name,
@@ -402,6 +517,17 @@ def finish(
     return True
 
 
+def name_archive(session: Session, operation: Operation, name: str, result: dict[str, Any]) -> None:
+    """Complete the record of a backup that has ended: its archive got a name that nobody knew at its end."""
+    session.execute(
+        update(Operation)
+        .where(Operation.id == operation.id, Operation.archive_name.is_(None))
+        .values(archive_name=name, result=result)
+        .execution_options(synchronize_session=False)
+    )
+    note(session, operation.id, operation.repository_id, Status(operation.status))
+
+
 def tell_listeners(session: Session, registry: Registry, operation_id: int) -> None:
     operation = session.get(Operation, operation_id, populate_existing=True)
     kind = registry.kinds.get(operation.kind) if operation else None
@@ -413,12 +539,15 @@ def tell_listeners(session: Session, registry: Registry, operation_id: int) -> N
 
 
 def settle_dependants(session: Session, operation_id: int, status: Status) -> None:
-    """Skip what waited for an operation that did not succeed, and what waited for that."""
+    """Skip what needed another end of an operation than this one, and what needed that."""
     if status in SUCCEEDED:
         return
-    for dependant in session.scalars(_DEPENDANTS, {"dependency": operation_id}).all():
-        if skip(session, dependant, DEPENDENCY_FAILED):
-            settle_dependants(session, dependant, Status.SKIPPED)
+    for dependant in session.execute(_DEPENDANTS, {"dependency": operation_id}).all():
+        started = dependant.dependency_started_at is not None
+        if _is_enough(Needs(dependant.depends_needs), status, started=started):
+            continue
+        if skip(session, dependant.id, DEPENDENCY_FAILED):
+            settle_dependants(session, dependant.id, Status.SKIPPED)
 
 
 def skip(session: Session, operation_id: int, reason: str) -> bool:
@@ -491,8 +620,8 @@ def cancel_pending_of_repository(session: Session, repository_id: int, *, catego
 
 def remove_finished_inline(session: Session, operation_id: int) -> None:
     """Short engine calls of requests leave no history: only their lane mattered."""
-    session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == "inline"))
-    wake_after_commit(session)  # the lane is free for others
+    session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == INLINE_EXECUTOR))
+    lanes_after_commit(session)
 
 
 def delete_finished(session: Session, operation_id: int) -> bool:
@@ -550,7 +679,7 @@ def running_in_processes(session: Session) -> list[Operation]:
     """All that runs in processes of the service, here or elsewhere."""
     statement = select(Operation).where(
         Operation.status == Status.RUNNING,
-        Operation.executor.in_(("runner", "inline")),
+        Operation.executor.in_(("runner", INLINE_EXECUTOR)),
         Operation.runner_id.is_not(None),
     )
     return list(session.scalars(statement))
@@ -559,7 +688,7 @@ def running_in_processes(session: Session) -> list[Operation]:
 def waiting_requests(session: Session) -> list[Operation]:
     """The requests that wait for a lane, each in the name of the process that answers it."""
     statement = select(Operation).where(
-        Operation.status == Status.PENDING, Operation.executor == "inline", Operation.runner_id.is_not(None)
+        Operation.status == Status.PENDING, Operation.executor == INLINE_EXECUTOR, Operation.runner_id.is_not(None)
     )
     return list(session.scalars(statement))
 
@@ -730,25 +859,61 @@ def active(session: Session, visible: frozenset[int] | None, *, of_repositories_
     return list(session.scalars(statement))
 
 
+_THESE = Operation.repository_id.in_(bindparam("repositories", expanding=True))
+_RUNNING_OF = (
+    select(Operation)
+    .where(Operation.status == Status.RUNNING, _THESE)
+    .order_by(case((Operation.lock_mode == LockMode.EXCLUSIVE, 1), else_=0), Operation.id.desc())
+)
+_LATEST_OF = select(Operation).where(
+    Operation.id.in_(
+        select(func.max(Operation.id))
+        .where(_THESE, Operation.kind.in_(bindparam("kinds", expanding=True)))
+        .group_by(Operation.repository_id)
+    )
+)
+
+
 def running_of_repositories(session: Session, repositories: Iterable[int]) -> dict[int, Operation]:
     """The first running operation of each repository, exclusive ones before shared ones."""
-    statement = (
-        select(Operation)
-        .where(Operation.status == Status.RUNNING, Operation.repository_id.in_(list(repositories)))
-        .order_by(case((Operation.lock_mode == LockMode.EXCLUSIVE, 1), else_=0), Operation.id.desc())
-    )
-    return {operation.repository_id: operation for operation in session.scalars(statement) if operation.repository_id}
+    found = session.scalars(_RUNNING_OF, {"repositories": list(repositories)})
+    return {operation.repository_id: operation for operation in found if operation.repository_id}
 
 
 def latest_of_repositories(session: Session, repositories: Iterable[int], kinds: Sequence[str]) -> dict[int, Operation]:
     """The newest operation of these kinds of each repository that has one."""
-    newest = (
-        select(func.max(Operation.id))
-        .where(Operation.repository_id.in_(list(repositories)), Operation.kind.in_(kinds))
-        .group_by(Operation.repository_id)
-    )
-    found = session.scalars(select(Operation).where(Operation.id.in_(newest)))
+    found = session.scalars(_LATEST_OF, {"repositories": list(repositories), "kinds": list(kinds)})
     return {operation.repository_id: operation for operation in found if operation.repository_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the newest operation of a kind that came to an end did so."""
+
+    id: int
+    status: Status
+    completed_at: datetime | None
+
+
+def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[str]) -> dict[tuple[int, str], Ended]:
+    """The newest operation of each repository and kind that succeeded or failed; cancelled ones prove nothing."""
+    found: dict[tuple[int, str], Ended] = {}
+    for first in range(0, len(repositories), REPOSITORIES_AT_ONCE):
+        some = tuple(repositories[first : first + REPOSITORIES_AT_ONCE])
+        ids = streams.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
+        columns = select(
+            Operation.id, Operation.repository_id, Operation.kind, Operation.status, Operation.completed_at
+        )
+        rows = session.execute(columns.where(Operation.id.in_(ids)).order_by(Operation.id)) if ids else ()
+        for row in rows:
+            if Status(row.status) in SUCCEEDED or row.status == Status.FAILED:
+                found[row.repository_id, row.kind] = Ended(row.id, Status(row.status), row.completed_at)
+    return found
+
+
+def by_ids(session: Session, ids: Iterable[int]) -> list[Operation]:
+    """Operations, newest first."""
+    return sorted(_by_ids(session, list(ids)), key=lambda operation: -operation.id)
 
 
 def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
@@ -854,8 +1019,11 @@ _REPOSITORY_EXISTS: Select[Any] = (
 _ANYTHING_WAITING = (
     select(Operation.id).where(Operation.status == Status.PENDING, Operation.executor == "runner").limit(1)
 )
-_DEPENDANTS = select(Operation.id).where(
-    Operation.depends_on_id == bindparam("dependency"), Operation.status == Status.PENDING
+_DEPENDANTS = (
+    select(Operation.id, Operation.depends_needs, _dependency.started_at.label("dependency_started_at"))
+    .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
+    .where(Operation.depends_on_id == bindparam("dependency"), Operation.status == Status.PENDING)
+    .order_by(Operation.id)
 )
 _CANCEL_REQUESTED = select(Operation.id).where(
     Operation.status == Status.RUNNING,

@@ -68,6 +68,19 @@ def newest_ids(session: Session, axes: Axes, bounds: Bounds, limit: int) -> list
     return nlargest(limit, (number for stream in streams for number in stream))
 
 
+def newest_of_each(session: Session, axes: Axes, most: int) -> list[int]:
+    """The ids of the newest rows of every single stream: at most `most` of each, in no order."""
+    on_sqlite = session.get_bind().dialect.name == "sqlite"
+    values: dict[str, Any] = {"below": BEYOND_ALL_IDS, "floor": 0, "most": most}
+    for name, wanted in axes.items():
+        values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
+    names = tuple(name for name in AXES if name in axes)
+    statement = _statement(names, on_sqlite=on_sqlite, since=False, of_repositories_only=False, parents_only=False)
+    found = session.connection().execute(statement, values).scalars()
+    streams = (json.loads(stream) for stream in found) if on_sqlite else (stream for stream in found if stream)
+    return [number for stream in streams for number in stream]
+
+
 @cache
 def _statement(
     axes: tuple[str, ...], *, on_sqlite: bool, since: bool, of_repositories_only: bool, parents_only: bool

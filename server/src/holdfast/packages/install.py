@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 
 from backup_engine.command import Command
 from backup_engine.environment import SEARCH_PATH
-from holdfast.kit import clock
-from holdfast.operations.context import Context, Interrupted, PlainResult
+from backup_jobs.host import Interrupted
+from holdfast.operations.context import Context, PlainResult
+from holdfast.operations.end_time import end_of_work
 from holdfast.operations.kinds import Kind, Outcome, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
@@ -97,7 +98,7 @@ def _failed(params: InstallParams, ending: Outcome) -> Outcome:
 
 
 def _installed(session: Session, *, package_id: int) -> None:
-    store.note(session, package_id, status="installed", installed_at=clock.now())
+    store.note(session, package_id, status="installed", installed_at=end_of_work(session))
 
 
 def _not_installed(session: Session, *, package_id: int) -> None:

@@ -34,6 +34,7 @@ class AgentRegister:
 
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
         """Store the repository at once and let its agent run the engine's init."""
+        self._require_able(wanted.agent_machine_id, self.init)
         return self._add(caller, wanted, wanted.encryption, self.init, "repository.created")
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
@@ -41,28 +42,42 @@ class AgentRegister:
         if wanted.keyfile is not None:
             raise Unprocessable("repository.keyfile_on_agent", "The key of an agent's repository lies on its machine.")
         encryption = wanted.encryption or UNKNOWN_ENCRYPTION
-        return self._add(caller, wanted, encryption, self.open, "repository.imported")
+        able = self._is_able(wanted.agent_machine_id, self.open)
+        kind = self.open if able else None
+        return self._add(caller, wanted, encryption, kind, "repository.imported", older_ok=wanted.older_ok)
 
     def set_up_again(self, session: Session, caller: Caller, repository: Repository) -> Operation:
         """Queue the setup once more. Raise Conflict if it is not needed, or still under way."""
         agent_target.require_agent(session, repository.agent_machine_id)
         state = agent_target.setup_state(session, repository)
-        if repository.execution_target != "agent" or state != "failed":
+        if repository.execution_target != "agent" or state not in ("failed", agent_target.UNVERIFIED):
             raise Conflict("repository.setup_not_needed", f"The setup of the repository is {state}.", setup_state=state)
         before = agent_target.setup_operation(session, repository)
-        kind = self.open if before is not None and before.kind == self.open.name else self.init
+        made = before is not None and before.kind == self.init.name
+        kind = self.init if made and state == "failed" else self.open
+        self._require_able(repository.agent_machine_id, kind)
         operation = self._set_up(session, caller, repository, kind)
         _record(session, caller, "repository.setup_again", repository)
         return operation
 
     def confirm_relocation(self, session: Session, caller: Caller, repository: Repository) -> Operation:
         """Let the agent open the repository once more, with the user's word that it was moved on purpose."""
+        operation = self.open_again(session, caller, repository)
+        _record(session, caller, "repository.relocation_confirmed", repository)
+        return operation
+
+    def open_again(
+        self, session: Session, caller: Caller, repository: Repository, *, older_ok: bool = False
+    ) -> Operation:
+        """Let the agent open the repository where it is now; work on it waits for that. Raise Conflict while it does so."""
         agent_target.require_agent(session, repository.agent_machine_id)
         if agent_target.setup_state(session, repository) == "pending":
             raise Conflict("repository.setup_not_needed", "The repository is being set up.", setup_state="pending")
-        operation = self._set_up(session, caller, repository, self.open)
-        _record(session, caller, "repository.relocation_confirmed", repository)
-        return operation
+        self._require_able(repository.agent_machine_id, self.open)
+        operations.serialise_claims(session)
+        if running := operations.running_of_repositories(session, [repository.id]):
+            raise errors.operation_running(running[repository.id].id)
+        return self._set_up(session, caller, repository, self.open, older_ok=older_ok)
 
     def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
         """Raise Conflict while an operation of ours runs: its lock is not stale."""
@@ -77,7 +92,28 @@ class AgentRegister:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _add(self, caller: Caller, wanted: RepositoryPlace, encryption: str, kind: Kind, action: str) -> Repository:
+    def _is_able(self, agent_machine_id: int | None, kind: Kind) -> bool:
+        assert kind.agent is not None
+        with self.database.reading() as session:
+            agent = agent_target.require_agent(session, agent_machine_id)
+            return agent_target.can(session, agent, kind.agent.job_kind)
+
+    def _require_able(self, agent_machine_id: int | None, kind: Kind) -> None:
+        """Raise Unprocessable where the agent cannot do what the setup needs: nobody would ever do it."""
+        if not self._is_able(agent_machine_id, kind):
+            raise errors.agent_unable(agent_machine_id, kind.agent.job_kind if kind.agent else kind.name)
+
+    def _add(
+        self,
+        caller: Caller,
+        wanted: RepositoryPlace,
+        encryption: str,
+        kind: Kind | None,
+        action: str,
+        *,
+        older_ok: bool = False,
+    ) -> Repository:
+        """Without a kind there is nothing that the agent could do to set it up."""
         path = checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         try:
@@ -94,20 +130,24 @@ class AgentRegister:
                     encryption=encryption,
                     passphrase=passphrase,
                     agent_machine_id=agent,
-                    setup_state="pending",
+                    setup_state="pending" if kind else agent_target.UNVERIFIED,
                 )
                 session.add(repository)
                 session.flush()
                 store.tell(session, repository.id, "created")
                 _record(session, caller, action, repository)
-                self._set_up(session, caller, repository, kind)
+                if kind is not None:
+                    self._set_up(session, caller, repository, kind, older_ok=older_ok)
         except IntegrityError as error:
             raise errors.path_taken() from error
         return repository
 
-    def _set_up(self, session: Session, caller: Caller, repository: Repository, kind: Kind) -> Operation:
+    def _set_up(
+        self, session: Session, caller: Caller, repository: Repository, kind: Kind, *, older_ok: bool = False
+    ) -> Operation:
         origin = Origin(Trigger.INITIAL, caller.user_id, caller.username)
-        operation = operations.enqueue(session, kind, {}, origin, subject=store.subject(repository))
+        params = {"older_ok": True} if older_ok else {}
+        operation = operations.enqueue(session, kind, params, origin, subject=store.subject(repository))
         repository.setup_state = "pending"
         repository.setup_operation_id = operation.id
         session.flush()

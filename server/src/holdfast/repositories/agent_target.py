@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Select, bindparam, column, select, table
+from sqlalchemy import JSON, Select, bindparam, column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.errors import Conflict, Unprocessable
@@ -13,14 +13,26 @@ from holdfast.repositories.models import Repository
 
 SHUT_OUT = frozenset({"disabled", "revoked"})
 
-_agents = table("agent_machines", column("id"), column("status"))
+UNVERIFIED = "unverified"
+"""Imported for an agent that cannot open it for us: its first backup is the proof."""
+
+_agents = table("agent_machines", column("id"), column("status"), column("capabilities", JSON))
 _STATUS: Select[Any] = select(_agents.c.status).where(_agents.c.id == bindparam("agent"))
+_CAPABILITIES: Select[Any] = select(_agents.c.capabilities).where(_agents.c.id == bindparam("agent"))
 
 
 def status_of(session: Session, agent_machine_id: int | None) -> str | None:
     """The status of an agent, None if there is no such agent."""
     status: str | None = session.execute(_STATUS, {"agent": agent_machine_id or 0}).scalar()
     return status
+
+
+def can(session: Session, agent_machine_id: int | None, job_kind: str) -> bool:
+    """Whether an agent has reported that it can do this. One that needs no agent can do everything."""
+    if agent_machine_id is None:
+        return True
+    found = session.execute(_CAPABILITIES, {"agent": agent_machine_id}).scalar()
+    return job_kind in (found or ())
 
 
 def require_agent(session: Session, agent_machine_id: int | None) -> int:
@@ -61,7 +73,7 @@ def awaited_setup(session: Session, repository: Repository) -> int | None:
 
 
 def setup_state(session: Session, repository: Repository) -> str:
-    """`ready`, `pending`, or `failed` where the operation that should have made it ready did not succeed."""
+    """`ready`, `unverified`, `pending`, or `failed` where the operation that should have made it ready did not succeed."""
     if repository.setup_state != "pending":
         return repository.setup_state
     operation = setup_operation(session, repository)

@@ -27,7 +27,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.errors import NotFound
+from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
@@ -62,9 +62,12 @@ class Archive(Base):
     history_rows: Mapped[int | None] = mapped_column(BigInteger)
     history_truncated: Mapped[bool] = mapped_column(Boolean, default=False)
     history_error: Mapped[str | None] = mapped_column(Text)
+    history_error_key: Mapped[str | None] = mapped_column(String(64))
     history_attempts: Mapped[int] = mapped_column(Integer, default=0)
     first_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     last_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    lost_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Since when it is known to be gone with a newer state of the repository; it stays listed, and cannot be restored."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
@@ -108,7 +111,7 @@ def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
     statement = (
         select(Archive)
         .where(Archive.repository_id == repository_id, Archive.name == name)
-        .order_by(Archive.start.desc(), Archive.id.desc())
+        .order_by(Archive.lost_at.is_not(None), Archive.start.desc(), Archive.id.desc())
         .limit(1)
     )
     return session.scalars(statement).first()
@@ -116,7 +119,8 @@ def by_name(session: Session, repository_id: int, name: str) -> Archive | None:
 
 def count_named(session: Session, repository_id: int, name: str) -> int:
     """How many archives have this name: of engine 2 a whole series has."""
-    return session.scalar(select(func.count()).where(Archive.repository_id == repository_id, Archive.name == name)) or 0
+    named = Archive.repository_id == repository_id, Archive.name == name, Archive.lost_at.is_(None)
+    return session.scalar(select(func.count()).where(*named)) or 0
 
 
 def all_of(session: Session, repository_id: int) -> list[Archive]:
@@ -125,7 +129,31 @@ def all_of(session: Session, repository_id: int) -> list[Archive]:
 
 
 def count(session: Session, repository_id: int) -> int:
-    return session.scalar(select(func.count()).where(Archive.repository_id == repository_id)) or 0
+    """How many archives the repository has; those that were lost are not among them."""
+    present = Archive.repository_id == repository_id, Archive.lost_at.is_(None)
+    return session.scalar(select(func.count()).where(*present)) or 0
+
+
+def mark_lost(session: Session, repository_id: int, archive_ids: Iterable[int]) -> None:
+    """Keep the rows of archives that an older copy of the repository lacks, and count without them."""
+    now = clock.now()
+    for archive_id in archive_ids:
+        statement = update(Archive).where(Archive.id == archive_id, Archive.lost_at.is_(None))
+        session.execute(statement.values(lost_at=now))
+    counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
+    session.execute(counted.values(archive_count=count(session, repository_id)))
+
+
+def require_present(archive: Archive) -> Archive:
+    """Raise Conflict for an archive that was lost."""
+    if archive.lost_at is not None:
+        raise Conflict(
+            "archives.lost",
+            "The archive was lost when an older copy of the repository was put back; only its record is left.",
+            archive=archive.name,
+            lost_at=archive.lost_at.isoformat(),
+        )
+    return archive
 
 
 def add_made(session: Session, repository_id: int, *, engine_id: str, **values: Any) -> None:

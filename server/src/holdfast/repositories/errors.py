@@ -1,6 +1,8 @@
 """What can be wrong with a repository."""
 
-from backup_engine.outcome import SENTENCES, Outcome
+from dataclasses import asdict
+
+from backup_engine.outcome import LOCKED, OLDER, REPLACED, SENTENCES, Outcome
 from holdfast.errors import Conflict, HoldfastError, Locked, NotFound, Unprocessable
 
 
@@ -44,6 +46,16 @@ def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> Hol
     if key == "engine.passphrase_wrong" and not passphrase_given:  # the engine got a random one, so as not to ask
         key = "engine.passphrase_missing"
         message = SENTENCES[key]
-    if key == "engine.locked":
-        return Locked(key, message, retry_after=10)
+    if key == LOCKED:
+        return Locked(key, message, retry_after=10, holders=[asdict(holder) for holder in outcome.lock_holders])
+    if key in (REPLACED, OLDER):
+        return Conflict(key, message)
     return Unprocessable(key, message)
+
+
+def agent_unable(agent_machine_id: int | None, job_kind: str) -> Unprocessable:
+    sentence = (
+        "This agent cannot do that: it has not reported the capability. Create the repository on its machine with the "
+        "engine itself and import it; its first backup proves that it opens."
+    )
+    return Unprocessable("repository.agent_unable", sentence, agent_machine_id=agent_machine_id, capability=job_kind)

@@ -1,18 +1,19 @@
 """From a repository's record to what the engine needs to open it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from backup_engine.command import CalledAgent, Machine
+from backup_engine.command import CalledAgent, Machine, Older
 from backup_engine.interface import Engine
 from backup_engine.requests import RcloneAccess, RepositoryLocation
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
+from holdfast.repositories.key_files import KeyFiles
 from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.ssh_address import SshAccount
 from holdfast.settings import Settings
 
@@ -38,8 +39,16 @@ class SshMachines(Protocol):
     def machine(self, connection_id: int) -> Machine:
         """How commands are run there."""
 
-    def any_exists(self, connection_id: int, paths: Iterable[str]) -> bool:
-        """Whether one of the paths exists there; True also where that cannot be told."""
+    def missing(self, connection_id: int, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of the paths that do not exist there; none where that cannot be found out."""
+
+    def own_places_left_out(
+        self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, ...]:
+        """The engine's patterns that keep the service's own places out of a backup there, if they are there.
+
+        `known` are the places with their device and inode here. None where that cannot be found out.
+        """
 
     def rsh(self, connection_id: int) -> str:
         """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
@@ -94,7 +103,8 @@ class Opener:
         agents: AgentEngines,
         cloud: CloudAccess,
     ) -> None:
-        self._keys = settings.engine_dir / ".config" / "borg" / "keys"
+        self.own_places = ServicePlaces(settings)
+        self.key_files = KeyFiles(settings.engine_dir / ".config" / "borg" / "keys", vault)
         self._engines = engines
         self._vault = vault
         self.machines = machines
@@ -123,14 +133,19 @@ class Opener:
         except Unprocessable:
             return None
 
-    def any_source_exists(self, repository: Repository, sources: Iterable[str]) -> bool:
+    def missing_sources(self, repository: Repository, sources: Sequence[str]) -> tuple[str, ...]:
+        """Those of the sources that do not exist where the engine runs."""
         machine_id = runs_on(repository)
         if machine_id is not None:
-            return self.machines.any_exists(machine_id, sources)
-        return any(os.path.lexists(source) for source in sources)
+            return self.machines.missing(machine_id, sources)
+        return tuple(source for source in sources if not os.path.lexists(source))
 
-    def location(self, repository: Repository, *, relocated_ok: bool = False) -> RepositoryLocation:
+    def location(
+        self, repository: Repository, *, relocated_ok: bool = False, older: Older = "refuse"
+    ) -> RepositoryLocation:
+        """The engine's machine refuses to run the engine on a repository that has another id than the stored one."""
         on_agent = repository.execution_target == "agent"
+        self.key_files.materialise(repository.uuid, repository.engine_id, repository.keyfile)
         far = self.far_side(
             repository.path,
             repository.repository_type,
@@ -148,6 +163,8 @@ class Opener:
             rsh=far.rsh,
             machine=self._agents.machine(repository) if on_agent else far.machine,
             rclone=far.rclone,
+            engine_id=repository.engine_id,
+            older=older,
         )
 
     def far_side(
@@ -170,14 +187,6 @@ class Opener:
 
     def seal(self, repository_uuid: str, passphrase: str) -> str:
         return self._vault.encrypt(passphrase, secret_context(repository_uuid))
-
-    def keep_key_file(self, repository_uuid: str, content: str) -> Path:
-        """Put an exported key where the engine looks for keys. It is protected by the passphrase itself."""
-        self._keys.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = self._keys / f"holdfast-{repository_uuid}"
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-            stream.write(content if content.endswith("\n") else content + "\n")
-        return file
 
 
 def runs_on(repository: Repository) -> int | None:

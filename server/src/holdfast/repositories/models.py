@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Integer, String, Text
+from sqlalchemy import BigInteger, Boolean, Integer, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
@@ -35,6 +35,8 @@ class Repository(Base):
     encryption: Mapped[str] = mapped_column(String(40))
     compression: Mapped[str] = mapped_column(String(40))
     source_paths: Mapped[list[str]] = mapped_column(JsonValue)
+    own_sources: Mapped[list[str]] = mapped_column(JsonValue, default=list, server_default=text("'[]'"))
+    """Sources in the service's own places that an admin has confirmed; see own_places."""
     exclude_patterns: Mapped[list[str]] = mapped_column(JsonValue)
     archive_name_template: Mapped[str] = mapped_column(String(200))
     custom_flags: Mapped[list[str]] = mapped_column(JsonValue)
@@ -45,6 +47,8 @@ class Repository(Base):
     passphrase: Mapped[str | None] = mapped_column(Text)
     """Encrypted; see access.vault."""
     has_keyfile: Mapped[bool] = mapped_column(Boolean, default=False)
+    keyfile: Mapped[str | None] = mapped_column(Text)
+    """The key of a keyfile repository that the engine here opens. Encrypted; see repositories.key_files."""
     unencrypted_confirmed: Mapped[bool] = mapped_column(Boolean, default=False)
     setup_state: Mapped[str] = mapped_column(String(10), default="ready")
     setup_operation_id: Mapped[int | None] = mapped_column(Identifier)
@@ -71,6 +75,13 @@ class Repository(Base):
     unique_size: Mapped[int | None] = mapped_column(BigInteger)
     typical_size: Mapped[int | None] = mapped_column(BigInteger)
     """Original size of the last complete backup: what progress is measured against."""
+    storage_free_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    storage_total_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    storage_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When the space of its file system was measured, where the engine runs."""
+    key_exported_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict, server_default=text("'{}'"))
+    """By which schedules choose it, together with those of its agent."""
 
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)

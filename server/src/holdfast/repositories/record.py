@@ -6,7 +6,7 @@ from backup_engine.parse import InfoResult
 from holdfast.kit import clock
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.schemas import RepositoryPlace, RepositorySettings
+from holdfast.repositories.schemas import NOT_ENCRYPTED, RepositoryPlace, RepositorySettings
 
 
 def new_record(
@@ -36,10 +36,11 @@ def new_record(
         "execution_target": wanted.execution_target,
         "remote_path": wanted.remote_path,
         "encryption": encryption,
-        "unencrypted_confirmed": encryption == "none",
+        "unencrypted_confirmed": encryption in NOT_ENCRYPTED,
         "passphrase_location": wanted.passphrase_location,
         "passphrase": opener.seal(number, passphrase) if passphrase and encryption != "none" else None,
         "has_keyfile": encryption.startswith("keyfile"),
+        "keyfile": _key_made_here(opener, wanted, number, encryption, known),
         "retention": wanted.retention.model_dump(exclude_none=True),
         "total_size": totals.total_size if totals else None,
         "unique_size": totals.unique_size if totals else None,
@@ -47,3 +48,12 @@ def new_record(
         "updated_at": now,
     }
     return Repository(**{**values, **more})
+
+
+def _key_made_here(
+    opener: Opener, wanted: RepositoryPlace, number: str, encryption: str, known: InfoResult | None
+) -> str | None:
+    """The key of a keyfile repository, for the store. Where the engine runs elsewhere, its key is there."""
+    if not encryption.startswith("keyfile") or wanted.execution_target != "local" or known is None:
+        return None
+    return opener.key_files.sealed(number, known.repository_id)

@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from backup_engine.detect import EngineUnsupported
-from backup_engine.parse import GarbledOutput, InfoResult, parse_info
+from backup_engine.outcome import ARCHIVES_UNREADABLE
+from backup_engine.parse import GarbledOutput, InfoResult, parse_repository
 from backup_engine.requests import (
     BreakLockRequest,
     CreateRequest,
@@ -18,6 +19,7 @@ from backup_engine.requests import (
     InitRequest,
     InvalidRequest,
     KeyExportRequest,
+    ListArchivesRequest,
     RepositoryLocation,
 )
 from holdfast.access import audit
@@ -30,11 +32,13 @@ from holdfast.operations.status import LockMode
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.cloud import CloudPlaces
+from holdfast.repositories.corrections import Corrections
 from holdfast.repositories.location import FarSide, Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place, place_of
 from holdfast.repositories.record import new_record
 from holdfast.repositories.schemas import (
+    NOT_ENCRYPTED,
     ImportedRepository,
     NewRepository,
     RepositoryChange,
@@ -56,6 +60,7 @@ class Register:
     inline: InlineCalls
     opener: Opener
     agents: AgentRegister
+    corrections: Corrections
     cloud: CloudPlaces
     on_import: tuple[ImportListener, ...] = ()
     on_index_mode: tuple[ModeListener, ...] = ()
@@ -67,6 +72,7 @@ class Register:
         Where an agent opens it, it is stored at once, and is ready when the agent has run the engine.
         """
         wanted = self.cloud.placed(wanted)
+        own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
         place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
@@ -79,7 +85,7 @@ class Register:
             wanted.encryption,
             wanted.remote_path or far.engine_path,
             far.rsh,
-            unencrypted_ok=wanted.encryption == "none",
+            unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
             machine=far.machine,
             rclone=far.rclone,
         )
@@ -90,13 +96,23 @@ class Register:
             if made.outcome.status not in ("completed", "completed_with_warnings"):
                 raise errors.refused_by_engine(made.outcome)
             known = self._read(hold.run(engine.info(location, InfoRequest())))
-            return self._store(caller, place, wanted, wanted.encryption, passphrase, known, "repository.created")
+            return self._store(
+                caller,
+                place,
+                wanted,
+                wanted.encryption,
+                passphrase,
+                known,
+                "repository.created",
+                own_sources=own_sources,
+            )
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
         """Open an existing repository and store it. Nothing is stored if it does not open.
 
         Who names the place says by that where the repository is, so one that the engine knows from another place opens.
         """
+        own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
             return self.agents.import_existing(caller, wanted)
         place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
@@ -115,23 +131,36 @@ class Register:
             wanted.remote_path or far.engine_path,
             far.rsh,
             relocated_ok=True,
-            unencrypted_ok=wanted.encryption == "none",
+            unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
             machine=far.machine,
+            older="accept" if wanted.older_ok else "refuse",
             rclone=far.rclone,
         )
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
-        key_file = self.opener.keep_key_file(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
+        key_file = self.opener.key_files.put(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
         try:
             with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
                 self._still_free(place, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
+                if (
+                    opened.outcome.error_key in ARCHIVES_UNREADABLE
+                ):  # one malformed archive does not speak against all others
+                    opened = hold.run(engine.list_archives(location, ListArchivesRequest(last=1, names_only=True)))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
                     raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
                 known = self._read(opened)
                 encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
                 return self._store(
-                    caller, place, wanted, encryption, passphrase, known, "repository.imported", number=number
+                    caller,
+                    place,
+                    wanted,
+                    encryption,
+                    passphrase,
+                    known,
+                    "repository.imported",
+                    own_sources=own_sources,
+                    number=number,
                 )
         except BaseException:
             if key_file is not None:
@@ -144,13 +173,18 @@ class Register:
             repository = store.get(session, repository_id)
             if repository is None:
                 raise errors.unknown(repository_id)
-        changes = wanted.model_dump(exclude_unset=True, exclude={"passphrase"})
+            own_sources = self._changed_own_sources(session, repository, wanted)
+        changes = wanted.model_dump(exclude_unset=True, exclude={"passphrase", "path", "own_places_confirmed"})
         _refuse_empty(changes)
         _check_of_agents(repository, wanted)
         self._check_changed_settings(repository, changes)
+        if own_sources is not None:
+            changes["own_sources"] = own_sources
         sealed = None
         if wanted.passphrase is not None:
             sealed = self._tried_passphrase(repository, wanted.passphrase.get_secret_value())
+        if wanted.path is not None and wanted.path != repository.path:
+            self.corrections.move(caller, repository, wanted.path)
         with self.database.writing() as session:
             return self._apply(session, caller, repository_id, changes, sealed)
 
@@ -188,6 +222,7 @@ class Register:
                 raise errors.refused_by_engine(exported.outcome)
             key = exported.stdout.read_text()
         with self.database.writing() as session:
+            store.note_evidence(session, repository.id, key_exported_at=clock.now())
             audit.record(
                 session,
                 actor=caller,
@@ -241,6 +276,27 @@ class Register:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
+    def _own_sources(self, wanted: RepositoryPlace) -> list[str]:
+        with self.database.reading() as session:
+            return self.opener.own_places.admitted(
+                session, wanted.execution_target, wanted.source_paths, (), confirmed=wanted.own_places_confirmed
+            )
+
+    def _changed_own_sources(
+        self, session: Session, repository: Repository, wanted: RepositoryChange
+    ) -> list[str] | None:
+        """None where the change leaves the sources, and what was confirmed of them, as they are."""
+        if wanted.source_paths is None and not wanted.own_places_confirmed:
+            return None
+        sources = repository.source_paths if wanted.source_paths is None else wanted.source_paths
+        return self.opener.own_places.admitted(
+            session,
+            repository.execution_target,
+            sources,
+            repository.own_sources,
+            confirmed=wanted.own_places_confirmed,
+        )
+
     def _far_side(self, place: Place, wanted: RepositoryPlace) -> FarSide:
         kinds = wanted.repository_type, wanted.execution_target
         return self.opener.far_side(place.path, *kinds, place.ssh_connection_id, place.rclone_remote_id)
@@ -252,7 +308,7 @@ class Register:
 
     def _read(self, step: Any) -> InfoResult | None:
         try:
-            return parse_info(step.stdout.read_bytes())
+            return parse_repository(step.stdout.read_bytes())
         except (GarbledOutput, OSError):
             return None
 
@@ -265,6 +321,8 @@ class Register:
         passphrase: str | None,
         known: InfoResult | None,
         action: str,
+        *,
+        own_sources: list[str],
         number: str | None = None,
     ) -> Repository:
         repository = new_record(
@@ -278,6 +336,7 @@ class Register:
             known=known,
             ssh_connection_id=place.ssh_connection_id,
             rclone_remote_id=place.rclone_remote_id,
+            own_sources=own_sources,
         )
         try:
             with self.database.writing() as session:
@@ -290,7 +349,7 @@ class Register:
                     action=action,
                     object_type="repository",
                     object_id=repository.id,
-                    details={"name": repository.name, "path": place.path},
+                    details={"name": repository.name, "path": place.path, **_confirmed(own_sources)},
                 )
                 if action == "repository.imported":
                     for listener in self.on_import:
@@ -342,6 +401,8 @@ class Register:
             setattr(repository, name, value)
         if sealed is not None:
             repository.passphrase = sealed
+            key = self.opener.key_files.renewed(repository.uuid, repository.engine_id, repository.keyfile)
+            repository.keyfile = key or repository.keyfile
         repository.updated_at = clock.now()
         session.flush()
         store.tell(session, repository_id, "changed")
@@ -354,7 +415,7 @@ class Register:
             action="repository.changed",
             object_type="repository",
             object_id=repository_id,
-            details={"fields": fields},
+            details={"fields": fields, **_confirmed(changes.get("own_sources"))},
         )
         return repository
 
@@ -382,6 +443,10 @@ def check_settings(engine: Any, location: RepositoryLocation, wanted: Repository
         engine.create(location, request)
     except (InvalidRequest, EngineUnsupported) as error:
         raise Unprocessable(error.key, str(error)) from error
+
+
+def _confirmed(own_sources: list[str] | None) -> dict[str, list[str]]:
+    return {"confirmed_own_sources": own_sources} if own_sources else {}
 
 
 def _needs_engine(changes: dict[str, Any]) -> bool:

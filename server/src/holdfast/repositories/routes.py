@@ -5,13 +5,15 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from holdfast.access import rights
-from holdfast.access.caller import AdminOnly, SignedIn
+from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
+from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
-from holdfast.repositories import store
+from holdfast.repositories import labels, store
+from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
 from holdfast.repositories.present import present
 from holdfast.repositories.register import Register
@@ -20,10 +22,14 @@ from holdfast.repositories.schemas import (
     ImportedRepository,
     KeyAnswer,
     NewRepository,
+    OlderAnswer,
+    OlderConfirmation,
+    Replacement,
     RepositoryAnswer,
     RepositoryChange,
     RepositoryList,
 )
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories", "repositories")
@@ -38,12 +44,16 @@ TheRegister = Annotated[Register, Depends(the_register)]
 
 
 @routes.get("/", summary="All repositories that you may see")
-def list_repositories(caller: SignedIn, session: Reading) -> RepositoryList:
+@follows_from_the_store(for_whom="caller")
+def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = ()) -> RepositoryList:
     repositories = store.visible(session, rights.visible_repositories(session, caller))
-    return RepositoryList(repositories=present(session, repositories))
+    wanted = labels.parse(label)
+    kept = [each for each in repositories if labels.matches(wanted, each.labels)]
+    return RepositoryList(repositories=present(session, kept))
 
 
 @routes.post("/", summary="Create a repository", status_code=201, responses=documented(409, 423))
+@asks_engine
 def create_repository(
     caller: AdminOnly, wanted: NewRepository, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
@@ -52,6 +62,7 @@ def create_repository(
 
 
 @routes.post("/import", summary="Register an existing repository", status_code=201, responses=documented(409, 423))
+@asks_engine
 def import_repository(
     caller: AdminOnly, wanted: ImportedRepository, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
@@ -66,6 +77,7 @@ def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) ->
 
 
 @routes.put("/{repository_id}", summary="Change settings of a repository", responses=documented(404, 409, 423))
+@asks_engine
 def change_repository(
     caller: SignedIn, repository_id: RowId, wanted: RepositoryChange, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
@@ -85,13 +97,15 @@ def forget_repository(caller: SignedIn, repository_id: RowId, register: TheRegis
 
 
 @routes.get("/{repository_id}/key", summary="Export the repository's key", responses=documented(404, 409, 423))
-def export_key(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> KeyAnswer:
+@asks_engine
+def export_key(caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase) -> KeyAnswer:
     repository = _require(database, caller, repository_id, Role.ADMIN)
     return KeyAnswer(repository_id=repository_id, key=register.export_key(caller, repository))
 
 
 @routes.post("/{repository_id}/break-lock", summary="Remove a stale engine lock", responses=documented(404, 409, 423))
-def break_lock(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
+@asks_engine
+def break_lock(caller: LoginOnly, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
     repository = _require(database, caller, repository_id, Role.OPERATOR)
     if repository.execution_target == "agent":
         with database.writing() as session:
@@ -117,6 +131,7 @@ def set_up_repository(
     summary="Confirm that a repository was moved on purpose",
     responses=documented(404, 409, 423),
 )
+@asks_engine
 def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegister, database: TheDatabase) -> Done:
     repository = _require(database, caller, repository_id, Role.ADMIN)
     if repository.execution_target == "agent":
@@ -127,6 +142,39 @@ def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegi
         return Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.confirm_relocation(caller, repository)
     return Done(repository_id=repository_id, message="The engine knows the repository at its new place now.")
+
+
+@routes.post(
+    "/{repository_id}/confirm-older",
+    summary="Confirm that an older state of a repository is to be used",
+    responses=documented(404, 409, 423, 503),
+)
+@asks_engine
+def confirm_older(
+    caller: SignedIn, repository_id: RowId, wanted: OlderConfirmation, register: TheRegister, database: TheDatabase
+) -> OlderAnswer:
+    """After an older copy was put back. The archives that it lacks stay listed, as lost. See first with `dry_run` which."""
+    repository = _require(database, caller, repository_id, Role.ADMIN)
+    return register.corrections.confirm_older(caller, repository, dry_run=wanted.dry_run)
+
+
+@routes.post(
+    "/{repository_id}/accept-replacement",
+    summary="Accept that another repository lies at the path",
+    responses=documented(404, 409, 423, 503),
+)
+@asks_engine
+def accept_replacement(
+    caller: SignedIn, repository_id: RowId, wanted: Replacement, register: TheRegister, database: TheDatabase
+) -> Done:
+    """From then on the other one is meant; the next list of archives takes the place of the old one's."""
+    repository = _require(database, caller, repository_id, Role.ADMIN)
+    passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
+    engine_id, operation = register.corrections.accept_replacement(caller, repository, passphrase)
+    if operation is not None:
+        message = "The agent will open the repository that lies there now."
+        return Done(repository_id=repository_id, message=message, operation_id=operation.id)
+    return Done(repository_id=repository_id, message=f"The repository {engine_id} is the one that is meant now.")
 
 
 def _require(database: Database, caller: SignedIn, repository_id: int, role: Role) -> Repository:

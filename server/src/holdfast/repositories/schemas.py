@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
@@ -33,9 +33,12 @@ Encryption = Literal[
 ]
 MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
 UNPROTECTED = frozenset({"none"})
+NOT_ENCRYPTED = UNPROTECTED | {mode for mode in get_args(Encryption) if mode.startswith("authenticated")}
+"""What anybody can read who has the files; the engine opens one that it does not know only after a person's word."""
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
 Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
+CONFIRMS = "Back up sources that hold the service's own data and keys. Only admins can then read them in archives."
 SourcePaths = Annotated[list[PathText], Field(max_length=1000)]
 
 
@@ -53,6 +56,10 @@ Flags = Annotated[list[Annotated[str, PlainText(1, 400)]], BeforeValidator(_spli
 Passphrase = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 4096))]
 KeyFile = Annotated[SecretStr, AfterValidator(lambda secret: _plain_secret(secret, 65536))]
 Keep = Annotated[int, Field(ge=0, le=100_000)]
+Labels = Annotated[
+    dict[Annotated[str, PlainText(1, 60)], Annotated[str, PlainText(0, 200)]],
+    Field(max_length=50, examples=[{"site": "north"}]),
+]
 Within = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[HdwmyMS]$")]
 Compression = Annotated[
     str,
@@ -105,6 +112,7 @@ class RepositorySettings(Schema):
     index_mode: IndexMode = "full"
     history_index_excludes: Patterns = []
     retention: Retention = Retention()
+    labels: Labels = Field({}, description="By which schedules choose repositories, together with its agent's labels.")
 
 
 MirrorMode = Literal["after_backup", "interval", "manual"]
@@ -119,6 +127,10 @@ class MirrorWanted(Schema):
     bandwidth_limit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     shrink_threshold_percent: Annotated[int, Field(ge=1, le=100)] = 50
     verify: bool = True
+    verify_sample: Annotated[int, Field(ge=0, le=1000)] = Field(
+        0,
+        description="Files read back after each sync and compared with the repository, where the remote has no hashes.",
+    )
 
 
 class NewMirror(MirrorWanted):
@@ -141,6 +153,7 @@ class RepositoryPlace(RepositorySettings):
     remote_path: PathText | None = None
     passphrase_location: Literal["server", "agent"] = "server"  # noqa: S105
     passphrase: Passphrase | None = None
+    own_places_confirmed: bool = Field(False, description=CONFIRMS)
 
     defaults_of_engine_2: ClassVar[Mapping[str, str]] = {"archive_name_template": "{repository}"}
     """Archives of one name are a series there, and the engine keeps its cache of known files by that name."""
@@ -185,9 +198,14 @@ class NewRepository(RepositoryPlace):
 
 class ImportedRepository(RepositoryPlace):
     encryption: Encryption | None = Field(
-        None, description="`none` confirms that an unencrypted repository is meant; otherwise it is read from it."
+        None,
+        description="`none` and `authenticated…` confirm that a repository is meant that is not encrypted; else it is read.",
     )
     keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
+    older_ok: bool = Field(
+        False,
+        description="Import it also if the engine here has seen a newer state of it, as after a restore of a mirror.",
+    )
 
     @model_validator(mode="after")
     def _has_mode_of_engine(self) -> Self:
@@ -199,6 +217,9 @@ class RepositoryChange(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
+    path: PathText | None = Field(
+        None, description="Where the repository was moved to: it must be the same repository, by the engine's id."
+    )
     name: Name | None = None
     compression: Compression | None = None
     source_paths: SourcePaths | None = None
@@ -211,7 +232,9 @@ class RepositoryChange(Schema):
     index_mode: IndexMode | None = None
     history_index_excludes: Patterns | None = None
     retention: Retention | None = None
+    labels: Labels | None = Field(None, description="All of them: what is left out is removed.")
     passphrase: Passphrase | None = None
+    own_places_confirmed: bool = Field(False, description=CONFIRMS)
     agent_machine_id: RowId | None = Field(None, description="Another agent of the same machine opens it from now on.")
 
 
@@ -236,6 +259,7 @@ class RepositoryAnswer(Schema):
     id: int
     name: str
     path: str
+    engine_id: str | None = Field(description="The engine's own id of the repository.")
     engine_version: int
     repository_type: str
     execution_target: str
@@ -245,6 +269,7 @@ class RepositoryAnswer(Schema):
     encryption: str
     compression: str
     source_paths: list[str]
+    own_sources: list[str] = Field(description="Sources that hold the service's own data, confirmed by an admin.")
     exclude_patterns: list[str]
     archive_name_template: str
     custom_flags: list[str]
@@ -259,6 +284,7 @@ class RepositoryAnswer(Schema):
     index_mode: IndexMode
     history_index_excludes: list[str]
     retention: Retention
+    labels: dict[str, str]
     last_backup: Timestamp | None
     last_check: Timestamp | None
     last_prune: Timestamp | None
@@ -281,6 +307,33 @@ class RepositoryList(Schema):
 class KeyAnswer(Schema):
     repository_id: int
     key: str = Field(description="The repository's key, still protected by its passphrase. Keep a copy elsewhere.")
+
+
+class OlderConfirmation(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    dry_run: bool = Field(False, description="Only report which archives are missing.")
+
+
+class MissingArchive(Schema):
+    id: int
+    engine_id: str
+    name: str
+    start: Timestamp
+
+
+class OlderAnswer(Schema):
+    repository_id: int
+    confirmed: bool
+    archives: int = Field(description="How many archives the repository has.")
+    missing: list[MissingArchive] = Field(description="Archives of the index that the repository lacks; at most 1,000.")
+    missing_count: int
+
+
+class Replacement(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    passphrase: Passphrase | None = Field(None, description="Of the other repository, if it has another one.")
 
 
 class Done(Schema):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.access import rights
@@ -17,6 +17,9 @@ from holdfast.repositories.models import Repository
 
 SHARED_WRITERS = frozenset({2})
 """Majors of the engine that let several runs add to a repository at once, and others read it meanwhile."""
+
+EVERY = select(Repository).order_by(Repository.name, Repository.id)
+THESE = EVERY.where(Repository.id.in_(bindparam("ids", expanding=True)))
 
 
 def get(session: Session, repository_id: int) -> Repository | None:
@@ -48,11 +51,23 @@ def at_place(session: Session, identity: str) -> Repository | None:
     return session.scalars(select(Repository).where(Repository.identity == identity)).first()
 
 
+def paths_on_agent(session: Session, agent_machine_id: int | None) -> list[str]:
+    """Where repositories lie on the machine of an agent."""
+    statement = select(Repository.path).where(
+        Repository.agent_machine_id == agent_machine_id, Repository.path.startswith("/")
+    )
+    return list(session.scalars(statement.order_by(Repository.path)))
+
+
+def paths_on_host(session: Session, host: str) -> list[str]:
+    """Where repositories lie on a host that is reached by ssh, whichever account opens them."""
+    addresses = map(ssh_address.parse, session.scalars(select(Repository.identity)))
+    return sorted({address.path for address in addresses if address is not None and address.account.host == host})
+
+
 def visible(session: Session, ids: frozenset[int] | None) -> list[Repository]:
-    statement = select(Repository).order_by(Repository.name, Repository.id)
-    if ids is not None:
-        statement = statement.where(Repository.id.in_(ids))
-    return list(session.scalars(statement))
+    found = session.scalars(EVERY) if ids is None else session.scalars(THESE, {"ids": list(ids)})
+    return list(found)
 
 
 def taken(
@@ -83,6 +98,19 @@ def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
     if known:
         session.execute(update(Repository).where(Repository.id == repository_id).values(**known))
         tell(session, repository_id, "evidence")
+
+
+def is_another(session: Session, repository_id: int, told: str | None) -> bool:
+    """Whether an id that an engine told is not the stored one."""
+    known = get(session, repository_id)
+    return bool(told and known and known.engine_id and known.engine_id != told)
+
+
+def learn_engine_id(session: Session, repository_id: int, told: str | None) -> None:
+    """Store the id of a repository of which none was stored so far. A stored one is changed by an admin's word alone."""
+    if told:
+        unknown = update(Repository).where(Repository.id == repository_id, Repository.engine_id.is_(None))
+        session.execute(unknown.values(engine_id=told[:64]))
 
 
 def tell(session: Session, repository_id: int, change: Literal["created", "changed", "evidence", "deleted"]) -> None:

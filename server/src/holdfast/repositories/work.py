@@ -1,33 +1,23 @@
-"""What every kind of work on a repository shares: opening it, and reading the engine's end."""
+"""What every kind of work on a repository shares: opening it, and the end of an engine run in the kernel's terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from backup_engine.command import Command
-from backup_engine.far.request import has_begun_elsewhere, request_file
 from backup_engine.interface import Engine
-from backup_engine.outcome import SENTENCES, UNREACHABLE, Accumulator
+from backup_engine.outcome import SENTENCES
 from backup_engine.requests import RepositoryLocation
-from holdfast.errors import NotFound, Unavailable
-from holdfast.operations.context import Context, Interrupted, StepResult
+from backup_jobs import work as jobs
+from backup_jobs.endings import Failed, Stopped
+from backup_jobs.endings import TryAgain as JobTryAgain
+from backup_jobs.host import Step
+from holdfast.errors import NotFound
+from holdfast.operations.context import Context
 from holdfast.operations.kinds import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-
-FINDING_OUT_TRIES = 5
-LOCK_BACKOFF_SECONDS = 2.0
-SUCCEEDED = ("completed", "completed_with_warnings")
-
-
-class EvidenceUnknown(Unavailable):
-    """The repository could not be asked. Where nobody minds, the operation is tried again."""
-
-    @property
-    def error_key(self) -> str:
-        return self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,70 +38,33 @@ class RepositoryWork:
             raise NotFound("repository.not_found", "The repository is not registered any more.")
         return RepositoryWork(context, repository, opener.engine(repository), opener.location(repository))
 
-    def find_out(self, name: str, command: Command) -> StepResult:
-        """Run a reading step, despite a cancel, until one is not itself cut off. Raise EvidenceUnknown if it fails."""
-        for number in range(1, FINDING_OUT_TRIES + 1):
-            try:
-                step = self.context.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
-            except Interrupted:
-                continue
-            if step.outcome.status in SUCCEEDED:
-                return step
-            raise EvidenceUnknown(
-                step.outcome.error_key or "engine.failed", step.outcome.message or SENTENCES["engine.failed"]
-            )
-        raise EvidenceUnknown("operations.interrupted", "The engine was killed each time it was asked.")
+    def find_out(self, name: str, command: Command) -> Step:
+        return jobs.find_out(self.context, name, command)
 
-    def ended_without_success(self, step: StepResult) -> Outcome | TryAgain | None:
+    def ended_without_success(self, step: Step) -> Outcome | TryAgain | None:
         """The ending of an engine run that was cancelled or failed; None when it succeeded."""
-        outcome = step.outcome
+        bad = jobs.ended_without_success(self.context, step)
         result = {"return_code": step.exit.code}
-        if outcome.status == "cancelled":
-            return Outcome(Status.CANCELLED, result=result)
-        if outcome.error_key == "engine.locked":
-            return self.locked(outcome.message)
-        if outcome.error_key == UNREACHABLE and _never_reached(step):
-            return self._try_again(UNREACHABLE, outcome.message)
-        if outcome.status == "failed":
-            return Outcome(
-                Status.FAILED, outcome.error_key, outcome.message, result=result, warnings=warnings_of(step.accumulator)
-            )
+        match bad:
+            case Stopped():
+                return Outcome(Status.CANCELLED, result=result)
+            case JobTryAgain():
+                return TryAgain(bad.error_key, bad.message, bad.delay_seconds)
+            case Failed():
+                return Outcome(Status.FAILED, bad.error_key, bad.message, result=result, warnings=bad.warnings)
         return None
 
-    def locked(self, message: str | None) -> TryAgain:
-        """Another program holds the repository: give it a little time."""
-        return self._try_again("engine.locked", message)
-
-    def _try_again(self, key: str, message: str | None) -> TryAgain:
-        delay = LOCK_BACKOFF_SECONDS * self.context.operation.attempt
-        return TryAgain(key, message or SENTENCES[key], delay_seconds=delay)
+    def try_again(self, key: str, message: str | None) -> TryAgain:
+        again = jobs.try_again(self.context, key, message)
+        return TryAgain(again.error_key, again.message, again.delay_seconds)
 
 
-def _never_reached(step: StepResult) -> bool:
-    """True when the attempt's machine did not answer at all: nothing was begun there, so it can be tried again."""
-    folder = step.stderr.parent
-    return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
-
-
-def success_status(step: StepResult) -> Status:
-    warned = step.outcome.status == "completed_with_warnings"
-    return Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED
+def success_status(step: Step) -> Status:
+    return Status.COMPLETED_WITH_WARNINGS if step.is_warned else Status.COMPLETED
 
 
 def failed(key: str) -> Outcome:
     return Outcome(Status.FAILED, key, SENTENCES[key])
-
-
-def readable(path: str) -> str:
-    """Engine text as text that can be stored: undecodable bytes become replacement characters."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def warnings_of(accumulator: Accumulator) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {"path": readable(warning.path) if warning.path else None, "message": readable(warning.message)}
-        for warning in accumulator.warnings
-    )
 
 
 Working = Callable[[RepositoryWork], Outcome | TryAgain]

@@ -1,31 +1,13 @@
-"""Paths as clients send and get them: text where it is exact, base64 where the bytes are no text."""
+"""Paths as clients send them."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from holdfast.kit import text
+from backup_jobs.paths import Json, ancestors, for_engine, from_json
 from holdfast.restore import errors
 
-Json = str | Mapping[str, str]
-
-
-def from_json(value: Json) -> bytes:
-    """Given a path as text or as ``{path_b64}``, return its bytes. Raise ValueError if it is no path at all."""
-    raw = value.encode("utf-8") if isinstance(value, str) else text.from_exact(value["path_b64"])
-    if b"\0" in raw:
-        raise ValueError("a path never holds a NUL")
-    return raw
-
-
-def to_json(path: bytes) -> Json:
-    exact = text.exact(path)
-    return path.decode("utf-8") if exact is None else {"path_b64": exact}
-
-
-def shown(path: bytes) -> dict[str, str]:
-    """A path in an answer: always readable, and exact beside it where that is not the same."""
-    exact = text.exact(path)
-    return {"path": text.readable(path)} | ({"path_b64": exact} if exact is not None else {})
+if TYPE_CHECKING:
+    from holdfast.restore.schemas import RestoreParams
 
 
 def inside_archive(values: Iterable[Json]) -> list[bytes]:
@@ -53,13 +35,6 @@ def outermost(paths: list[bytes]) -> list[bytes]:
     return [path for path in paths if not any(ancestor in given for ancestor in ancestors(path))]
 
 
-def ancestors(path: bytes) -> Iterable[bytes]:
-    """The folders above a path, nearest first."""
-    while (cut := path.rfind(b"/")) > 0:
-        path = path[:cut]
-        yield path
-
-
 def destination(value: Json) -> bytes:
     """Given a destination, return it as a normal absolute path. Raise Unprocessable if it is not one."""
     try:
@@ -72,10 +47,6 @@ def destination(value: Json) -> bytes:
     return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
 
 
-def for_engine(path: bytes) -> str:
-    return path.decode("utf-8", "surrogateescape")
-
-
-def describe(result: Mapping[str, Any]) -> str:
-    """One failed or skipped item of a result as a line of the log."""
-    return f"{result['path']}: {result['reason']}"
+def without(params: "RestoreParams") -> tuple[str, ...]:
+    """The folders that a restore leaves out because whoever asked for it may not read them, for the engine."""
+    return tuple(for_engine(from_json(name)) for name in params.without or ())

@@ -24,6 +24,14 @@ def destination_forbidden() -> Unprocessable:
     )
 
 
+def target_forbidden(named: str) -> Unprocessable:
+    return Unprocessable(
+        "restore.destination_forbidden",
+        f"Restored there, these paths would land in a repository or the service's own data: {named}."
+        " Choose another destination.",
+    )
+
+
 def destination_is_link(link: str) -> Unprocessable:
     return Unprocessable(
         "restore.destination_is_link",

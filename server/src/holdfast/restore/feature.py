@@ -6,6 +6,8 @@ from holdfast.repositories.location import Opener
 from holdfast.restore import routes as restore_routes
 from holdfast.restore.download import routes as download_routes
 from holdfast.restore.download.opening import Downloads
+from holdfast.restore.download.response import DownloadRules
+from holdfast.restore.grants import routes as grant_routes
 from holdfast.restore.preview import Previews
 from holdfast.restore.restore_archive import kind as restore_kind
 from holdfast.restore.to_agent import routes as to_agent_routes
@@ -15,11 +17,17 @@ from holdfast.storage.session import Database
 
 __all__ = ["ROUTERS", "install", "restore_kind"]
 
-ROUTERS: tuple[APIRouter, ...] = (restore_routes.routes, download_routes.routes, to_agent_routes.routes)
+ROUTERS: tuple[APIRouter, ...] = (
+    restore_routes.routes,
+    download_routes.routes,
+    to_agent_routes.routes,
+    grant_routes.routes,
+)
 
 
 def install(app: FastAPI, database: Database, inline: InlineCalls, opener: Opener) -> None:
     """Give the routes what they ask for."""
     app.state.restore_previews = Previews(inline, opener)
     app.state.downloads = Downloads(inline, opener)
+    app.state.download_rules = DownloadRules(app.state.settings, database)
     app.state.restore_pourings = Pourings(database, inline, opener)

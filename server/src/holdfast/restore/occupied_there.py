@@ -10,11 +10,12 @@ from pathlib import Path
 
 from backup_engine.command import Machine
 from backup_engine.listing import ListedFile
+from backup_jobs.restore import occupied
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.survey import MOST_SHOWN, Survey, is_safe
 from holdfast.execution.ssh import Telling
 from holdfast.machines.errors import refused
-from holdfast.restore import errors, occupied
-from holdfast.restore.layout import Placement
-from holdfast.restore.survey import MOST_SHOWN, Survey, is_safe
+from holdfast.restore import errors
 
 MAIN = """
 
@@ -99,7 +100,10 @@ class OccupiedThere:
             raise errors.not_answered(
                 answer.errors.strip().rpartition("\n")[2][:500] or f"Python ended with {answer.code}."
             )
-        told = json.loads(answer.output.splitlines()[-1])
+        try:
+            told = json.loads(answer.output.splitlines()[-1])
+        except (ValueError, IndexError, RecursionError) as error:
+            raise errors.not_answered("It does not answer in JSON.") from error
         if "link" in told:
             raise errors.destination_is_link(told["link"])
         if "unusable" in told:

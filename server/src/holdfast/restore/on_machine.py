@@ -1,41 +1,68 @@
 """A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it from
 wherever the engine runs; and then moved into place.
 
-Moving is the work of the agent's own file for it (`backup_agent.private_tree`), which needs nothing but Python: its text is
-handed to the Python of that machine.
+Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need nothing but Python: their texts
+are handed to the Python of that machine.
 """
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from backup_agent import private_tree
-from backup_engine.command import Command, Machine
-from backup_engine.events import Event
+from backup_engine import bounded_json, guarded
+from backup_engine.command import LARGEST_RESULT, Command, Machine
+from backup_engine.extracted import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY, NOT_EXTRACTED
 from backup_engine.far.streaming import unpacked_there
-from backup_engine.requests import ExportTarRequest, ExtractRequest
+from backup_engine.guarded import Guard
+from backup_engine.listing import ListedFile
+from backup_jobs.endings import Completed, Ended, Failed
+from backup_jobs.host import Interrupted, Step
+from backup_jobs.paths import readable, shown
+from backup_jobs.restore import endings, occupied, placing, private_tree, unfit
+from backup_jobs.restore.extract import Restore
+from backup_jobs.restore.occupied import Unseen
+from backup_jobs.restore.place import RestorePlace, RestoreWork
+from backup_jobs.restore.progress import ExtractProgress
+from backup_jobs.restore.survey import MOST_SHOWN, Survey
+from backup_jobs.work import ended_without_success, warnings_of
 from holdfast.errors import HoldfastError, Unprocessable
-from holdfast.kit.text import readable
-from holdfast.operations.context import Context, Interrupted, StepResult
-from holdfast.operations.kinds import Outcome, TryAgain
-from holdfast.operations.status import Status
+from holdfast.machines import store as machines
+from holdfast.operations.context import Context
+from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener, runs_on
-from holdfast.repositories.work import SUCCEEDED, RepositoryWork, warnings_of
-from holdfast.restore import archived_paths, endings, errors
-from holdfast.restore.layout import Placement
-from holdfast.restore.progress import ExtractProgress
+from holdfast.repositories.work import RepositoryWork
+from holdfast.restore import errors
 from holdfast.restore.schemas import RestoreParams
-from holdfast.restore.survey import MOST_SHOWN, Survey
-from holdfast.restore.verify import ABOUT_ATTRIBUTES, LINK_IN_THE_WAY
 
+FAR_FOLDERS = ("~/.local/share/holdfast", "~/.cache/holdfast-shim")
+"""Where the service keeps what it needs on a machine: the engine's keys and records, and the runs of its engine."""
+UNREADABLE = "The machine's answer cannot be read. Look at the destination before you start the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
-MAIN = """
+TRAVELLING = (guarded, occupied, placing, unfit, private_tree)
+"""Each imports the standard library and those before it."""
+LOAD = """
+import sys
+import types
 
+for name, text in MODULES:
+    for package in [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]:
+        sys.modules.setdefault(package, types.ModuleType(package))
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+"""
+MAIN = """
 import base64
 import json
+import os
 import sys
+
+from backup_engine.guarded import Guard, GuardedTargets
+from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
+from backup_jobs.restore.unfit import FOREIGN, remove_unfit
 
 
 def shown(named):
@@ -45,158 +72,247 @@ def shown(named):
     ]
 
 
-def moved(tree, overwrite, roots):
+def there(tree):
+    # The names of all files: by them it is known which are missing.
+    with tree.tree() as descriptor:
+        return [
+            base64.b64encode(os.fsencode(os.path.normpath(os.path.join(folder, name)))).decode()
+            for folder, folders, names, _ in os.fwalk(".", dir_fd=descriptor, follow_symlinks=False)
+            for name in (*folders, *names)
+        ]
+
+
+def moved(tree, overwrite, roots, expected):
+    with tree.tree() as descriptor:
+        foreign = [(path, FOREIGN) for path, _ in remove_unfit(descriptor).foreign[:1000]]
     files, size = tree.count()
+    names = there(tree) if files < expected and files <= 10000 else None
+    if names is not None and sum(map(len, names)) > 4 << 20:
+        names = None
     conflicts = tree.conflicts(roots) if overwrite == "fail" else []
     if conflicts:
         return {"conflict_count": len(conflicts), "conflicts": shown(conflicts[:1000])}
     placed = tree.place(roots, overwrite, lambda: False)
     return {
-        "files_restored": files - placed.skipped.files - placed.failed.files,
-        "bytes_restored": size - placed.skipped.size - placed.failed.size,
+        "files_restored": files - placed.skipped.files - placed.failed.files - placed.passed_over.files,
+        "bytes_restored": size - placed.skipped.size - placed.failed.size - placed.passed_over.size,
+        "files_passed_over": placed.passed_over.files,
+        "bytes_passed_over": placed.passed_over.size,
+        "passed_over": shown(placed.passed_over.named),
         "files_skipped": placed.skipped.files,
         "bytes_skipped": placed.skipped.size,
         "files_failed": placed.failed.files,
         "bytes_failed": placed.failed.size,
         "skipped": shown(placed.skipped.named),
         "failed": shown(placed.failed.named),
+        "foreign": shown(foreign),
+        "names": names,
     }
 
 
-def main(verb, key, overwrite, destination, *roots):
-    tree = PrivateTree(base64.b64decode(destination), key)
+def guard_of(told):
+    places = [base64.b64decode(place) for place in told["places"]]
+    places += [os.fsencode(os.path.expanduser(place)) for place in told["homes"]]
+    known = [(base64.b64decode(place), device, inode) for place, device, inode in told["known"]]
+    return Guard(places, known)
+
+
+def main(verb, key, overwrite, told, destination, *roots):
+    told = json.loads(told)
+    guard = guard_of(told)
+    destination = base64.b64decode(destination)
+    tree = PrivateTree(destination, key, guard)
     try:
         if verb == "make":
+            targets = GuardedTargets(guard, destination)
+            chosen = [base64.b64decode(path) for path in told["chosen"]]
+            own = [path for path in chosen if targets.is_own(path, is_directory=True)]
+            if own:
+                return {"forbidden": [path.decode("utf-8", "replace") for path in own[:3]]}
             tree.make()
             return {}
         if verb == "place":
-            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)))
+            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)), told["expected"])
             tree.remove()
             return answer
         tree.remove()
         return {}
     except DestinationUnusable as error:
-        return {"unusable": str(error)}
+        return {"unusable": str(error), "key": error.key}
 
 
 print(json.dumps(main(*sys.argv[1:])))
 """
-"""What is said to the file that moves."""
 
 
-class MachineRestore:
-    """The part of a restore that happens on the machine. Its methods may be called again after a restart."""
+def placing_script() -> str:
+    """What the Python of the machine is given to run: these modules under their own names, and then the main part."""
+    texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in TRAVELLING]
+    return f"MODULES = {texts!r}\n{LOAD}\n{MAIN}"
 
-    def __init__(self, opener: Opener, work: RepositoryWork, params: RestoreParams, placement: Placement) -> None:
+
+class MachinePlace(RestorePlace):
+    """An ssh machine. What must be left alone there is found out there."""
+
+    def __init__(self, opener: Opener, opened: RepositoryWork, params: RestoreParams) -> None:
         assert params.destination_machine_id is not None
-        self._work = work
-        self._context: Context = work.context
-        self._params = params
-        self._placement = placement
-        self._destination = archived_paths.destination(params.destination)
-        self._tree = private_tree.PrivateTree(self._destination, self._context.operation.uuid)
-        self._machine: Machine = opener.machines.machine(params.destination_machine_id)
+        self.context: Context = opened.context
+        self.machine_id = params.destination_machine_id
+        self.machine: Machine = opener.machines.machine(self.machine_id)
+        self.has_engine = runs_on(opened.repository) == self.machine_id
+        self._own_places = opener.own_places
+        with self.context.database.reading() as session:
+            connection = machines.get(session, self.machine_id)
+            host = connection.host.lower() if connection else ""
+            self._repositories_there = repositories.paths_on_host(session, host)
 
-    def run(self, surveyed: Survey) -> Outcome | TryAgain:
-        if self._machine.python is None:
-            raise errors.python_missing()
-        made = self._placing(MAKE)
-        if "unusable" in made:
-            return endings.refused("restore.destination_unusable", made["unusable"])
-        place = f"{self._machine.name}:{readable(self._destination)}"
-        self._context.log(endings.first_line(surveyed, self._params.archive, place))
-        progress = ExtractProgress(self._context.report)
+    @property
+    def key(self) -> str:
+        return self.context.operation.uuid
 
-        def hear(event: Event) -> None:
-            progress.hear(event)
+    @property
+    def guard(self) -> Guard:
+        return Guard()
 
-        extracted = self._context.step(EXTRACT, self._extract_command(surveyed), on_event=hear)
-        if bad := self._work.ended_without_success(extracted):
-            self.remove()
-            return endings.with_nothing(bad)
-        return self._ended(extracted, surveyed, self._placing(PLACE))
+    def protected(self) -> dict[str, Any]:
+        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs there."""
+        known = self._own_places.identities()
+        return {
+            "places": _exact(map(os.fsencode, self._repositories_there)),
+            "homes": FAR_FOLDERS,
+            "known": [[*_exact([os.fsencode(one["path"])]), one["device"], one["inode"]] for one in known],
+        }
 
-    def interrupted(self, interrupted: Interrupted) -> Outcome:
-        if interrupted.step == PLACE:
-            sentence = f"{interrupted.sentence()} Some files may be in place already; start the restore again."
-            return Outcome(Status.FAILED, "operations.interrupted", sentence)
-        self.remove()
-        sentence = f"{interrupted.sentence()} Nothing was restored; start the restore again."
-        return endings.nothing_restored(Status.FAILED, "operations.interrupted", sentence)
 
-    def remove(self) -> None:
+class MachineRestore(Restore):
+    """A restore of which the second half happens on the machine."""
+
+    def __init__(self, place: MachinePlace, work: RestoreWork) -> None:
+        super().__init__(work)
+        self._there = place
+        self._tree = self.private_in(self.destination)
+
+    def require_destination(self) -> None:
+        """It is looked at there, when the private folder is made."""
+
+    def occupied(self) -> Unseen:
+        return Unseen()
+
+    def remove_private(self) -> None:
         """Take the private folder away again, as far as the machine lets us."""
+        if not self.host.has_begun(MAKE):
+            return
         try:
             self._placing(REMOVE)
         except (HoldfastError, Interrupted):
-            self._context.log(f"The folder {readable(self._tree.path)} is left on the machine.")
+            self.host.log(f"The folder {readable(self._tree.path)} is left on the machine.")
 
-    def _placing(self, verb: str) -> dict[str, Any]:
-        step = self._context.step(verb, self._placing_command(verb), despite_cancel=verb == REMOVE, quiet=True)
-        if step.outcome.status not in SUCCEEDED:
+    def interrupted(self, interrupted: Interrupted) -> Ended:
+        if interrupted.step == PLACE:
+            sentence = f"{interrupted.sentence()} Some files may be in place already; start the restore again."
+            return Failed("operations.interrupted", sentence)
+        return super().interrupted(interrupted)
+
+    def extracted(self, surveyed: Survey, listed: Callable[[], Iterable[ListedFile]]) -> Ended:
+        """`listed` reads the archive's listing again: it is only needed where something is missing."""
+        if self._there.machine.python is None:
+            raise errors.python_missing()
+        made = self._placing(MAKE)
+        if "forbidden" in made:
+            return endings.refused(*endings.target_forbidden(", ".join(made["forbidden"])))
+        if "unusable" in made:
+            return endings.refused(made["key"], made["unusable"])
+        place = f"{self._there.machine.name}:{readable(self.destination)}"
+        self.host.log(endings.first_line(surveyed, self.block.archive, place))
+        progress = ExtractProgress(self.host.report)
+        extracted = self.host.step(EXTRACT, self._extraction(surveyed), on_event=progress.hear)
+        if bad := ended_without_success(self.host, extracted):
+            self.remove_private()
+            return endings.with_nothing(bad)
+        account = self._placing(PLACE, surveyed.files - len(surveyed.links_in_the_way))
+        return self._ended(extracted, surveyed, account, listed)
+
+    def _placing(self, verb: str, expected: int = 0) -> dict[str, Any]:
+        command = self._placing_command(verb, expected)
+        step = self.host.step(verb, command, despite_cancel=verb == REMOVE, quiet=True)
+        if not step.succeeded:
             raise Unprocessable(
                 step.outcome.error_key or "engine.failed", step.outcome.message or "The machine could not do it."
             )
-        answer: dict[str, Any] = json.loads(step.stdout.read_bytes())
+        try:
+            answer = bounded_json.document(step.stdout.read_bytes())
+        except (ValueError, OSError) as error:
+            raise Unprocessable("engine.failed", UNREADABLE) from error
+        if not isinstance(answer, dict):
+            raise Unprocessable("engine.failed", UNREADABLE)
         return answer
 
-    def _placing_command(self, verb: str) -> Command:
-        script = Path(private_tree.__file__).read_text() + MAIN
-        roots = self._placement.roots if self._placement.contents_only else ()
-        words = (verb, self._context.operation.uuid, self._params.overwrite, *_exact((self._destination, *roots)))
-        argv = (str(self._machine.python), "-I", "-S", "-c", script, *words)
-        return Command(argv, {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, machine=self._machine)
+    def _placing_command(self, verb: str, expected: int) -> Command:
+        roots = self.placement.roots if self.placement.contents_only else ()
+        chosen = [] if self.placement.contents_only else _exact(self.placement.roots)
+        told = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
+        words = (verb, self._there.key, self.block.overwrite, told, *_exact((self.destination, *roots)))
+        argv = (str(self._there.machine.python), "-I", "-S", "-c", placing_script(), *words)
+        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+        return Command(argv, environment, machine=self._there.machine, most_output=LARGEST_RESULT)
 
-    def _extract_command(self, surveyed: Survey) -> Command:
-        wanted = tuple(archived_paths.for_engine(path) for path in self._placement.roots)
-        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
-        engine, location = self._work.engine, self._work.location
-        archive = engine.address(self._params.archive, self._params.engine_id)
-        if runs_on(self._work.repository) != self._params.destination_machine_id:
-            exported = ExportTarRequest(archive, wanted, excluded_paths=excluded, progress=True)
-            return unpacked_there(engine.export_tar(location, exported), self._machine, self._tree.path)
-        request = ExtractRequest(
-            archive,
-            wanted,
-            destination=archived_paths.for_engine(self._tree.path),
-            excluded_paths=excluded,
-            sparse=True,
-            without_flags=True,
-        )
-        return engine.extract(location, request)
+    def _extraction(self, surveyed: Survey) -> Command:
+        engine, location = self.work.engine, self.work.location
+        if self._there.has_engine:
+            return engine.extract(location, self.extract_request(self._tree.path, surveyed))
+        exported = engine.export_tar(location, self.export_request(surveyed))
+        return unpacked_there(exported, self._there.machine, self._tree.path)
 
-    def _ended(self, extracted: StepResult, surveyed: Survey, account: dict[str, Any]) -> Outcome:
+    def _ended(
+        self, step: Step, surveyed: Survey, account: dict[str, Any], listed: Callable[[], Iterable[ListedFile]]
+    ) -> Ended:
         result = {**endings.NOTHING, **account, "special_files": surveyed.special}
-        warnings = warnings_of(extracted.accumulator)
+        warnings = warnings_of(step.accumulator)
         if result["conflict_count"]:
             return endings.conflicting(result["conflict_count"], result["conflicts"])
-        _add_lost(result, surveyed, warnings)
-        self._context.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
+        _add_lost(result, surveyed, warnings, listed)
+        self.host.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
-            self._context.log(f"Skipped, because something is there already: {result['files_skipped']} files.")
+            self.host.log(f"Skipped, because something is there already: {result['files_skipped']} files.")
         if result["files_failed"]:
-            first = f"; the first: {archived_paths.describe(result['failed'][0])}" if result["failed"] else ""
-            sentence = f"{result['files_failed']} files were not restored{first}."
-            return Outcome(Status.FAILED, "restore.incomplete", sentence, result=result, warnings=warnings)
-        if surveyed.special:
-            warnings = (*warnings, {"path": None, "message": f"{surveyed.special} FIFOs or devices are not restored."})
-        warned = extracted.outcome.status == "completed_with_warnings" or bool(surveyed.special)
-        status = Status.COMPLETED_WITH_WARNINGS if warned else Status.COMPLETED
-        return Outcome(status, result=result, warnings=warnings if warned else ())
+            return Failed("restore.incomplete", endings.incomplete(result), None, result, warnings)
+        left_out = [*endings.about_special(surveyed.special), *endings.passed_over(result)]
+        if not step.is_warned and not left_out:
+            return Completed(None, details=result)
+        return Completed(None, warned=True, warnings=(*warnings, *left_out), details=result)
 
 
-def _add_lost(result: dict[str, Any], surveyed: Survey, warnings: Iterable[Mapping[str, Any]]) -> None:
-    """Count what never came into the private folder as failed: by the listing, and named where the engine named it."""
+def _add_lost(
+    result: dict[str, Any],
+    surveyed: Survey,
+    warnings: Iterable[Mapping[str, Any]],
+    listed: Callable[[], Iterable[ListedFile]],
+) -> None:
+    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of very many."""
     lost = [
-        {"path": warning["path"], "reason": warning["message"]}
-        for warning in warnings
-        if warning["path"] and not ABOUT_ATTRIBUTES.search(warning["message"])
+        *result.pop("foreign"),
+        *(
+            {"path": warning["path"], "reason": warning["message"]}
+            for warning in warnings
+            if warning["path"] and not ABOUT_ATTRIBUTES.search(warning["message"])
+        ),
     ]
-    links = [{**archived_paths.shown(path), "reason": LINK_IN_THE_WAY} for path in surveyed.links_in_the_way]
-    arrived = result["files_restored"] + result["files_skipped"] + result["files_failed"]
+    links = [{**shown(path), "reason": LINK_IN_THE_WAY} for path in surveyed.links_in_the_way]
+    arrived = sum(result[f"files_{how}"] for how in ("restored", "skipped", "failed", "passed_over"))
+    if (names := result.pop("names")) is not None:
+        lost += _unnamed(names, {item["path"] for item in (*lost, *links)}, listed())
     missing = max(len(lost), surveyed.files - len(links) - arrived)
     result["files_failed"] += missing + len(links)
     result["failed"] = [*result["failed"], *lost, *links][:MOST_SHOWN]
+
+
+def _unnamed(names: Iterable[str], known: set[str], listed: Iterable[ListedFile]) -> list[dict[str, str]]:
+    """The listed files that are not among the names of the extracted tree, besides those that are known to be missing."""
+    present = set(map(base64.b64decode, names))
+    missing = (
+        shown(item.path) for item in listed if not (item.is_directory or item.is_special or item.path in present)
+    )
+    return [{**each, "reason": NOT_EXTRACTED} for each in islice(missing, MOST_SHOWN) if each["path"] not in known]
 
 
 def _exact(paths: Iterable[bytes]) -> tuple[str, ...]:

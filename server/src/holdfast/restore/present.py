@@ -5,17 +5,16 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_jobs.paths import from_json, readable
+from backup_jobs.restore.progress import estimated_time_remaining
 from holdfast.kit import clock
-from holdfast.kit.text import readable
 from holdfast.operations import store
 from holdfast.operations.lanes import Verdict
 from holdfast.operations.log_answers import summary
 from holdfast.operations.models import Operation
 from holdfast.operations.present import percent
 from holdfast.operations.status import ACTIVE, SUCCEEDED, Status
-from holdfast.restore.archived_paths import from_json
-from holdfast.restore.progress import estimated_time_remaining
-from holdfast.restore.schemas import ProgressDetails, RestoreParams, RestoreStatus
+from holdfast.restore.schemas import RestoreParams, RestoreProgress, RestoreStatus
 
 
 def statuses(session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool) -> list[RestoreStatus]:
@@ -68,13 +67,13 @@ def _status(operation: Operation, verdict: Verdict | None, position: int | None,
     )
 
 
-def _details(operation: Operation) -> ProgressDetails:
+def _details(operation: Operation) -> RestoreProgress:
     known = {
         name: value
         for name, value in (operation.progress or {}).items()
-        if name in ProgressDetails.model_fields and value is not None
+        if name in RestoreProgress.model_fields and value is not None
     }
-    details = ProgressDetails(**{**known, "progress_percent": percent(operation) or 0.0})
+    details = RestoreProgress(**{**known, "progress_percent": percent(operation) or 0.0})
     if operation.status in SUCCEEDED:
         details.estimated_time_remaining = 0
     elif operation.status == Status.RUNNING:

@@ -7,20 +7,23 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from backup_engine.command import Command
+from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.parse import GarbledOutput
 from backup_engine.requests import InvalidRequest, ListFilesRequest
+from backup_jobs import paths as job_paths
+from backup_jobs.paths import shown
+from backup_jobs.restore import endings
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.occupied import Occupied, Unseen
+from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.errors import Unprocessable
 from holdfast.repositories.location import Opener
-from holdfast.restore import archived_paths, endings, errors
-from holdfast.restore.archived_paths import shown
-from holdfast.restore.layout import Placement
-from holdfast.restore.occupied import Occupied, Unseen
+from holdfast.restore import archived_paths, errors
 from holdfast.restore.occupied_there import OccupiedThere
 from holdfast.restore.schemas import RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.restore.start import Wanted
-from holdfast.restore.survey import Survey, Surveyor
 from holdfast.runner.inline import InlineCalls
 
 PREVIEW_SECONDS = 120.0
@@ -42,7 +45,10 @@ class Previews:
         sample: list[ListedFile] = []
         with ExitStack() as stack:
             there = self._there(wanted, placement, destination, stack)
-            surveyor = Surveyor(placement, Occupied(destination) if there is None else Unseen())
+            is_here = wanted.may_look and there is None
+            surveyor = Surveyor(
+                placement, Occupied(destination) if is_here else Unseen(), GuardedTargets(wanted.guard, destination)
+            )
             source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))
             for item in _items(source):
@@ -54,24 +60,29 @@ class Previews:
             surveyed = surveyor.finished()
             if there is not None:
                 there.add_to(surveyed)
-        return _answer(surveyed, sample)
+        return _answer(surveyed, sample, looked=wanted.may_look)
 
     def _there(
         self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
     ) -> OccupiedThere | None:
         """What looks at the destination, where that is not here."""
         number = wanted.params.destination_machine_id
-        if number is None:
+        if number is None or not wanted.may_look:
             return None
         there = OccupiedThere(self.opener.machines.machine(number), placement, destination)
         return stack.enter_context(closing(there))
 
     def _command(self, wanted: Wanted, roots: list[bytes]) -> Command:
-        paths = tuple(archived_paths.for_engine(path) for path in roots)
+        paths = tuple(job_paths.for_engine(path) for path in roots)
         engine, location = self.opener.engine(wanted.repository), self.opener.location(wanted.repository)
         try:
             archive = engine.address(wanted.params.archive, wanted.params.engine_id)
-            return engine.list_files(location, ListFilesRequest(archive, paths=paths, exact=True))
+            return engine.list_files(
+                location,
+                ListFilesRequest(
+                    archive, paths=paths, exact=True, excluded_trees=archived_paths.without(wanted.params)
+                ),
+            )
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
 
@@ -93,16 +104,18 @@ def _items(source: Source) -> Iterator[ListedFile]:
         raise Unprocessable(error.key, str(error)) from error
 
 
-def _answer(surveyed: Survey, sample: list[ListedFile]) -> RestorePreview:
+def _answer(surveyed: Survey, sample: list[ListedFile], *, looked: bool) -> RestorePreview:
     if surveyed.missing:
         raise errors.path_not_found([shown(path)["path"] for path in surveyed.missing])
-    if fault := endings.fault(surveyed):
+    if fault := endings.fault(surveyed) or endings.forbidden(surveyed):
         raise Unprocessable(*fault)
     return RestorePreview(
         files=surveyed.files,
         bytes=surveyed.size,
         conflicts=[ShownConflict.model_validate(conflict) for conflict in surveyed.shown_conflicts()],
         conflict_count=surveyed.conflict_count,
+        conflicts_known=looked,
+        files_passed_over=surveyed.own_files,
         sample=[
             ShownFile.model_validate({**shown(item.path), "type": item.type, "size": item.size}) for item in sample
         ],

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from holdfast.access import rights
-from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.caller import Caller, LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -13,18 +13,20 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.operations import store
-from holdfast.operations.cancel import cancel
+from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, StartAnswer
 from holdfast.repositories import jobs
+from holdfast.repositories.own_places import ThePlaces
 from holdfast.restore import start as starting
 from holdfast.restore.present import statuses
 from holdfast.restore.preview import Previews
 from holdfast.restore.schemas import RestoreJobs, RestorePreview, RestoreRequest, RestoreStatus
 from holdfast.restore.store import KIND
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/restore", "restore")
@@ -46,24 +48,25 @@ ThePreviews = Annotated[Previews, Depends(the_previews)]
 
 @routes.post("/start", summary="Start a restore", responses=documented(404, 409), response_model=StartAnswer)
 def start_restore(
-    caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, settings: TheSettings
+    caller: LoginOnly, wanted: RestoreRequest, session: Writing, kind: TheKind, once: Once, places: ThePlaces
 ) -> Any:
     """Queued behind exclusive work of the repository; never refused because it is busy. Never writes outside the
     destination, nor through a symbolic link that is already there."""
 
     def begin() -> StartAnswer:
-        return jobs.started(starting.start(session, caller, kind, wanted, settings.data_dir), KIND)
+        return jobs.started(starting.start(session, caller, kind, wanted, places), KIND)
 
     return once(session, begin)
 
 
 @routes.post("/preview", summary="What a restore would do", responses=documented(404, 413, 423))
+@asks_engine
 def preview_restore(
-    caller: SignedIn, wanted: RestoreRequest, database: TheDatabase, settings: TheSettings, previews: ThePreviews
+    caller: SignedInToRead, wanted: RestoreRequest, database: TheDatabase, places: ThePlaces, previews: ThePreviews
 ) -> RestorePreview:
     """Asks the engine; writes nothing."""
     with database.reading() as session:
-        checked = starting.check(session, caller, wanted, Role.VIEWER, settings.data_dir)
+        checked = starting.check(session, caller, wanted, Role.VIEWER, places)
     return previews.preview(checked)
 
 
@@ -96,6 +99,7 @@ def restore_status(caller: SignedIn, job_id: RowId, session: Reading, settings: 
 
 
 @routes.post("/cancel/{job_id}", summary="Cancel a restore", responses=documented(404, 409))
+@waits_for_end
 def cancel_restore(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
     """A pending one is cancelled at once; a running one when the engine has stopped. What is in place by then stays."""
     return cancel(database, caller, _operation(database, caller, job_id))

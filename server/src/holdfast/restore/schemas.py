@@ -41,6 +41,8 @@ class RestoreParams(Schema):
     restore_layout: Layout = "preserve_path"
     overwrite: Overwrite = "skip"
     dry_run: bool = False
+    without: list[str | dict[str, str]] | None = None
+    """Archived folders that whoever asked may not read: they are left out with all they hold."""
 
 
 class RestoreRequest(Schema):
@@ -72,7 +74,7 @@ class RestoreRequest(Schema):
     dry_run: bool = Field(False, description="Find out what would be done, and write nothing.")
 
 
-class ProgressDetails(Schema):
+class RestoreProgress(Schema):
     nfiles: int | None = None
     current_file: str = ""
     progress_percent: float = 0.0
@@ -94,7 +96,7 @@ class RestoreStatus(Schema):
     error_message: str | None
     error_key: str | None
     logs: str | None
-    progress_details: ProgressDetails
+    progress_details: RestoreProgress
     restore_layout: str
     overwrite: str
     dry_run: bool
@@ -134,4 +136,8 @@ class RestorePreview(Schema):
     bytes: int
     conflicts: list[ShownConflict] = Field(description="What is already there; the first 1,000.")
     conflict_count: int
+    conflicts_known: bool = Field(
+        description="False for callers who may not restore: nothing about the destination is examined or returned."
+    )
+    files_passed_over: int = Field(description="Files that would land in the service's own data or in a repository.")
     sample: list[ShownFile]

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 from backup_engine.command import Command
 from backup_engine.outcome import ARCHIVE_MISSING, SENTENCES, Outcome
@@ -44,6 +45,7 @@ class Source:
     ) -> None:
         """`job_id` is an agent's job that holds the lane already."""
         self._gone = gone
+        self._is_in_the_way = partial(inline.is_waited_for, lane_of(repository.id))
         self._closed = threading.Event()
         self._guard = threading.Lock()
         self._stack = ExitStack()
@@ -96,6 +98,10 @@ class Source:
         if outcome.status == "interrupted":
             return Unavailable("engine.interrupted", "The engine was interrupted; try again.", retry_after=5)
         return repository_errors.refused_by_engine(outcome)
+
+    def is_in_the_way(self) -> bool:
+        """Whether work that needs the repository for itself waits."""
+        return self._is_in_the_way()
 
     def close(self) -> None:
         """Stop the engine, wait for its end, and free the lane."""

@@ -1,16 +1,20 @@
 """Asking for a restore."""
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from backup_engine.guarded import Guard, GuardedTargets
+from backup_jobs import paths as job_paths
+from backup_jobs.paths import readable
+from backup_jobs.restore.layout import Placement
 from backup_protocol import JobKind
+from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit.text import readable
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
 from holdfast.operations.kinds import Kind
@@ -21,8 +25,10 @@ from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import runs_on
 from holdfast.repositories.models import Repository
-from holdfast.repositories.ssh_address import SshAccount, SshAddress
+from holdfast.repositories.own_places import ServicePlaces
 from holdfast.restore import archived_paths, destination, errors, store
+from holdfast.restore.grants import rule as grants
+from holdfast.restore.grants.place import LOCAL, Place, own_machine
 from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
 
 
@@ -32,11 +38,15 @@ class Wanted:
 
     repository: Repository
     params: RestoreParams
+    may_look: bool
+    """Whether the caller may know what is at the destination: whoever may restore there may."""
+    guard: Guard
+    """What must be left alone at the destination, as far as it may be looked at here."""
 
 
-def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, data_dir: Path) -> Operation:
+def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, places: ServicePlaces) -> Operation:
     """Queue a restore. Raise NotFound, Forbidden or Unprocessable."""
-    wanted = check(session, caller, request, Role.OPERATOR, data_dir)
+    wanted = check(session, caller, request, Role.OPERATOR, places)
     return jobs.start(
         session,
         caller,
@@ -60,24 +70,33 @@ def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
     return jobs.AgentJob(receiver, JobKind.RESTORE_RECEIVE) if receiver is not None else None
 
 
-def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, data_dir: Path) -> Wanted:
+def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, places: ServicePlaces) -> Wanted:
     """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
     archive, record = _archive(session, repository, request)
     if request.destination_type == "local" and request.destination_machine_id is not None:
         raise errors.unsupported_target()
-    machine = _ssh_machine(session, repository, request)
-    receiver = _receiving_agent(session, repository, request)
+    target = archived_paths.destination(_json(request.destination))
     paths = archived_paths.inside_archive(_json(path) for path in request.paths)
     outermost = archived_paths.outermost(paths)
-    if request.restore_layout == "contents_only" and len(outermost) < len(paths):
+    contents_only = request.restore_layout == "contents_only"
+    wanted = grants.targets(target, outermost, contents_only=contents_only)
+    grants.require(session, caller, repository, _place(repository, request), wanted)
+    machine = _ssh_machine(session, repository, request)
+    receiver = _receiving_agent(session, repository, request)
+    if contents_only and len(outermost) < len(paths):
         raise errors.paths_overlap()
-    target = archived_paths.destination(_json(request.destination))
-    if request.destination_type == "local":
+    sealed = places.sealed(session, caller, repository)
+    sealed.require(outermost)
+    layout = Placement(tuple(outermost), contents_only)
+    may_look = rights.repository_role(session, caller, repository.id) in (Role.OPERATOR, Role.ADMIN)
+    guard = Guard()
+    if request.destination_type == "local" and may_look:
+        guard = places.guard(session)
         destination.inspect(target)
-        refuse_own_places(session, target, data_dir)
-    if machine is not None:
-        refuse_repositories_there(session, target, machine)
+        refuse_own_places(guard, target, layout)
+    if machine is not None and may_look:
+        refuse_repositories_there(session, target, machine, layout)
     params = RestoreParams(
         archive=archive,
         archive_id=record.id if record else None,
@@ -89,8 +108,20 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
         restore_layout=request.restore_layout,
         overwrite=request.overwrite,
         dry_run=request.dry_run,
+        without=[_stored(name) for name in sealed.names] or None,
     )
-    return Wanted(repository, params)
+    return Wanted(repository, params, may_look, guard)
+
+
+def _place(repository: Repository, request: RestoreRequest) -> Place:
+    """The machine that a restore goes to, by default the repository's own. Raise Unprocessable if it is not named."""
+    if request.destination_type == "local":
+        return LOCAL
+    own = own_machine(repository)
+    machine_id = request.destination_machine_id or (own.id if own.type == request.destination_type else None)
+    if machine_id is None:
+        raise errors.machine_missing() if request.destination_type == "ssh" else errors.agent_missing()
+    return Place(request.destination_type, machine_id)
 
 
 def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
@@ -125,21 +156,26 @@ def _receiving_agent(session: Session, repository: Repository, request: RestoreR
     return agent.id
 
 
-def refuse_own_places(session: Session, target: bytes, data_dir: Path) -> None:
-    """A restore into a repository or into the service's own folder would destroy what everything depends on."""
-    places = [str(data_dir.absolute()), *(repository.identity for repository in repositories.visible(session, None))]
-    for place in places:
-        folder = place.encode("utf-8", "surrogateescape").rstrip(b"/")
-        if target == folder or target.startswith(folder + b"/"):
-            raise errors.destination_forbidden()
+def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
+    """A restore into a repository or into the service's own folder would destroy what everything depends on.
+
+    Whether a chosen path is a folder only its archive knows; what is below it is looked at when it has been listed.
+    """
+    if guard.holds(target):
+        raise errors.destination_forbidden()
+    guarded = GuardedTargets(guard, target)
+    for root in layout.roots:
+        place = layout.target(root, is_directory=False)
+        if place is not None and not layout.contents_only and guarded.is_own(place, is_directory=True):
+            raise errors.target_forbidden(readable(root))
 
 
-def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection) -> None:
-    """The same for what is known to lie on another machine."""
-    account = SshAccount(machine.username, machine.host, machine.port)
-    wanted = SshAddress(account, target.decode("utf-8", "surrogateescape")).text
-    for repository in repositories.visible(session, None):
-        if wanted == repository.identity or wanted.startswith(repository.identity + "/"):
+def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection, layout: Placement) -> None:
+    """The same for what is known to lie on another machine, by name; the machine itself compares by inode."""
+    chosen = () if layout.contents_only else layout.roots
+    targets = [target, *(target.rstrip(b"/") + b"/" + root for root in chosen)]
+    for path in map(os.fsencode, repositories.paths_on_host(session, machine.host.lower())):
+        if any(one == path or one.startswith(path + b"/") for one in targets):
             raise errors.destination_forbidden()
 
 
@@ -163,21 +199,21 @@ def _archive(session: Session, repository: Repository, request: RestoreRequest) 
         raise Unprocessable("restore.archive_unclear", "Give either archive_id or archive.")
     if request.archive_id is not None:
         archive = archive_records.of_repository(session, repository.id, request.archive_id)
-        return archive.name, archive
+        return archive.name, archive_records.require_present(archive)
     assert request.archive is not None
     known = archive_records.by_name(session, repository.id, request.archive)
     if known is not None:
-        return known.name, known
+        return known.name, archive_records.require_present(known)
     # Without a list of archives, or for one made since it was read, only the engine knows.
     if store.knows_archives(session, repository.id) and not store.was_made(session, repository.id, request.archive):
         raise archive_records.unknown(request.archive)
     return request.archive, None
 
 
-def _json(value: PathValue) -> archived_paths.Json:
+def _json(value: PathValue) -> job_paths.Json:
     return {"path_b64": value.path_b64} if isinstance(value, ExactPath) else value
 
 
 def _stored(path: bytes) -> str | dict[str, str]:
-    value = archived_paths.to_json(path)
+    value = job_paths.to_json(path)
     return value if isinstance(value, str) else dict(value)

@@ -6,20 +6,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from backup_engine.command import Command
 from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
+from backup_jobs.host import Step
 from holdfast.errors import Locked, Unavailable
+from holdfast.kit import clock
 from holdfast.kit.schema import Schema
+from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import store
-from holdfast.operations.context import StepResult
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
-from holdfast.operations.lanes import Verdict
-from holdfast.operations.models import Operation
+from holdfast.operations.lanes import QueuedReason, Verdict
 from holdfast.operations.status import LockMode, Status, Trigger
 from holdfast.operations.store import Origin, Subject
+from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -50,12 +53,13 @@ INLINE = Kind(
 class InlineCalls:
     """Holds lanes for the process that answers requests."""
 
-    def __init__(self, settings: Settings, database: Database, runner_id: str, stopping: threading.Event) -> None:
+    def __init__(self, settings: Settings, database: Database, runner_id: str, supervisor: Supervisor) -> None:
         self._wait_seconds = settings.inline_wait_seconds
         self._database = database
         self._runner_id = runner_id
         self._spool_root = str(settings.spool_dir.absolute())
-        self._stopping = stopping
+        self._supervisor = supervisor
+        self._stopping = supervisor.stopping
 
     @contextmanager
     def hold(
@@ -66,27 +70,52 @@ class InlineCalls:
         mode: LockMode = LockMode.SHARED,
         wait_seconds: float | None = None,
     ) -> Iterator["Hold"]:
-        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time."""
+        """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
+
+        Raise LaneNotFree where the request has a ticket: it waits without this thread, and comes again.
+        """
+        ticket = TICKET.get() if wait_seconds is None else None
+        operation_id = self._in_queue(ticket, lane, subject, mode)
+        seconds = self._wait_seconds if wait_seconds is None else wait_seconds
+        try:
+            self._wait_for_lane(operation_id, seconds, ticket)
+            yield Hold(Path(self._spool_root) / str(operation_id), self._stopping)
+        except LaneNotFree:
+            raise  # the ticket keeps the place in the queue
+        except BaseException:
+            self._end(operation_id, ticket)
+            raise
+        else:
+            self._end(operation_id, ticket)
+
+    def _in_queue(self, ticket: LaneTicket | None, lane: str, subject: Subject | None, mode: LockMode) -> int:
+        """The operation that stands in the queue for this request: the one of its ticket, or a new one."""
+        if ticket is not None and not ticket.is_used and ticket.operation_id is not None:
+            if ticket.wanted == (lane, str(mode)):
+                return ticket.operation_id
+            self._end(ticket.operation_id, ticket)  # what it asks for has changed since it came first
         with self._database.writing() as session:
-            origin = Origin(Trigger.API)
             operation = store.enqueue(
                 session,
                 INLINE,
                 {},
-                origin,
+                Origin(Trigger.API),
                 subject=subject,
-                executor="inline",
+                executor=store.INLINE_EXECUTOR,
                 runner_id=self._runner_id,  # if this process dies while it waits, nobody else would ever claim it
                 lock_key=lane,
                 lock_mode=mode,
             )
-        try:
-            self._wait_for_lane(operation, self._wait_seconds if wait_seconds is None else wait_seconds)
-            yield Hold(Path(self._spool_root) / str(operation.id), self._stopping)
-        finally:
-            if not self._let_go(operation.id):
-                thread = threading.Thread(target=self._let_go_in_time, args=(operation.id,), daemon=True)
-                thread.start()
+        if ticket is not None and not ticket.is_used:
+            ticket.operation_id, ticket.wanted = operation.id, (lane, str(mode))
+            ticket.withdraw = partial(self._end, operation.id, ticket)
+        return operation.id
+
+    def _end(self, operation_id: int, ticket: LaneTicket | None) -> None:
+        if ticket is not None and ticket.operation_id == operation_id:
+            ticket.operation_id = None
+        if not self._let_go(operation_id):
+            self._supervisor.finish(f"inline-{operation_id}", partial(self._let_go_in_time, operation_id))
 
     @contextmanager
     def in_lane_of(self, operation_id: int) -> Iterator["Hold"]:
@@ -99,6 +128,16 @@ class InlineCalls:
                 remove_spools(folder)
                 with suppress(OSError):
                     folder.parent.rmdir()  # unless another stream of the job has begun
+
+    def is_waited_for(self, lane: str) -> bool:
+        """Whether an exclusive operation waits for the lane, and for nothing else."""
+        with self._database.reading() as session:
+            waiting, judged = store.verdicts(session, clock.now(), only_lanes=[lane], everyone=True)
+        return any(
+            waiter.lock_mode == LockMode.EXCLUSIVE and judged[waiter.id].behind_id is not None
+            for waiter in waiting
+            if judged[waiter.id].reason is QueuedReason.REPOSITORY_BUSY
+        )
 
     def _let_go(self, operation_id: int) -> bool:
         """Free the lane. False while an engine in it lives or the store does not answer: then it is still held."""
@@ -119,19 +158,24 @@ class InlineCalls:
             if self._stopping.wait(LOOK_SECONDS):
                 return
 
-    def _wait_for_lane(self, operation: Operation, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+    def _wait_for_lane(self, operation_id: int, seconds: float, ticket: LaneTicket | None) -> None:
+        may_come_again = ticket is not None and not ticket.is_used
+        deadline = ticket.deadline if ticket is not None and may_come_again else time.monotonic() + seconds
         while True:
             seen = self._database.work.number
             with self._database.writing() as session:
-                verdict = store.claim_one(session, operation.id, self._runner_id, self._spool_root)
+                verdict = store.claim_one(session, operation_id, self._runner_id, self._spool_root)
             if verdict.may_start:
+                if ticket is not None:
+                    ticket.is_used = True
                 return
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise busy(verdict)
             if self._stopping.is_set():
                 raise Unavailable("api.stopping", "The service is stopping; try again.", retry_after=5)
+            if may_come_again:
+                raise LaneNotFree
             self._database.work.wait(seen, min(1.0, remaining))
 
 
@@ -156,7 +200,7 @@ class Hold:
         self._stopping = stopping
         self._calls = 0
 
-    def run(self, command: Command) -> StepResult:
+    def run(self, command: Command) -> Step:
         """Run one engine command to its end."""
         spool = self._next_spool()
         self._wait(spool, spool.launch(command))
@@ -167,7 +211,7 @@ class Hold:
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         if outcome.status == "interrupted":
             raise _interrupted()
-        return StepResult(exit_record, outcome, accumulator, spool.out, spool.err)
+        return Step(exit_record, outcome, accumulator, spool.out, spool.err)
 
     @contextmanager
     def stream(self, command: Command) -> Iterator[EngineStream]:

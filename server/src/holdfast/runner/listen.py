@@ -1,49 +1,49 @@
 """Wake-ups between processes that share a PostgreSQL store. Hints only: whoever waits also polls."""
 
-import threading
 from typing import TYPE_CHECKING
 
-import structlog
 from sqlalchemy import make_url
 
-from holdfast.storage.session import CHANNEL, NEWS_CHANNEL, Database
+from holdfast.errors import Unavailable
+from holdfast.kit.supervisor import Supervisor
+from holdfast.storage.session import CHANNEL, LANES_CHANNEL, NEWS_CHANNEL, Database
 
 if TYPE_CHECKING:
     import psycopg
 
-log = structlog.get_logger("holdfast.listen")
+LOOP = "listen"
 
 
 class Listener:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, supervisor: Supervisor) -> None:
         self._database = database
-        self._stopping = threading.Event()
+        self._supervisor = supervisor
+        self._stopping = supervisor.stopping
 
     def start(self) -> None:
         if not self._database.is_sqlite:
-            threading.Thread(target=self._listen_forever, name="listen", daemon=True).start()
+            self._supervisor.keep(LOOP, self._listen)
 
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def _listen_forever(self) -> None:
+    def _listen(self) -> None:
         import psycopg  # a service on SQLite does without it
 
         url = make_url(self._database.url).set(drivername="postgresql").render_as_string(hide_password=False)
-        while not self._stopping.is_set():
-            try:
-                with psycopg.connect(url, autocommit=True) as connection:
-                    connection.execute(f"LISTEN {CHANNEL}")
-                    connection.execute(f"LISTEN {NEWS_CHANNEL}")
-                    self._pass_on(connection)
-            except psycopg.Error as error:
-                log.warning("not listening, polling only", reason=str(error).strip())
-                self._stopping.wait(2.0)
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"LISTEN {CHANNEL}")
+                connection.execute(f"LISTEN {NEWS_CHANNEL}")
+                connection.execute(f"LISTEN {LANES_CHANNEL}")
+                self._supervisor.works(LOOP)
+                self._pass_on(connection)
+        except psycopg.Error as error:
+            raise Unavailable("store.unavailable", "Not listening for changes, only polling.") from error
 
     def _pass_on(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self._stopping.is_set():
             for heard in connection.notifies(timeout=1.0, stop_after=1):
                 if heard.channel == CHANNEL:
                     self._database.notify()
+                elif heard.channel == LANES_CHANNEL:
+                    self._database.work.notify()
                 else:
                     self._database.wake.notify()

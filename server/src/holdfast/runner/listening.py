@@ -6,9 +6,11 @@ from holdfast.operations.context import Hear
 from holdfast.operations.logs import LogWriter
 from holdfast.runner.spooled_lines import SpooledLines, in_pieces
 
+LONGEST_LINE = 1 << 20
+
 
 class LineReader(SpooledLines):
-    """Passes on whole lines, and writes what is made of them."""
+    """Passes on whole lines, those that are too long in pieces, and writes what is made of them."""
 
     def __init__(self, path: Path, hear: Hear, writer: LogWriter) -> None:
         super().__init__(path)
@@ -16,11 +18,18 @@ class LineReader(SpooledLines):
         self._writer = writer
 
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
-        self._writer.write([part for line in lines for text in self._hear(line) for part in _short(text)])
+        pieces, rest = in_pieces(rest, LONGEST_LINE)
+        heard = (piece for line in lines for piece in _whole(line))
+        self._writer.write([part for line in (*heard, *pieces) for text in self._hear(line) for part in _short(text)])
         return rest
 
     def _take_last(self, rest: bytes) -> None:
         self._take([rest], b"")
+
+
+def _whole(line: bytes) -> list[bytes]:
+    pieces, rest = in_pieces(line, LONGEST_LINE)
+    return [*pieces, rest]
 
 
 def _short(text: str) -> list[str]:

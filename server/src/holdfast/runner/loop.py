@@ -6,20 +6,23 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from backup_jobs.engine_host import FollowAgain
+from backup_jobs.host import Cancelled, Interrupted, Stopping
+from backup_jobs.work import EvidenceUnknown
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import store
-from holdfast.operations.context import Cancelled, Interrupted
 from holdfast.operations.kinds import Kind, Outcome, Registry, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
 from holdfast.operations.status import Status
-from holdfast.runner.follow import Attempt, FollowAgain, Stopping
+from holdfast.runner.follow import Attempt
 from holdfast.runner.identity import Identity
 from holdfast.runner.progress import ProgressBoard
 from holdfast.runner.recording import Recorder
@@ -44,13 +47,16 @@ CAPACITY = 64
 class Runner:
     """Executes operations in threads of its own; every thread is replaceable, the truth is in the store and the spools."""
 
-    def __init__(self, settings: Settings, database: Database, registry: Registry, role: str = "runner") -> None:
+    def __init__(
+        self, settings: Settings, database: Database, registry: Registry, supervisor: Supervisor, role: str
+    ) -> None:
         self.identity = Identity(settings.data_dir / "runners")
         self.board = ProgressBoard()
         self._settings = settings
         self._database = database
         self._registry = registry
         self._role = role
+        self._supervisor = supervisor
         self._stopping = threading.Event()
         self._executes = False
         self._attempts: dict[int, Attempt] = {}
@@ -73,7 +79,7 @@ class Runner:
             self._database,
             self._registry,
             self.identity,
-            self._stopping,
+            self._supervisor,
             does_execute=executes,
             execute=self._execute_in_thread,
             executing=self._what_executes,
@@ -81,8 +87,8 @@ class Runner:
         if executes:
             self._recovery.recover()
             self._recovery.sweep_spools()
-            self._spawn("runner-claims", self._claim_forever)
-        self._spawn("runner-ticks", self._tick_forever)
+            self._threads.append(self._supervisor.keep("runner-claims", self._claim_forever))
+        self._threads.append(self._supervisor.keep("runner-ticks", self._tick_forever))
 
     def stop(self, seconds: float = 8.0) -> None:
         """Stop taking work and let go of what runs: the engines go on under their shims."""
@@ -96,11 +102,6 @@ class Runner:
 
     def _executing_threads(self) -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name.startswith("operation-")]
-
-    def _spawn(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def _register(self) -> None:
         now = clock.now()
@@ -138,10 +139,10 @@ class Runner:
                 self._database.work.wait(number, CLAIM_POLL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
                 number = self._database.work.number
             seen = number
-            self._despite_trouble(self._claim_and_start)
+            self._supervisor.attempt("runner-claims", self._claim_and_start)
             if time.monotonic() - looked_at > RECOVER_SECONDS:
                 looked_at = time.monotonic()
-                self._despite_trouble(self._recover)
+                self._supervisor.attempt("runner-recovery", self._recover)
 
     def _claim_and_start(self) -> None:
         capacity = CAPACITY - len(self._executing)
@@ -245,6 +246,7 @@ class Runner:
             params=params,
             database=self._database,
             logs=self._settings.logs_dir,
+            most_log_bytes=self._settings.operation_log_mib * 1024 * 1024,
             board=self.board,
             stopping=self._stopping,
             grace_seconds=self._settings.cancel_grace_seconds,
@@ -262,6 +264,9 @@ class Runner:
             return Outcome(Status.CANCELLED)
         except (Stopping, FollowAgain):
             raise
+        except EvidenceUnknown as unknown:
+            attempt.wait_until_nothing_lives()
+            return TryAgain(unknown.key, unknown.message, delay_seconds=5)
         except HoldfastError as error:
             if is_obstacle(error):
                 raise
@@ -286,13 +291,13 @@ class Runner:
             number = self._database.work.wait(seen, TICK_SECONDS) if seen >= 0 else 0
             if number != seen or time.monotonic() - last_look > CANCEL_POLL_SECONDS:
                 last_look = time.monotonic()
-                self._despite_trouble(self._pass_on_cancellations)
+                self._supervisor.attempt("runner-cancellations", self._pass_on_cancellations)
             seen = number
             self._stopping.wait(0.05)
-            self._despite_trouble(lambda: self.board.flush(self._database))
+            self._supervisor.attempt("runner-progress", partial(self.board.flush, self._database))
             if time.monotonic() - last_heartbeat > HEARTBEAT_SECONDS:
                 last_heartbeat = time.monotonic()
-                self._despite_trouble(self._heartbeat)
+                self._supervisor.attempt("runner-heartbeat", self._heartbeat)
 
     def _pass_on_cancellations(self) -> None:
         if not self._attempts:
@@ -309,17 +314,6 @@ class Runner:
             store.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
             self._recover()  # a process that executes looks more often, where it claims
-
-    def _despite_trouble(self, action: Callable[[], None]) -> None:
-        """Do something that will be done again soon: a failure must not end the thread."""
-        try:
-            action()
-        except Unavailable as error:
-            log.warning("the store is unreachable", reason=str(error.__cause__))
-            self._stopping.wait(1.0)
-        except Exception:
-            log.exception("a step of the runner failed; it goes on")
-            self._stopping.wait(1.0)
 
 
 def is_obstacle(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import structlog
@@ -9,12 +10,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from backup_engine.process import remove_spools
+from backup_jobs.host import Stopping
 from holdfast.errors import Unavailable
 from holdfast.operations import store
+from holdfast.operations.end_time import recording_end, within
 from holdfast.operations.kinds import Outcome, Registry, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
-from holdfast.runner.follow import Attempt, Stopping
+from holdfast.runner.follow import Attempt
 from holdfast.runner.progress import ProgressBoard
 from holdfast.storage.session import Database
 
@@ -43,16 +46,19 @@ class Recorder:
         if attempt is not None and ending_sentence(ending):
             attempt.log(ending_sentence(ending))
         lines = attempt.log_lines if attempt else operation.log_base_line
+        ended_at = end_of(operation, attempt, ending)
         try:
-            self._record_when_possible(operation, lines, ending)
+            self._record_when_possible(operation, lines, ending, ended_at)
         except (SQLAlchemyError, ValueError):
             log.exception("the store refuses the details of an end", kind=operation.kind)
-            self._record_when_possible(operation, lines, without_details(ending))
+            self._record_when_possible(operation, lines, without_details(ending), ended_at)
 
-    def _record_when_possible(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
+    def _record_when_possible(
+        self, operation: Operation, lines: int, ending: Outcome | TryAgain, ended_at: datetime
+    ) -> None:
         while True:
             try:
-                self._record(operation, lines, ending)
+                self._record(operation, lines, ending, ended_at)
                 return
             except NotOurs:
                 log.warning("somebody else has taken the operation over", kind=operation.kind)
@@ -62,9 +68,9 @@ class Recorder:
                 if self._stopping.wait(1.0):
                     raise Stopping from None
 
-    def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain) -> None:
+    def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain, ended_at: datetime) -> None:
         """Write the end down, and then remove the spools: while they are there, all of it can be found out again."""
-        with self._database.writing() as session:
+        with self._database.writing() as session, recording_end(session, ended_at):
             if ending.record is not None:
                 ending.record(session)
             if isinstance(ending, TryAgain):
@@ -96,6 +102,7 @@ class Recorder:
             ending.status,
             error_key=ending.error_key,
             error_message=ending.error_message,
+            skip_reason=ending.skip_reason,
             result=dict(ending.result) if ending.result is not None else None,
             warnings=[dict(warning) for warning in ending.warnings],
             archive_name=ending.archive_name,
@@ -104,6 +111,12 @@ class Recorder:
         )
         if not ended:
             raise NotOurs
+
+
+def end_of(operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> datetime:
+    """When the work ended, by the engine's own record where there is one."""
+    told = ending.ended_at if isinstance(ending, Outcome) else None
+    return within(told or (attempt.ended_at() if attempt else None), operation.started_at)
 
 
 def given_up(ending: TryAgain, status: Status) -> Outcome:

@@ -1,7 +1,7 @@
 """What dead runners left running, and what broke off here, brought back to somebody who executes it."""
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -9,6 +9,7 @@ import structlog
 from backup_engine.far.request import has_begun_elsewhere
 from backup_engine.process import SpoolState, remove_spools, spools_below
 from holdfast.errors import Unavailable
+from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import store
 from holdfast.operations.kinds import Registry
 from holdfast.operations.logs import LogWriter
@@ -31,7 +32,7 @@ class Recovery:
         database: Database,
         registry: Registry,
         identity: Identity,
-        stopping: threading.Event,
+        supervisor: Supervisor,
         *,
         does_execute: bool,
         execute: Callable[[Operation], None],
@@ -41,7 +42,8 @@ class Recovery:
         self._database = database
         self._registry = registry
         self._identity = identity
-        self._stopping = stopping
+        self._supervisor = supervisor
+        self._stopping = supervisor.stopping
         self._does_execute = does_execute
         self._execute = execute
         self._executing = executing
@@ -105,8 +107,7 @@ class Recovery:
                 return
         operation.runner_id = self._identity.id
         if operation.executor == "inline":
-            name = f"inline-{operation.id}"
-            threading.Thread(target=self._await_inline, args=(operation,), name=name, daemon=True).start()
+            self._supervisor.finish(f"inline-{operation.id}", partial(self._await_inline, operation))
         elif _nothing_started(operation):
             log.info("never started, queued again", operation_id=operation.id, kind=operation.kind)
             self._forget_attempt(operation)

@@ -40,7 +40,7 @@ class SpooledLines(ABC):
         """Given a last line without its end."""
 
 
-def in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
+def in_pieces(line: bytes, size: int = PIECE) -> tuple[list[bytes], bytes]:
     """Cut a line at fixed places; return the whole pieces and the rest, which is shorter than one."""
-    whole = len(line) // PIECE * PIECE
-    return [line[start : start + PIECE] for start in range(0, whole, PIECE)], line[whole:]
+    whole = len(line) // size * size
+    return [line[start : start + size] for start in range(0, whole, size)], line[whole:]

@@ -5,10 +5,9 @@ import select
 import time
 
 from backup_engine.command import Command
-from backup_engine.following import engine_outcome
+from backup_engine.following import StreamReader, engine_outcome
 from backup_engine.outcome import INTERRUPTED_KEY, INTERRUPTED_SENTENCE, Accumulator
 from backup_engine.outcome import Outcome as EngineOutcome
-from backup_engine.parse import parse_line
 from backup_engine.process import Spool
 from backup_engine.redact import Redactor
 
@@ -56,9 +55,6 @@ class EngineStream:
 
 def said(spool: Spool, command: Command) -> Accumulator:
     """What an engine has said that has ended."""
-    accumulator = Accumulator()
-    redactor = Redactor(command.secret_values)
-    if spool.err.exists():
-        for line in spool.err.read_bytes().split(b"\n"):
-            accumulator.add(redactor.redact_event(parse_line(line)))
-    return accumulator
+    reader = StreamReader(spool.err, Redactor(command.secret_values))
+    reader.drain(to_the_end=True)
+    return reader.accumulator

@@ -13,12 +13,13 @@ from sqlalchemy.orm import Session
 
 from holdfast.errors import Unavailable
 from holdfast.kit.wake import Wake
+from holdfast.storage.remembered import StoreVersion
 
 log = structlog.get_logger("holdfast.storage")
 
 AFTER_COMMIT = "after_commit"
-WAKE, NEWS = "wake", "news"
-CHANNEL, NEWS_CHANNEL = "holdfast_work", "holdfast_news"
+WAKE, NEWS, LANES = "wake", "news", "lanes"
+CHANNEL, NEWS_CHANNEL, LANES_CHANNEL = "holdfast_work", "holdfast_news", "holdfast_lanes"
 BUSY_TIMEOUT_MILLISECONDS = 15_000
 
 
@@ -30,8 +31,13 @@ class Database:
         self.wake = Wake()
         """Something has changed that people hear of."""
         self.work = Wake()
-        """Operations have changed: there may be something to do."""
+        """Operations have changed, or a lane is free: there may be something to do."""
+        self.operations = Wake()
+        """Operations have changed that runners and agents execute: what is remembered of them is out of date."""
         self.dialect = make_url(url).get_backend_name()
+        path = make_url(url).database
+        self.version = StoreVersion(path) if self.is_sqlite and path and path != ":memory:" else None
+        """Whether anything was committed, where that can be known at no cost."""
         if self.is_sqlite:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
             # A pool of one connection is the write lock: waiting writers queue here instead of polling SQLite's lock.
@@ -62,7 +68,7 @@ class Database:
 
         On SQLite it holds the write lock from here on, or else from its first statement on.
         """
-        info = {WAKE: self.notify, NEWS: self.wake.notify}
+        info = {WAKE: self.notify, NEWS: self.wake.notify, LANES: self.work.notify}
         with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
             if self.is_sqlite and lock_at_once:
                 session.connection()  # take the write lock now, so that what is read is what will be changed
@@ -77,8 +83,13 @@ class Database:
 
     def notify(self) -> None:
         """Hint that operations may have changed."""
+        self.operations.notify()  # first: whoever is woken must not believe what is remembered
         self.work.notify()
         self.wake.notify()
+
+    def is_known_to_be_reachable(self) -> bool:
+        """Whether the store answers, as far as that can be told without waiting: false may mean only that it cannot."""
+        return self.version is not None and self.version.now() is not None
 
     def is_reachable(self) -> bool:
         try:
@@ -89,6 +100,8 @@ class Database:
         return True
 
     def dispose(self) -> None:
+        if self.version is not None:
+            self.version.close()
         self._reader.dispose()
         self._writer.dispose()
 
@@ -108,6 +121,11 @@ def wake_after_commit(session: Session) -> None:
 def news_after_commit(session: Session) -> None:
     """As `wake_after_commit`, where nobody has more or less to do for it: a machine that is back, say."""
     _hint(session, NEWS, NEWS_CHANNEL)
+
+
+def lanes_after_commit(session: Session) -> None:
+    """As `wake_after_commit`, where a request has let go of a lane: who waits for one may look, and nobody hears of it."""
+    _hint(session, LANES, LANES_CHANNEL)
 
 
 def _hint(session: Session, hint: str, channel: str) -> None:

@@ -1,23 +1,34 @@
 """What the service says about itself."""
 
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Literal, Protocol
 
 from fastapi import Depends, Request, Response
+from pydantic import Field
 
 from holdfast.access.caller import SignedIn, public
 from holdfast.access.plans import FEATURES
+from holdfast.access.roles import Role
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.router import router
+from holdfast.api.threads import in_thread
 from holdfast.execution.engines import Engines
+from holdfast.kit.fields import Timestamp
 from holdfast.kit.schema import Schema
+from holdfast.kit.supervisor import LoopReport, Supervisor
 
 health = router("/health", "health", dependencies=[Depends(public)])
 system = router("/api/system", "system")
 
+KEEPS_FAILING = 3
+"""A loop that has failed this often in a row makes the service not ready."""
+
 
 class Health(Schema):
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "degraded", "unavailable"]
     store: Literal["reachable", "unreachable"] | None = None
+    failing: list[str] | None = Field(None, description="Background loops that fail at present, if any.")
+    last_tick_at: Timestamp | None = Field(None, description="When schedules were last looked at, by any process.")
 
 
 class EngineFound(Schema):
@@ -26,12 +37,22 @@ class EngineFound(Schema):
     path: str
 
 
+class LoopFound(Schema):
+    name: str
+    state: Literal["running", "failing"]
+    restarts: int = Field(description="Failures since the process started; each was followed by another try.")
+    failures_in_a_row: int
+    last_error: str | None
+    last_error_at: datetime | None
+
+
 class SystemInfo(Schema):
     version: str
     plan: str
     features: dict[str, str]
     engines: list[EngineFound]
     store: str
+    loops: list[LoopFound] | None = Field(None, description="Background loops of this process; for administrators.")
 
 
 @health.get("/live", summary="The process answers")
@@ -39,13 +60,48 @@ async def live() -> Health:
     return Health(status="ok")
 
 
-@health.get("/ready", summary="The service can work")
-def ready(database: TheDatabase, response: Response) -> Health:
-    """503 while the store is not reachable."""
-    if database.is_reachable():
-        return Health(status="ok", store="reachable")
-    response.status_code = 503
-    return Health(status="unavailable", store="unreachable")
+async def the_supervisor(request: Request) -> Supervisor:
+    supervisor: Supervisor = request.app.state.supervisor
+    return supervisor
+
+
+TheSupervisor = Annotated[Supervisor, Depends(the_supervisor)]
+
+
+class LastTick(Protocol):
+    """When schedules were last looked at, by any process."""
+
+    @property
+    def at(self) -> datetime | None: ...
+
+    @property
+    def is_fresh(self) -> bool: ...
+
+    def read(self) -> datetime | None: ...
+
+
+async def the_last_tick(request: Request) -> LastTick:
+    last_tick: LastTick = request.app.state.last_tick
+    return last_tick
+
+
+TheLastTick = Annotated[LastTick, Depends(the_last_tick)]
+
+
+@health.get("/ready", summary="The service can work", response_model_exclude_none=True)
+async def ready(database: TheDatabase, supervisor: TheSupervisor, last_tick: TheLastTick, response: Response) -> Health:
+    """`degraded` while a background loop fails. 503 once a loop keeps failing, or while the store is not reachable."""
+    if not (database.is_known_to_be_reachable() or await in_thread("reading", database.is_reachable)):
+        response.status_code = 503
+        return Health(status="unavailable", store="unreachable")
+    ticked = last_tick.at if last_tick.is_fresh else await in_thread("reading", last_tick.read)
+    failing = supervisor.failing()
+    if not failing:
+        return Health(status="ok", store="reachable", last_tick_at=ticked)
+    if any(loop.failures_in_a_row >= KEEPS_FAILING for loop in failing):
+        response.status_code = 503
+    names = [loop.name for loop in failing]
+    return Health(status="degraded", store="reachable", failing=names, last_tick_at=ticked)
 
 
 async def the_engines(request: Request) -> Engines:
@@ -55,11 +111,12 @@ async def the_engines(request: Request) -> Engines:
 
 @system.get("/info", summary="Version, plan, features and engines")
 def info(
-    _caller: SignedIn,
+    caller: SignedIn,
     request: Request,
     database: TheDatabase,
     settings: TheSettings,
     engines: Annotated[Engines, Depends(the_engines)],
+    supervisor: TheSupervisor,
 ) -> SystemInfo:
     found = [EngineFound(major=one.major, version=one.version, path=one.path) for one in engines.found()]
     return SystemInfo(
@@ -68,4 +125,16 @@ def info(
         features={str(name): str(plan) for name, plan in FEATURES.items()},
         engines=found,
         store=database.dialect,
+        loops=[_loop(report) for report in supervisor.reports()] if caller.role is Role.ADMIN else None,
+    )
+
+
+def _loop(report: LoopReport) -> LoopFound:
+    return LoopFound(
+        name=report.name,
+        state=report.state,
+        restarts=report.restarts,
+        failures_in_a_row=report.failures_in_a_row,
+        last_error=report.last_error,
+        last_error_at=report.last_error_at,
     )

@@ -11,7 +11,7 @@ from backup_agent.places import Places
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-NAMES = ("register", "status", "run", "once", "unregister", "secret", "install-service")
+NAMES = ("register", "status", "run", "once", "unregister", "secret", "install-service", "uninstall")
 
 
 class Command(Protocol):

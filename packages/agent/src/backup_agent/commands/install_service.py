@@ -26,9 +26,7 @@ def run(places: Places, arguments: Namespace) -> int:
         print(installation.content, end="")
         return 0
     if arguments.remove:
-        apply(installation.removing)
-        installation.unit.unlink(missing_ok=True)
-        print(f"Removed {installation.unit}.")
+        remove_service(places)
         return 0
     config.load(places)  # a service that is not registered would only fail
     installation.unit.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +36,16 @@ def run(places: Places, arguments: Namespace) -> int:
         apply(installation.starting, must_succeed=True)
         print("The service is enabled and started.")
     return 0
+
+
+def remove_service(places: Places) -> None:
+    """Stop the service and remove its unit, if there is one."""
+    installation = _installation(places)
+    if installation.unit.exists():
+        apply(installation.removing)
+        installation.unit.unlink(missing_ok=True)
+        apply(installation.forgetting)
+        print(f"Removed {installation.unit}.")
 
 
 def _installation(places: Places) -> Installation:

@@ -33,6 +33,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--max-jobs", type=int, default=1, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument("--borg1", metavar="PATH", help="program of BorgBackup 1, if not in the PATH")
     parser.add_argument("--borg2", metavar="PATH", help="program of BorgBackup 2, if not in the PATH")
+    parser.add_argument(
+        "--restore-to",
+        action="append",
+        metavar="FOLDER",
+        help="folder that the service may have files restored to; may be given again (default: all but the system's)",
+    )
     parser.add_argument("--force", action="store_true", help="register anew although the machine is registered")
 
 
@@ -57,12 +63,23 @@ def run(places: Places, arguments: Namespace) -> int:
         ca_file=ca_file,
         max_jobs=arguments.max_jobs,
         engines=engines,
+        restore_to=_restore_to(places, arguments.restore_to),
     )
     found = Engines(places, config.with_environment(wanted).engines)
     answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, found)
     config.save(places, replace(wanted, agent_id=answer.agent_id, credential=answer.agent_token))
     print(f"Registered at {arguments.server} as {name} ({answer.agent_id}); configuration in {places.config_file}.")
     return 0
+
+
+def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | None:
+    """The folders given; else those of the registration before, which a new one does not change."""
+    if given is not None:
+        return config.checked_folders(given)
+    try:
+        return config.load(places).restore_to
+    except Problem:
+        return None
 
 
 def _token(given: str | None) -> str:

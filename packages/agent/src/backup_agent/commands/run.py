@@ -36,7 +36,9 @@ def run(places: Places, arguments: "Namespace | None") -> int:
         agent = agent_of(places)
         with stopped_by_signals(agent):
             logging.getLogger(__name__).info("The agent works; it is stopped with SIGTERM.")
-            agent.run()
+            starts_anew = agent.run()
+    if starts_anew:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     return 0
 
 

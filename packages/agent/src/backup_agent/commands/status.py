@@ -10,6 +10,7 @@ from backup_agent.commands.locking import is_running
 from backup_agent.engines import Engines
 from backup_agent.places import Places
 from backup_agent.problems import NotRegistered
+from backup_agent.restore_to import shown
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,6 +40,7 @@ def status(places: Places) -> dict[str, Any]:
         "name": kept.name if kept else None,
         "ca_file": kept.ca_file if kept else None,
         "max_jobs": kept.max_jobs if kept else None,
+        "restore_to": list(kept.restore_to) if kept and kept.restore_to is not None else None,
         "running": is_running(places),
         "last_heartbeat_at": seen.get("last_heartbeat_at"),
         "clock_skew_seconds": seen.get("clock_skew_seconds"),
@@ -65,6 +67,7 @@ def _text(facts: dict[str, Any]) -> str:
         "State": facts["state_folder"],
         "Service": facts["server_url"],
         "Agent": f"{facts['name']} ({facts['agent_id']})" if facts["registered"] else None,
+        "Restores to": shown(facts["restore_to"]) if facts["registered"] else None,
         "Running": "yes" if facts["running"] else "no",
         "Last heartbeat": facts["last_heartbeat_at"] or "never",
         "Clock": f"{skew:+.1f} s to the service" if skew is not None else None,

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 
 from backup_agent import AGENT_VERSION
 
-PACKAGES = ("backup_agent", "backup_engine", "backup_protocol")
+PACKAGES = ("backup_agent", "backup_engine", "backup_jobs", "backup_protocol")
 SCRIPTS = {"backup_agent": "[console_scripts]\nbackup-agent = backup_agent.cli:main\n"}
 OLDEST_PYTHON = "3.11"
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -1,25 +1,33 @@
 #!/bin/sh
-# Installs the backup agent on this machine, registers it, and starts it as a service.
-#
-#   curl -fsSL https://SERVICE/agent/install.sh | sudo sh -s -- --server https://SERVICE --token TOKEN
-#
-# As root: into /opt/backup-agent, as a service of the system. Else: into ~/.local/share/backup-agent, as a service of
-# the user. Needs Python 3.11 or newer. Nothing comes from anywhere but the service itself.
-#
-#   --server URL     the service                    (or BACKUP_AGENT_SERVER)
-#   --token TOKEN    a one-time enrollment token    (or BACKUP_AGENT_TOKEN, which other users cannot see)
-#   --name NAME      what to call the machine       (default: its host name)
-#   --ca-file FILE   certificates of a private authority
-#   --prefix FOLDER  install somewhere else
-#   --no-service     do not install a service
-#   --upgrade        replace the program only; the machine stays registered
+# Installs the backup agent on this machine; `sh install.sh --help` prints how to use it.
 set -eu
 
 say() { printf 'backup-agent: %s\n' "$*"; }
 fail() { printf 'backup-agent: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
+usage() { # not read from "$0": the script is usually piped
+    cat <<'USAGE'
+Installs the backup agent on this machine, registers it, and starts it as a service.
 
-server=${BACKUP_AGENT_SERVER:-} token=${BACKUP_AGENT_TOKEN:-} name='' ca_file='' prefix='' service=yes upgrade=no
+  curl -fsSL https://SERVICE/agent/install.sh | sudo sh -s -- --server https://SERVICE --token TOKEN
+
+As root: into /opt/backup-agent, as a service of the system. Else: into ~/.local/share/backup-agent, as a service of
+the user. Needs Python 3.11 or newer. Nothing comes from anywhere but the service itself.
+
+  --server URL     the service                    (or BACKUP_AGENT_SERVER)
+  --token TOKEN    a one-time enrollment token    (or BACKUP_AGENT_TOKEN, which other users cannot see)
+  --name NAME      what to call the machine       (default: its host name)
+  --ca-file FILE   certificates of a private authority
+  --prefix FOLDER  install somewhere else
+  --no-service     do not install a service
+  --upgrade        replace the program only; the machine stays registered
+  --uninstall      remove the agent from this machine: service, registration, configuration, state, program
+  --force          with --uninstall: also while jobs or keys are here, or the service cannot be reached
+  --help           print this
+USAGE
+}
+
+server=${BACKUP_AGENT_SERVER:-} token=${BACKUP_AGENT_TOKEN:-} name='' ca_file='' prefix='' service=yes upgrade=no uninstall=no force=''
 need() { [ $# -ge 2 ] && [ -n "$2" ] || fail "$1 needs a value"; }
 while [ $# -gt 0 ]; do
     case $1 in
@@ -30,17 +38,30 @@ while [ $# -gt 0 ]; do
         --prefix) need "$@"; prefix=$2; shift ;;
         --no-service) service=no ;;
         --upgrade) upgrade=yes ;;
-        -h | --help) sed -n '2,/^set -eu/p' "$0" 2>/dev/null | sed '$d; s/^# \{0,1\}//'; exit 0 ;;
+        --uninstall) uninstall=yes ;;
+        --force) force=--force ;;
+        -h | --help) usage; exit 0 ;;
         *) fail "unknown argument $1" ;;
     esac
     shift
 done
-[ -n "$server" ] || fail "the service's address is missing: --server https://…"
-server=${server%/}
-[ "$upgrade" = yes ] || [ -n "$token" ] || fail "the enrollment token is missing: --token TOKEN"
 if [ -z "$prefix" ]; then
     if [ "$(id -u)" = 0 ]; then prefix=/opt/backup-agent; else prefix=$HOME/.local/share/backup-agent; fi
 fi
+if [ "$uninstall" = yes ]; then
+    [ -x "$prefix/bin/backup-agent" ] || fail "there is no agent in $prefix; name its folder with --prefix"
+    "$prefix/bin/backup-agent" uninstall $force
+    rm -rf "$prefix/venv" "$prefix/venv.new" "$prefix/venv.old" "$prefix/bin"
+    rmdir "$prefix" 2>/dev/null || say "$prefix holds other files and stays"
+    if [ "$(readlink /usr/local/bin/backup-agent 2>/dev/null)" = "$prefix/bin/backup-agent" ]; then
+        rm -f /usr/local/bin/backup-agent
+    fi
+    say "removed from this machine"
+    exit 0
+fi
+[ -n "$server" ] || fail "the service's address is missing: --server https://…"
+server=${server%/}
+[ "$upgrade" = yes ] || [ -n "$token" ] || fail "the enrollment token is missing: --token TOKEN"
 
 # --- what is needed ------------------------------------------------------------------------------------------------
 
@@ -112,8 +133,15 @@ if [ "$upgrade" = no ]; then
     printf '%s\n' "$token" | "$agent" register --server "$server" --token - \
         ${name:+--name "$name"} ${ca_file:+--ca-file "$ca_file"}
 fi
-if [ "$service" = yes ]; then
+has_service_manager() {
+    case $(uname -s) in Darwin) return 0 ;; esac
+    have systemctl && [ -d /run/systemd/system ] || return 1
+    [ "$(id -u)" = 0 ] || systemctl --user show-environment >/dev/null 2>&1
+}
+if [ "$service" = yes ] && has_service_manager; then
     "$prefix/venv/bin/backup-agent" install-service
 else
-    say "run it with: $agent run"
+    [ "$service" = no ] || say "this machine has no systemd that could start the agent (or none for this user)"
+    say "the agent is installed and does not run yet. Run it with: $agent run"
+    say "to run it at every start of the machine, let your service manager do that, or cron: @reboot $agent run"
 fi

@@ -45,6 +45,7 @@ def installation(places: Places, *, is_root: bool) -> Installation:
         content=content,
         starting=((*control, "daemon-reload"), (*control, "enable", UNIT), (*control, "restart", UNIT)),
         removing=((*control, "disable", "--now", UNIT),),
+        forgetting=((*control, "daemon-reload"),),
     )
 
 

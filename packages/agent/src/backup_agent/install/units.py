@@ -17,6 +17,8 @@ class Installation:
     content: str
     starting: tuple[Arguments, ...]
     removing: tuple[Arguments, ...]
+    forgetting: tuple[Arguments, ...] = ()
+    """After the file is gone."""
 
 
 def program() -> str:

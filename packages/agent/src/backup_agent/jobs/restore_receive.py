@@ -4,30 +4,31 @@ The stream is unpacked into a private folder. Only when the service has said tha
 whole, is anything moved into place. A stream that is cut is asked for again, from its beginning.
 """
 
+import base64
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from backup_agent.backoff import Backoff
 from backup_agent.client import NoAnswer, NotAllowed, OpenStream, Refusal
-from backup_agent.job_work import Completed, Ended, Failed, Stopped, Work, readable, within_message
-from backup_agent.jobs.restore_extract import (
-    NOTHING,
-    block_of,
-    counted_in,
-    destination_of,
-    key_of,
-    moved_into_place,
-    paths_of,
-    require_known_words,
-)
-from backup_agent.private_tree import DestinationUnusable, PrivateTree, opened
+from backup_agent.job_work import ReceiveWork
 from backup_agent.received import LinkCut, Received
-from backup_agent.steps import Cancelled, Interrupted
+from backup_engine.extracted import LINK_IN_THE_WAY, Complaints
 from backup_engine.far.unpack import BrokenOff, Unpacker
-from backup_protocol import Progress, ReceiveEnd, ReceiveSurvey, RestoreBlock, write
+from backup_engine.listing import ListedFile
+from backup_jobs.endings import Completed, Ended, Failed, Stopped
+from backup_jobs.host import Cancelled, Interrupted
+from backup_jobs.paths import readable, to_json
+from backup_jobs.restore import endings
+from backup_jobs.restore.extract import PLACE, Restore
+from backup_jobs.restore.occupied import Occupied
+from backup_jobs.restore.private_tree import PrivateTree, opened
+from backup_jobs.restore.survey import readable_paths
+from backup_jobs.restore.unfit import FOREIGN, remove_unfit
+from backup_jobs.restore.verify import Plan, Verifier
+from backup_protocol import ReceiveEnd, ReceiveSurvey, read, write
 
 TRIES = 12
 """With the pauses between them, about five minutes."""
@@ -35,45 +36,101 @@ LONGEST_PAUSE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 MOST_NAMED = 1000
 ABOUT_ATTRIBUTES = re.compile(r"^attrs: ")
-LINK_IN_THE_WAY = "the archive holds files below this symbolic link"
 
 
 class TryAgainLater(Exception):
     """The stream was cut, or could not be had: it can be asked for once more."""
 
 
-def run(work: Work) -> Ended:
-    block = block_of(work)
-    require_known_words(block)
-    private, roots = PrivateTree(destination_of(block), key_of(work)), paths_of(block)
-    try:
-        work.steps.say(f"Receiving {readable(block.archive)} from the service.")
-        received = work.steps.once("received", lambda: _received(work, block, private))
-        work.steps.say(*received["notes"])
+def run(work: ReceiveWork) -> Ended:
+    return _Receiving(work).run()
+
+
+def interrupted(work: ReceiveWork, interrupted: Interrupted) -> Ended:
+    """No engine runs here, so none is interrupted."""
+    del work
+    return Failed("operations.interrupted", interrupted.sentence(), details=endings.NOTHING)
+
+
+class _Receiving(Restore):
+    """A restore whose files come in a stream instead of from an engine."""
+
+    def __init__(self, work: ReceiveWork) -> None:
+        super().__init__(work)
+        self._work = work
+
+    def _restored(self) -> Ended:
+        try:
+            return self._received()
+        except Cancelled:
+            self.remove_private()
+            return Stopped(details=endings.NOTHING)
+
+    def _received(self) -> Ended:
+        self.require_destination()
+        if chosen := self._chosen_in_own_places():
+            return endings.refused(*endings.target_forbidden(readable_paths(chosen)))
+        private = self.private_in(self.destination)
+        self.host.once(PLACE, lambda: {"base": to_json(self.destination)})
+        self.host.log(f"Receiving {self.block.archive} from the service.")
+        received = self.host.once("received", lambda: _received(self._work, self, private))
+        self.host.log(*received["notes"])
         if received["failure"] is not None:
             private.remove()
             key, sentence = received["failure"]
-            return Failed(key, sentence, details=dict(NOTHING))
-        if block.dry_run:
-            return _dry_run(work, block, received)
-        return _placed(work, block, private, roots, received)
-    except DestinationUnusable as error:
-        return Failed("restore.destination_unusable", str(error), details=dict(NOTHING))
-    except Cancelled:
-        private.remove()
-        return Stopped(None, dict(NOTHING))
+            return Failed(key, sentence, details=endings.NOTHING)
+        if self.block.dry_run:
+            return self._dry_run(received)
+        plan = self.planned(private, lambda: self._verified_stream(private, received))
+        return self.moved(private, plan, None, (), received["warnings"] if received["warned"] else ())
 
+    def _chosen_in_own_places(self) -> list[bytes]:
+        """The wanted paths that would land in what is protected."""
+        if self.placement.contents_only:
+            return []
+        targets = self.guarded()
+        return [root for root in self.placement.roots if targets.is_own(root, is_directory=True)]
 
-def interrupted(work: Work, interrupted: Interrupted) -> Ended:
-    """No engine runs here, so none is interrupted."""
-    del work
-    return Failed("operations.interrupted", interrupted.sentence(), details=dict(NOTHING))
+    def _dry_run(self, received: Mapping[str, Any]) -> Completed:
+        survey = received["survey"]
+        amount = f"{survey['files']} files ({survey['size']} bytes)"
+        self.host.log(f"Dry run: {amount} would be restored to {readable(self.destination)}.")
+        return Completed(0, details={"dry_run": True, "files": survey["files"], "bytes": survey["size"]})
+
+    def _verified_stream(self, private: PrivateTree, received: Mapping[str, Any]) -> Plan:
+        """What came into the private folder: by the names of the listing, or where they are too many by their number."""
+        survey = read(ReceiveSurvey, received["survey"])
+        links = [_exact(link) for link in survey.links]
+        lost = [(_exact(item), item["reason"]) for item in received["lost"]]
+        if survey.listed:
+            complaints = Complaints()
+            for path, reason in lost:
+                complaints.add(path, reason)
+            with private.tree() as tree:
+                there = Occupied(self.destination)
+                verifier = Verifier(tree, self.placement, there, links, complaints, self.guarded())
+                return verifier.verify(map(_listed, survey.listed))
+        with private.tree() as tree:
+            lost += [(path, FOREIGN) for path, _ in remove_unfit(tree).foreign]
+        roots = self.placement.roots if self.placement.contents_only else ()
+        conflicts = private.conflicts(roots) if self.block.overwrite == "fail" else []
+        files, size = private.count()
+        failed = [(path, reason, 0) for path, reason in (*lost, *((link, LINK_IN_THE_WAY) for link in links))]
+        return Plan(
+            files,
+            size,
+            failed=failed[:MOST_NAMED],
+            conflicts=conflicts[:MOST_NAMED],
+            conflict_count=len(conflicts),
+            unnamed=max(len(failed), survey.files - files) - len(failed[:MOST_NAMED]),
+            unnamed_special=survey.special,
+        )
 
 
 # --- receiving --------------------------------------------------------------------------------------------------------
 
 
-def _received(work: Work, block: RestoreBlock, private: PrivateTree) -> dict[str, Any]:
+def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
     """All of it in the private folder, and what is to be known of it; or why there is nothing.
 
     What happened on the way is told afterwards: the log must come out the same if the agent is started again.
@@ -82,39 +139,47 @@ def _received(work: Work, block: RestoreBlock, private: PrivateTree) -> dict[str
     notes: list[str] = []
     for tries in range(1, TRIES + 1):
         try:
-            return {**_received_once(work, block, private), "notes": notes}
+            return {**_received_once(work, restore, private), "notes": notes}
         except TryAgainLater as error:
             notes.append(f"Try {tries} came to nothing: {error}")
         except Refusal as refusal:
             return {**_failure(refusal.key, str(refusal)), "notes": notes}
         private.remove()
         if tries < TRIES:
-            work.steps.pause(backoff.failed())
+            work.host.pause(backoff.failed())
     sentence = "The files could not be received from the service. Nothing was restored; start the restore again."
     return {**_failure("restore.not_received", sentence), "notes": notes}
 
 
-def _received_once(work: Work, block: RestoreBlock, private: PrivateTree) -> dict[str, Any]:
+def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
     told = _Told()
     try:
         with work.receive() as stream, _cut_when_asked(work, stream):
             received = Received(stream)
             survey = received.survey()
-            if survey is not None and not block.dry_run:
+            _require_targets(restore, survey)
+            if survey is not None and not work.block.dry_run:
                 private.make()
-                work.steps.say(f"Receiving {survey.files} files ({survey.size} bytes) of {block.archive}.")
+                work.host.log(f"Receiving {survey.files} files ({survey.size} bytes) of {work.block.archive}.")
                 with opened(private.path) as tree:
                     Unpacker(tree, told.hear).unpack(_Reporting(work, received, survey))
             elif survey is not None and received.read(1):
                 raise LinkCut("a dry run has no files")
     except (NoAnswer, NotAllowed, LinkCut) as error:
-        work.steps.require_going_on()
+        work.host.require_going_on()
         raise TryAgainLater(str(error)) from error
     except BrokenOff as error:
-        work.steps.require_going_on()
+        work.host.require_going_on()
         if received.end is None or received.end.is_good:
             raise TryAgainLater("The stream of files was not whole.") from error
     return _account_of_stream(received.end, survey, told)
+
+
+def _require_targets(restore: Restore, survey: ReceiveSurvey | None) -> None:
+    """Raise Refused before anything is written, as far as it is known what will come."""
+    items = map(_listed, survey.listed) if survey is not None else ()
+    found = (restore.placement.target(item.path, is_directory=item.is_directory) for item in items)
+    restore.work.place.require_targets(restore.destination, (target for target in found if target is not None))
 
 
 def _account_of_stream(end: ReceiveEnd | None, survey: ReceiveSurvey | None, told: "_Told") -> dict[str, Any]:
@@ -138,13 +203,13 @@ def _failure(key: str, message: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _cut_when_asked(work: Work, stream: OpenStream) -> Iterator[None]:
+def _cut_when_asked(work: ReceiveWork, stream: OpenStream) -> Iterator[None]:
     """A stream that nothing comes out of must not hold up a cancel, nor the end of the agent."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(LOOK_SECONDS):
-            if work.steps.is_cancelled() or work.steps.is_stopping():
+            if work.host.is_cancelled() or work.host.is_stopping():
                 stream.cut()
                 return
 
@@ -170,13 +235,14 @@ class _Told:
             if len(self.attributes) < MOST_NAMED:
                 self.attributes.append({"path": shown, "message": f"{shown}: {reason}"})
         elif len(self.lost) < MOST_NAMED:
-            self.lost.append({"path": shown, "reason": reason})
+            exact = {} if shown.encode() == path else {"path_b64": base64.b64encode(path).decode()}
+            self.lost.append({"path": shown, **exact, "reason": reason})
 
 
 class _Reporting:
     """The stream, telling on the way how far it has come."""
 
-    def __init__(self, work: Work, received: Received, survey: ReceiveSurvey) -> None:
+    def __init__(self, work: ReceiveWork, received: Received, survey: ReceiveSurvey) -> None:
         self._work = work
         self._received = received
         self._size = survey.size
@@ -185,49 +251,13 @@ class _Reporting:
         block = self._received.read(size)
         if self._size:
             percent = round(min(99.0, self._received.size * 100 / self._size), 1)
-            self._work.steps.report(Progress(progress_percent=percent))
+            self._work.host.report(progress_percent=percent)
         return block
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------
+def _listed(item: dict[str, Any]) -> ListedFile:
+    return ListedFile(_exact(item), str(item["type"]), int(item["size"]), bool(item.get("hard_link")))
 
 
-def _dry_run(work: Work, block: RestoreBlock, received: Any) -> Ended:
-    survey = received["survey"]
-    told = f"{survey['files']} files ({survey['size']} bytes)"
-    work.steps.say(f"Dry run: {told} would be restored to {readable(block.destination)}.")
-    return Completed(0, details={"dry_run": True, "files": survey["files"], "bytes": survey["size"]})
-
-
-def _placed(work: Work, block: RestoreBlock, private: PrivateTree, roots: tuple[bytes, ...], received: Any) -> Ended:
-    counted = counted_in(work, private)
-    account = moved_into_place(work, block, private, roots)
-    if isinstance(account, Failed):
-        return account
-    cancelled = account.pop("cancelled")
-    _add_lost(account, received, counted["files"])
-    work.steps.say(f"Restored {account['files_restored']} files ({account['bytes_restored']} bytes).")
-    if cancelled:
-        return Stopped(None, account)
-    warnings = tuple(within_message([*received["warnings"], *_about_special(account)]))
-    if account["files_failed"]:
-        first = f"; the first: {account['failed'][0]['path']}" if account["failed"] else ""
-        sentence = f"{account['files_failed']} files were not restored{first}."
-        return Failed("restore.incomplete", sentence, None, account, warnings)
-    warned = received["warned"] or bool(account["special_files"])
-    return Completed(0, warned, warnings=warnings, details=account)
-
-
-def _add_lost(account: dict[str, Any], received: Any, counted: int) -> None:
-    """Count as failed what never came into the private folder: by the listing, and named where it is known."""
-    survey = received["survey"]
-    links = [{**link, "reason": LINK_IN_THE_WAY} for link in survey["links"]]
-    missing = max(len(received["lost"]), survey["files"] - len(links) - counted)
-    account["special_files"] = survey["special"]
-    account["files_failed"] += missing + len(links)
-    account["failed"] = within_message([*account["failed"], *received["lost"], *links])
-
-
-def _about_special(account: dict[str, Any]) -> list[dict[str, Any]]:
-    count = account["special_files"]
-    return [{"path": None, "message": f"{count} FIFOs or devices are not restored."}] if count else []
+def _exact(item: dict[str, Any]) -> bytes:
+    return base64.b64decode(item["path_b64"]) if "path_b64" in item else str(item["path"]).encode("utf-8", "replace")

@@ -9,6 +9,7 @@ def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: 
         *("--log-json", "--lock-wait", str(lock_wait)),
         *(("--progress",) if request.progress else ()),
         "export-tar",
+        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
         *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
         *_strip_components(request),
         *("--", arguments.archive(location, request.archive), "-"),

@@ -16,6 +16,7 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
         *(("--stdout",) if request.stdout else ()),
         *(("--sparse",) if request.sparse else ()),
         *(("--noflags",) if request.without_flags else ()),
+        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
         *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
         *_strip_components(request),
         *("--", arguments.archive(location, request.archive)),

@@ -20,6 +20,7 @@ def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: 
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
         *("list", f"--format={_format(request)}"),
+        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
         *("--", arguments.archive(location, request.archive)),
         *(arguments.archived_path(path) for path in request.paths),

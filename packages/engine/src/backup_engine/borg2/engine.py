@@ -30,6 +30,9 @@ class Borg2Engine(EngineBase):
     def address(self, name: str, engine_id: str | None) -> str:
         return f"aid:{engine_id}" if engine_id else name
 
+    def _probe(self, location: RepositoryLocation) -> tuple[str, ...]:
+        return info.command(location, requests.InfoRequest(), self.lock_wait)
+
     def init(self, location: RepositoryLocation, request: requests.InitRequest) -> Command:
         return self._command(location, init.command(location, request, self.lock_wait))
 
@@ -37,10 +40,12 @@ class Borg2Engine(EngineBase):
         return self._command(location, create.command(location, request, self.lock_wait))
 
     def list_archives(self, location: RepositoryLocation, request: requests.ListArchivesRequest) -> Command:
-        return self._command(location, list_archives.command(location, request, self.lock_wait), quick=True)
+        arguments = list_archives.command(location, request, self.lock_wait)
+        return self._command(location, arguments, quick=True, tells_id=True, read_whole=True)
 
     def info(self, location: RepositoryLocation, request: requests.InfoRequest) -> Command:
-        return self._command(location, info.command(location, request, self.lock_wait), quick=True)
+        arguments = info.command(location, request, self.lock_wait)
+        return self._command(location, arguments, quick=True, tells_id=True, read_whole=True)
 
     def delete_archive(self, location: RepositoryLocation, request: requests.DeleteArchiveRequest) -> Command:
         return self._command(location, delete_archive.command(location, request, self.lock_wait))
@@ -49,14 +54,14 @@ class Borg2Engine(EngineBase):
         return self._command(location, undelete_archive.command(location, request, self.lock_wait))
 
     def break_lock(self, location: RepositoryLocation, request: requests.BreakLockRequest) -> Command:  # noqa: ARG002
-        return self._command(location, break_lock.command(location, self.lock_wait), quick=True)
+        return self._command(location, break_lock.command(location, self.lock_wait), quick=True, must_tell=False)
 
     def key_export(self, location: RepositoryLocation, request: requests.KeyExportRequest) -> Command:  # noqa: ARG002
-        return self._command(location, key_export.command(location, self.lock_wait), quick=True)
+        return self._command(location, key_export.command(location, self.lock_wait), quick=True, read_whole=True)
 
     def prune(self, location: RepositoryLocation, request: requests.PruneRequest) -> Command:
         arguments = prune.command(location, request, self.lock_wait)
-        return self._command(location, arguments, quick=request.dry_run)
+        return self._command(location, arguments, quick=request.dry_run, read_whole=request.dry_run)
 
     def compact(self, location: RepositoryLocation, request: requests.CompactRequest) -> Command:
         return self._command(location, compact.command(location, request, self.lock_wait))

@@ -6,6 +6,8 @@ from backup_engine.requests import InfoRequest, RepositoryLocation
 
 def command(location: RepositoryLocation, request: InfoRequest, lock_wait: int) -> tuple[str, ...]:
     before = arguments.common(location, lock_wait)
+    if request.every_archive:
+        return (*before, "info", "--json", "--match-archives=sh:*")
     if request.archive is None:
         return (*before, "repo-info", "--json")
     return (*before, "info", "--json", "--", arguments.archive(request.archive))

@@ -11,6 +11,7 @@ def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: 
     return (
         *arguments.common(location, lock_wait),
         *("list", "--json-lines", f"--format={ADDED_KEYS}"),
+        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.excludes),
         *("--", arguments.archive(request.archive)),
         *(arguments.archived_path(path) for path in request.paths),

@@ -19,11 +19,14 @@ import struct
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 HEAD = struct.Struct(">cQ")
 OUTPUT, PACKED_OUTPUT, ERRORS, END, HERE = b"o", b"z", b"e", b"x", b"h"
 LARGEST_FRAME = 16 * 1024 * 1024
+"""Also of what a packed one holds."""
+LARGEST_END = 1 << 16
 BLOCK = 1 << 18
 LOOK_SECONDS = 0.5
 SILENT_SECONDS = 120.0
@@ -96,7 +99,8 @@ class CalledRun:
         return None
 
     def _lay_down(self, name: str) -> None:
-        call = {word: self._request[word] for word in ("repository_id", "method", "request")}
+        words = ("repository_id", "method", "request", "older")
+        call = {word: self._request[word] for word in words if word in self._request}
         with os.fdopen(os.open(f"{name}.part", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             json.dump(call, file)
         os.rename(f"{name}.part", f"{name}.json")
@@ -104,7 +108,7 @@ class CalledRun:
     def _listen(self, link: socket.socket) -> int:
         while True:
             letter, size = HEAD.unpack(exactly(link, HEAD.size))
-            if size > LARGEST_FRAME:
+            if size > (LARGEST_FRAME if letter in (OUTPUT, PACKED_OUTPUT, ERRORS) else LARGEST_END):
                 raise LinkCut
             content = exactly(link, size)
             if letter == END:
@@ -113,9 +117,8 @@ class CalledRun:
                 require_reader()
                 continue
             self._heard = True
-            if letter == PACKED_OUTPUT:
-                content = zlib.decompress(content)
-            tell(2 if letter == ERRORS else 1, content)
+            for piece in unpacked(content) if letter == PACKED_OUTPUT else (content,):
+                tell(2 if letter == ERRORS else 1, piece)
 
 
 def exactly(link: socket.socket, size: int) -> bytes:
@@ -130,6 +133,20 @@ def exactly(link: socket.socket, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def unpacked(content: bytes) -> Iterator[bytes]:
+    """Piece by piece: a few bytes may hold more than memory does. Raise LinkCut if they hold too much, or cannot be read."""
+    unpacking, size = zlib.decompressobj(), 0
+    while not unpacking.eof:
+        try:
+            piece = unpacking.decompress(content, BLOCK)
+        except zlib.error as error:
+            raise LinkCut from error
+        content, size = unpacking.unconsumed_tail, size + len(piece)
+        if size > LARGEST_FRAME or not (piece or content or unpacking.eof):
+            raise LinkCut
+        yield piece
 
 
 def tell(descriptor: int, content: bytes) -> None:

@@ -20,6 +20,11 @@ def request_file(folder: Path) -> Path:
     return folder.with_name(folder.name + SUFFIX)
 
 
+def ended_file(folder: Path) -> Path:
+    """Where the near side of a run notes when its engine ended on the other machine."""
+    return Path(f"{request_file(folder)}.ended")
+
+
 def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
     """Given a command for another machine and its spool, return what runs it from here.
 
@@ -42,7 +47,9 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
             "environment": dict(command.environment),
             "secret_names": sorted(command.secrets),
             "working_directory": command.working_directory,
+            "most_output": command.most_output,
             "nice": NICENESS,
+            "guard": command.guard.record() if command.guard else None,
         },
     }
     _write(file, record)
@@ -51,6 +58,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
         argv=(sys.executable, "-I", "-S", run.__file__, str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         secrets={SECRETS: Secret(json.dumps(values))},
+        most_output=command.most_output,
     )
 
 
@@ -63,11 +71,13 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
         "patience_seconds": agent.patience_seconds,
         "method": command.call.method,
         "request": command.call.request,
+        "older": command.guard.older if command.guard else "refuse",
     }
     _write(file, record)
     return Command(
         argv=(sys.executable, "-I", "-S", called.__file__, str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+        most_output=command.most_output,
     )
 
 

@@ -2,8 +2,8 @@
 
 Run as ``python -I -S run.py REQUEST``. What the engine says there comes out of this process, and it ends as the engine ended. A
 link that is cut is made again, for as long as the request says; only before the machine was reached for the first time is that
-an error at once. The names of two files beside the request carry what must survive this process: ``.begun`` (the
-engine may have been started), ``.collected`` (all was received, so that the far side may have forgotten the run); and
+an error at once. The names of three files beside the request carry what must survive this process: ``.begun`` (the
+engine may have been started), ``.ended`` (when it ended), ``.collected`` (all was received, so that the far side may have forgotten the run); and
 ``.cancel``, made by others, asks for the engine to be stopped.
 
 It imports the standard library alone, and nothing of this package: it has to start in milliseconds.
@@ -21,7 +21,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 FRAME = struct.Struct(">cQ")
 MARK = b"\0holdfast frames\0"
@@ -38,6 +38,12 @@ SILENCES = 10
 NOT_COPIED = 93
 MOST_CRASHES = 3
 LONGEST_GREETING = 1 << 16
+LONGEST_COMPLAINT = 1 << 16
+LARGEST_SAID = 1 << 20
+"""Bytes of ssh's error stream that are kept on disk."""
+LARGEST_FRAME = 1 << 20
+"""The far side sends at most a quarter of it."""
+UNREADABLE = "The machine sends what is not part of a run; the engine there may still run."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
 NOT_FOUND = 127
@@ -62,7 +68,7 @@ BORG_PASSPHRASE=$(printf '%b.' "$line")
 BORG_PASSPHRASE=${{BORG_PASSPHRASE%.}}
 export BORG_PASSPHRASE {names}
 exec 3<&0
-{enter}{command} </dev/null 3<&- &
+{guard}{enter}{command} </dev/null 3<&- &
 child=$!
 (
     silences=0
@@ -83,8 +89,46 @@ exit "$code"
 """
 
 
+PLAIN_GUARD = """found=$(sed -n 's/^id *= *\\([0-9a-f]*\\) *$/\\1/p' {config} 2>/dev/null || cat {config}/id 2>/dev/null)
+expected={expected}
+if [ -n "$found" ] && [ -n "$expected" ] && [ "$found" != "$expected" ]; then
+    printf '%s\\n' {refusal} >&2
+    exit 2
+fi
+"""
+PLAIN_FORGET = """for record in .config/borg .local/share/borg; do
+    rm -f {base}/$record/security/"$found"/manifest-timestamp
+done
+[ ! -f {base}/.cache/borg/"$found"/config ] || sed -i '/^timestamp *=/d' {base}/.cache/borg/"$found"/config
+"""
+REPLACED = json.dumps(
+    {
+        "type": "log_message",
+        "levelname": "ERROR",
+        "name": "backup_engine.repository_guard",
+        "msgid": "Guard.RepositoryReplaced",
+        "message": "Another repository lies at this place.",
+    }
+)
+
+
+PYTHON_MISSING = json.dumps(
+    {
+        "type": "log_message",
+        "levelname": "ERROR",
+        "name": "backup_engine.repository_guard",
+        "msgid": "Guard.PythonMissing",
+        "message": "This needs Python on the machine.",
+    }
+)
+
+
 class NobodyReads(Exception):
     """Whoever took the output of the engine is gone."""
+
+
+class Unreadable(Exception):
+    """The machine does not send what its side of a run would send."""
 
 
 class Words:
@@ -144,6 +188,8 @@ class FarRun:
                 code = self._follow_once()
             except NobodyReads:
                 return self._lost("Nobody takes the output of the engine any more.", 2)
+            except Unreadable:
+                return self._lost(UNREADABLE, 2)
             if code is not None:
                 return code
             if self._request["piped"]:
@@ -161,19 +207,19 @@ class FarRun:
     def _follow_once(self) -> int | None:
         """One link. The exit code once the engine has ended, None if the link was lost before."""
         self._greeted = self._progressed = False
-        with open(self._place + ".said", "w+b") as errors:
+        with Said(self._place + ".said") as said:
             try:
                 link = subprocess.Popen(
                     [*self._request["ssh"], side_command(self._request["python"])],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=errors,
+                    stderr=said.file,
                     start_new_session=True,  # a signal to this process's group must not cut the link
                 )
             except OSError as error:
                 return self._lost(f"ssh cannot be run: {error}")
             try:
-                end = self._listen(link)
+                end = self._listen(link, said)
             except BrokenPipeError:
                 end = None
             finally:
@@ -181,8 +227,7 @@ class FarRun:
                 code = hang_up(link)
             if end is not None:
                 return self._exit_code(end)
-            errors.seek(0)
-            self._said = errors.read()
+            self._said = said.last()
         if code == NOT_COPIED and not self._has_copied:
             return self._copy()
         if self._greeted and code not in (0, SSH_FAILED):
@@ -191,12 +236,13 @@ class FarRun:
                 return self._lost("The far side of the run fails each time.", 2)
         return None if self._may_have_begun() else self._lost()
 
-    def _listen(self, link: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    def _listen(self, link: "subprocess.Popen[bytes]", said: "Said") -> dict[str, Any] | None:
         assert link.stdin is not None
         assert link.stdout is not None
         is_marked, received = False, b""
         while True:
             self._pass_on_cancel(link)
+            said.trim()
             if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
                 continue
             block = os.read(link.stdout.fileno(), BLOCK)
@@ -207,13 +253,16 @@ class FarRun:
                 is_marked, received = without_greetings(received)
             while is_marked and len(received) >= FRAME.size:
                 letter, size = FRAME.unpack_from(received)
+                if size > LARGEST_FRAME or letter not in (b"h", b"x", b"e", b"o"):
+                    raise Unreadable
                 if len(received) < FRAME.size + size:
                     break
                 content, received = received[FRAME.size : FRAME.size + size], received[FRAME.size + size :]
                 if letter == b"h":
                     self._begin(link)
                 elif letter == b"x":
-                    end: dict[str, Any] = json.loads(content)
+                    end = end_of(content)
+                    self._note_end(end)
                     self._collected(link)
                     return end
                 else:
@@ -252,6 +301,15 @@ class FarRun:
                     raise
                 time.sleep(1.0)  # the engine there is not to blame, and goes on
 
+    def _note_end(self, end: dict[str, Any]) -> None:
+        """Keep when the engine ended there, by the clock here, and the space there. Of several answers the first one stays."""
+        age = end.get("ended_seconds_ago")
+        if age is None or os.path.exists(self._place + ".ended"):
+            return
+        with open(self._place + ".ended.part", "w", encoding="utf-8") as file:
+            json.dump({"finished_at": time.time() - max(0.0, float(age)), **space_in(end.get("record"))}, file)
+        os.replace(self._place + ".ended.part", self._place + ".ended")
+
     def _collected(self, link: "subprocess.Popen[bytes]") -> None:
         assert link.stdin is not None
         mark(self._place + ".collected")
@@ -277,14 +335,21 @@ class FarRun:
     def _copy(self) -> int | None:
         """Put the shim there, once for each version of it."""
         self._has_copied = True
-        done = subprocess.run(
-            [*self._request["ssh"], shlex.join((self._request["python"], "-I", "-S", "-c", copy_script()))],
-            input=json.dumps(sources()).encode(),
-            capture_output=True,
-            start_new_session=True,
-            check=False,
-        )
-        self._said = done.stderr
+        with Said(self._place + ".said") as said:
+            done = subprocess.Popen(
+                [*self._request["ssh"], shlex.join((self._request["python"], "-I", "-S", "-c", copy_script()))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said.file,
+                start_new_session=True,
+            )
+            texts: bytes | None = json.dumps(sources()).encode()
+            while done.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    done.communicate(texts, LOOK_SECONDS)
+                texts = None  # later calls go on with what was not sent yet, and refuse to be given it again
+                said.trim()
+            self._said = said.last()
         if done.returncode == 0:
             return self._follow_once()
         return None if self._may_have_begun() else self._lost()
@@ -305,6 +370,59 @@ class FarRun:
     def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
         os.write(2, (self._said + words.encode()).strip() + b"\n")
         return code
+
+
+class Said:
+    """The error stream of ssh in a file. A pipe would not do: a shared connection keeps it open when its first user has gone."""
+
+    def __init__(self, place: str) -> None:
+        self.file: BinaryIO = open(place, "a+b")  # noqa: SIM115 -- closed by __exit__
+        self.file.truncate(0)
+        self._before = b""
+
+    def __enter__(self) -> "Said":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def trim(self) -> None:
+        """Keep the end of what has become too much, and let go of the file's content."""
+        if os.fstat(self.file.fileno()).st_size > LARGEST_SAID:
+            self._before = last_of(self.file)
+            self.file.truncate(0)
+
+    def last(self) -> bytes:
+        return (self._before + last_of(self.file))[-LONGEST_COMPLAINT:]
+
+
+def last_of(errors: BinaryIO) -> bytes:
+    """The last words of ssh, however many there were."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - LONGEST_COMPLAINT))
+    return errors.read(LONGEST_COMPLAINT)
+
+
+def space_in(record: Any) -> dict[str, int]:
+    """Free and total bytes where the repository is stored, as far as the far side has measured them."""
+    told = record if isinstance(record, dict) else {}
+    sizes = {name: told.get(name) for name in ("free_bytes", "total_bytes")}
+    return {name: size for name, size in sizes.items() if isinstance(size, int) and 0 <= size < 2**63}
+
+
+def end_of(content: bytes) -> dict[str, Any]:
+    """How the far side says that the engine ended. Raise Unreadable unless all that will be asked of it is there."""
+    try:
+        end: dict[str, Any] = json.loads(content)
+        float(end.get("ended_seconds_ago") or 0)
+        if end["state"] == "exited":
+            record = end["record"]
+            number = (record["exec_error"] or "0").partition(" ")[0]
+            any(map(int, (number, record["code"] or 0, record["signal"] or 0)))
+        elif end["state"] == "not_started":
+            str.encode(end["words"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable from error
+    return end
 
 
 def without_greetings(received: bytes) -> tuple[bool, bytes]:
@@ -334,7 +452,8 @@ def sources() -> dict[str, str]:
     """The files that are copied to a machine. The last one says that all are there."""
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
-    for name, path in (("shim.py", f"{here}/../shim.py"), ("side.py", f"{here}/side.py")):
+    copied = ("shim.py", f"{here}/../shim.py"), ("repository_guard.py", f"{here}/../repository_guard.py")
+    for name, path in (*copied, ("side.py", f"{here}/side.py")):
         with open(path, encoding="utf-8") as file:
             texts[name] = file.read()
     return {**texts, "ready": ""}
@@ -360,6 +479,10 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
         request = json.load(file)
     cancel = Cancel(place)
     os.write(2, PLAIN_NOTE)
+    if (request["command"].get("guard") or {}).get("older") == "look":
+        # Without Python nobody sets a record aside and throws it away, and the engine would refuse, or believe what it sees.
+        os.write(2, PYTHON_MISSING.encode() + b"\n")
+        return 2
     passphrase = next((secret["value"] for secret in secrets.values()), "")
     octal = "".join(f"\\0{byte:03o}" for byte in passphrase.encode("utf-8", "surrogateescape"))
     link = subprocess.Popen(
@@ -380,6 +503,18 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
     return link.returncode if link.returncode >= 0 else 128 - link.returncode
 
 
+def plain_guard(guard: dict[str, Any] | None, base: str) -> str:
+    """The guard's check of the repository's id, and its way to accept an older state, for a machine without Python."""
+    if not guard or not guard["path"]:
+        return ""
+    found = PLAIN_GUARD.format(
+        config=shlex.quote(guard["path"] + "/config"),
+        expected=shlex.quote(guard["engine_id"] or ""),
+        refusal=shlex.quote(REPLACED),
+    )
+    return found + (PLAIN_FORGET.format(base=base) if guard["older"] == "accept" else "")
+
+
 def plain_script(command: dict[str, Any]) -> str:
     def word(value: str) -> str:
         return '"$HOME"/' + shlex.quote(value[2:]) if value.startswith("~/") else shlex.quote(value)
@@ -394,6 +529,7 @@ def plain_script(command: dict[str, Any]) -> str:
         names=" ".join(name for name in variables if name != "HOME"),
         word_seconds=WORD_SECONDS,
         silences=SILENCES,
+        guard=plain_guard(command.get("guard"), word(variables.get("BORG_BASE_DIR", "~/"))),
         enter=f"cd -- {shlex.quote(directory)} || exit 2\n" if directory else "",
         command=shlex.join(("nice", "-n", str(command["nice"])))
         + " "

@@ -1,6 +1,6 @@
 """The far side of a run: starts the shim on this machine, and tells what the engine says for as long as somebody listens.
 
-Copied beside ``shim.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
+Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
 library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:
 ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten,
 ``HERE`` only that somebody is there. The end of the input, and no word for the request's ``silence_seconds`` (a network that is
@@ -37,6 +37,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(os.path.dirname(HERE), "runs")
 RESERVED = ("started.json", "engine.json", "exit.json")
 RESERVED_BYTES = 4096
+LARGEST_REQUEST = 8 * 1024 * 1024
+"""More than the arguments of a command and its secrets can have."""
+LARGEST_WORD = 64 * 1024
+
+
+class TooMuchSaid(Exception):
+    """The other side says more than a request, or a word, can be."""
 
 
 class NobodyIsThere(Exception):
@@ -106,11 +113,15 @@ class Words:
         self.ended = False
 
     def request(self) -> dict[str, Any] | None:
-        while b"\n" not in self._received and not self.ended:
+        parts = [self._received]
+        while b"\n" not in parts[-1] and not self.ended:
+            self._received = b""
             self._read()
-        if b"\n" not in self._received:
+            parts.append(self._received)
+            require_at_most(LARGEST_REQUEST, sum(map(len, parts)))
+        if b"\n" not in parts[-1]:
             return None
-        line, self._received = self._received.split(b"\n", 1)
+        line, self._received = b"".join(parts).split(b"\n", 1)
         request: dict[str, Any] = json.loads(line)
         return request
 
@@ -123,6 +134,7 @@ class Words:
     def listen(self) -> None:
         while not self.ended and select.select([0], [], [], 0)[0]:
             self._read()
+            require_at_most(LARGEST_WORD + BLOCK, len(self._received))
         if self.silence_seconds is not None and time.monotonic() - self._heard_at > self.silence_seconds:
             raise NobodyIsThere
 
@@ -138,6 +150,11 @@ class Words:
         self._received += block
         self._heard_at = time.monotonic()
         self.ended = not block
+
+
+def require_at_most(most: int, size: int) -> None:
+    if size > most:
+        raise TooMuchSaid
 
 
 class Run:
@@ -210,10 +227,12 @@ class Run:
 
     def _end(self) -> dict[str, Any]:
         try:
-            with open(self._file("exit.json"), "rb") as record:
-                return {"state": "exited", "record": json.load(record)}
+            with open(self._file("exit.json"), "rb") as file:
+                record = json.load(file)
         except FileNotFoundError:
             return {"state": "interrupted"}
+        # As an age: the two machines' clocks may differ.
+        return {"state": "exited", "record": record, "ended_seconds_ago": time.time() - record["finished_at"]}
 
     def is_free(self) -> bool:
         """True when nothing of the run is alive."""
@@ -277,10 +296,12 @@ class Stream:
 def here(command: dict[str, Any]) -> dict[str, Any]:
     """The command with this machine's home, and its way to lower the priority of a process."""
     program, *arguments = command["argv"]
+    guard = command.get("guard")
     ionice = shutil.which("ionice")
     return {
         **command,
         "argv": [os.path.expanduser(program), *arguments],
+        "guard": guard and {**guard, "program": os.path.expanduser(guard["program"])},
         "environment": {
             name: os.path.expanduser(value) if value.startswith("~/") else value
             for name, value in command["environment"].items()
@@ -307,3 +328,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except (BrokenPipeError, NobodyIsThere):
         os._exit(0)
+    except TooMuchSaid:
+        os._exit(2)

@@ -31,6 +31,18 @@ PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLL
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 XATTR = "SCHILY.xattr."
+ROOT = b"."
+"""The entry of the folder that was backed up as a whole."""
+LONGEST_NAME = 65_534
+"""Zip files hold names of two bytes' length; a folder's ends with a slash."""
+LARGEST_HEADER = 1 << 20
+MOST_HEADERS = 6
+EXTENDED = (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+NEVER_WRITTEN = (tarfile.XGLTYPE, tarfile.GNUTYPE_SPARSE)
+MOST_KEPT = 8 << 20
+"""Bytes of extended attributes of folders, which are set at the end."""
+MOST_IDS = 10_000
+LONGEST_OWNER = 256
 NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP})
 """What a system says of attributes that this user may not set, or that the file system does not know."""
 
@@ -54,6 +66,47 @@ class Attributes(NamedTuple):
     accessed: int
     changed: int
     extended: dict[str, bytes]
+
+
+class BoundedEntry(tarfile.TarInfo):
+    """An entry of a tar stream whose headers take no more memory than they may. Raises ReadError before more is read.
+
+    Names and attributes that do not fit into a header stand in others before it, of any size and in any number. The engine
+    needs three of them at most, and never those for sparse files or for all entries.
+    """
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "BoundedEntry":
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.type in NEVER_WRITTEN or (entry.type in EXTENDED and entry.size > LARGEST_HEADER):
+            raise tarfile.ReadError("the stream holds a header that is too large")
+        return entry
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> "BoundedEntry":
+        assert isinstance(tarfile, BoundedTar)
+        with tarfile.one_more_header():
+            return super().fromtarfile(tarfile)
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        raise tarfile.ReadError("the stream holds a sparse file")
+
+
+class BoundedTar(tarfile.TarFile):
+    """Of the headers that stand before an entry the last ones are read within the first ones."""
+
+    tarinfo = BoundedEntry
+    _within = 0
+
+    @contextmanager
+    def one_more_header(self) -> Iterator[None]:
+        if self._within == MOST_HEADERS:
+            raise tarfile.ReadError("the stream holds too many headers for one entry")
+        self._within += 1
+        try:
+            yield
+        finally:
+            self._within -= 1
 
 
 class Watched:
@@ -84,26 +137,29 @@ class Unpacker:
         self._tree = tree
         self._tell = tell
         self._folders: list[tuple[bytes, Attributes]] = []
+        self._kept = 0
         self._ids: dict[tuple[str, str, int], int] = {}
 
     def unpack(self, stream: Readable) -> None:
         """Make files of the whole stream. Raise BrokenOff if it is not whole."""
         watched = Watched(stream)
         try:
-            with tarfile.open(fileobj=cast("BinaryIO", watched), mode="r|", bufsize=BLOCK, encoding="utf-8") as tar:
+            with BoundedTar.open(fileobj=cast("BinaryIO", watched), mode="r|", bufsize=BLOCK, encoding="utf-8") as tar:
                 while (entry := tar.next()) is not None:
                     tar.members.clear()  # type: ignore[attr-defined]  # it would remember every file of the archive
                     self._take(tar, entry)
             watched.require_end()
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
             raise BrokenOff from error
         for path, attributes in reversed(self._folders):
             self._trying(path, partial(self._finish_folder, path, attributes))
 
     def _take(self, tar: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
-        path = exact(entry.name).strip(b"/")
-        if not is_below(path):
-            self._tell(path, "the path leads out of the folder")
+        path = exact(entry.name)
+        if path == ROOT and entry.isdir():
+            return
+        if fault := name_fault(path):
+            self._tell(path, fault)
         elif entry.isdir():
             self._trying(path, lambda: self._make_folder(path, entry))
         elif entry.isreg():
@@ -111,17 +167,24 @@ class Unpacker:
         elif entry.issym():
             self._trying(path, lambda: self._make_link(path, entry))
         elif entry.islnk():
-            self._trying(path, lambda: self._make_name(path, exact(entry.linkname).strip(b"/")))
+            self._trying(path, lambda: self._make_name(path, exact(entry.linkname)))
 
     def _trying(self, path: bytes, work: Callable[[], None]) -> None:
         try:
             work()
         except OSError as error:
             self._tell(path, f"[Errno {error.errno}] {error.strerror}")
+        except (ValueError, OverflowError) as error:  # a number or a name that no system takes
+            self._tell(path, str(error))
 
     def _make_folder(self, path: bytes, entry: tarfile.TarInfo) -> None:
+        attributes = self._attributes(entry)
         with below(self._tree, path):
-            self._folders.append((path, self._attributes(entry)))
+            self._kept += sum(len(name) + len(value) for name, value in attributes.extended.items())
+            if self._kept > MOST_KEPT and attributes.extended:
+                self._tell(path, "attrs: the folders of the archive have too many extended attributes")
+                attributes = attributes._replace(extended={})
+            self._folders.append((path, attributes))
 
     def _finish_folder(self, path: bytes, attributes: Attributes) -> None:
         with below(self._tree, path) as folder:
@@ -167,9 +230,9 @@ class Unpacker:
         """One more name of a file that came before."""
         parent, _, name = path.rpartition(b"/")
         above, _, known = first.rpartition(b"/")
-        if not is_below(first):
-            raise OSError(errno.EPERM, "the path leads out of the folder")
-        with below(self._tree, above) as there, below(self._tree, parent) as folder:
+        if fault := name_fault(first):
+            raise OSError(errno.EPERM, fault)
+        with below(self._tree, above, make=False) as there, below(self._tree, parent) as folder:
             _make_room(folder, name)
             os.link(known, name, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
 
@@ -187,6 +250,10 @@ class Unpacker:
 
     def _id_of(self, what: str, name: str, number: int) -> int:
         """The number of a user or group here, by name where it is known; asked once for each."""
+        if len(name) > LONGEST_OWNER:
+            return number
+        if len(self._ids) > MOST_IDS:
+            self._ids.clear()
         known = self._ids.get((what, name, number))
         if known is None:
             known = self._ids[what, name, number] = _id_of(what, name, number)
@@ -209,19 +276,45 @@ def exact(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def is_below(path: bytes) -> bool:
-    return not any(part in (b"", b".", b"..") for part in path.split(b"/"))
+def name_fault(name: bytes) -> str | None:
+    """Given the name of an entry, return why nothing is ever made of it or handed out under it; None for an honest one.
+
+    The one rule for names in archives: of what is unpacked here, and of what is downloaded as tar and zip.
+    """
+    if b"\0" in name:
+        return "the name holds a NUL"
+    if len(name) > LONGEST_NAME:
+        return "the name is too long"
+    if any(part in (b"", b".", b"..") for part in name.split(b"/")):
+        return "the path leads out of the folder"
+    return None
+
+
+def link_fault(name: bytes, target: bytes) -> str | None:
+    """Given an honest name and the target of a symbolic link there, return why the link may lead out of the folder.
+
+    Steps back may only come first, and no more of them than the link lies deep: behind a name, which may itself be a link,
+    nobody knows where they lead.
+    """
+    if b"\0" in target or len(target) > LONGEST_NAME:
+        return "the target of the link is not a path"
+    parts = [part for part in target.split(b"/") if part not in (b"", b".")]
+    back = next((number for number, part in enumerate(parts) if part != b".."), len(parts))
+    if target.startswith(b"/") or b".." in parts[back:] or back > name.count(b"/"):
+        return "the link leads out of the folder"
+    return None
 
 
 @contextmanager
-def below(tree: int, path: bytes) -> Iterator[int]:
-    """A descriptor of a folder in the tree, made with all that is above it if it is not there."""
+def below(tree: int, path: bytes, *, make: bool = True) -> Iterator[int]:
+    """A descriptor of a folder in the tree, by default made with all that is above it if it is not there."""
     parts = path.split(b"/") if path else []
     folder = os.dup(tree)
     try:
         for number, part in enumerate(parts, 1):
-            with suppress(FileExistsError):
-                os.mkdir(part, MODE, dir_fd=folder)
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, MODE, dir_fd=folder)
             following = os.open(part, OPEN if number == len(parts) else PASS_THROUGH, dir_fd=folder)
             os.close(folder)
             folder = following

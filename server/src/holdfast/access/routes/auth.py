@@ -1,10 +1,12 @@
 """/api/auth: login, sessions and the own account."""
 
+from functools import partial
 from typing import Annotated
 
-from fastapi import Depends, Form, Request
+from fastapi import Depends, Form, Request, Response
+from starlette.concurrency import run_in_threadpool
 
-from holdfast.access import audit, sessions
+from holdfast.access import audit, browser_requests, browser_sessions, sessions, throttle
 from holdfast.access.account import Account
 from holdfast.access.caller import (
     LoginOnly,
@@ -14,8 +16,9 @@ from holdfast.access.caller import (
     address_of,
     public,
 )
-from holdfast.access.login import Login
-from holdfast.access.passwords import AnyPassword, Hashing
+from holdfast.access.fair_queue import Whose
+from holdfast.access.login import CodeNeeded, LoggedIn, Login
+from holdfast.access.passwords import AnyPassword, Hashing, whose_turn
 from holdfast.access.schemas import (
     CodeLogin,
     LoginAnswer,
@@ -27,17 +30,17 @@ from holdfast.access.schemas import (
     TotpState,
 )
 from holdfast.access.usernames import AnyUsername
-from holdfast.access.users import rights_by_user, user_of
+from holdfast.access.users import TheAccounts
 from holdfast.access.vault import TheVault
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
 
 auth = router("/api/auth", "Login")
 
 
-def _login(database: TheDatabase, settings: TheSettings, vault: TheVault) -> Login:
+async def _login(database: TheDatabase, settings: TheSettings, vault: TheVault) -> Login:
     return Login(database, settings, vault)
 
 
@@ -47,36 +50,68 @@ TheLogin = Annotated[Login, Depends(_login)]
 @auth.post("/login", summary="Log in", dependencies=[Depends(public)], responses=documented(429))
 async def log_in(
     request: Request,
+    response: Response,
     username: Annotated[AnyUsername, Form()],
     password: Annotated[AnyPassword, Form(json_schema_extra={"format": "password"})],
     login: TheLogin,
     hashing: Hashing,
 ) -> LoginAnswer:
-    return LoginAnswer.of(await hashing.run(login.with_password, username, password, address_of(request)))
+    address = address_of(request)
+    attempts = throttle.password_attempts(username, address)
+    whose = Whose(attempts.address, attempts.username_key)
+    result = await hashing.run(whose, login.with_password, username, password, address)
+    await run_in_threadpool(_begin_in_browser, request, response, login, result)
+    return LoginAnswer.of(result)
 
 
 @auth.post(
     "/login/totp", summary="Finish a login with a code", dependencies=[Depends(public)], responses=documented(409, 429)
 )
-def log_in_with_code(request: Request, body: CodeLogin, login: TheLogin) -> LoginAnswer:
-    return LoginAnswer.of(login.with_code(body.login_challenge_token, body.code, address_of(request)))
+def log_in_with_code(request: Request, response: Response, body: CodeLogin, login: TheLogin) -> LoginAnswer:
+    result = login.with_code(body.login_challenge_token, body.code, address_of(request))
+    _begin_in_browser(request, response, login, result)
+    return LoginAnswer.of(result)
+
+
+def _begin_in_browser(request: Request, response: Response, login: Login, result: LoggedIn | CodeNeeded) -> None:
+    """Give a browser, which says so by its header, a cookie that refreshes its session."""
+    if isinstance(result, CodeNeeded) or not browser_requests.is_browser(request):
+        return
+    browser_requests.require_same_origin(request)
+    with login.database.writing() as session:
+        cookie = browser_sessions.begin(session, result.session)
+    browser_requests.set_cookie(request, response, cookie, login.settings)
 
 
 @auth.post("/refresh", summary="Get a new access token for a session that lives")
-def refresh(caller: SessionToRefresh, session: Reading, login: TheLogin) -> LoginAnswer:
-    """Takes an access token that has expired, too, as long as its session lives."""
-    return LoginAnswer.of(login.refreshed(session, caller))
+def refresh(request: Request, response: Response, caller: SessionToRefresh, login: TheLogin) -> LoginAnswer:
+    """Takes an access token that has expired, too, as long as its session lives; of the service's own pages also their cookie."""
+    if caller is not None:
+        with login.database.reading() as session:
+            return LoginAnswer.of(login.refreshed(session, caller))
+    cookie = browser_requests.read_cookie(request)
+    if cookie is None:
+        raise browser_sessions.session_ended()
+    with login.database.writing() as session:
+        found = browser_sessions.refresh(session, login.settings, cookie, address_of(request))
+    if found is None:
+        raise browser_sessions.session_ended()
+    if found.cookie is not None:
+        browser_requests.set_cookie(request, response, found.cookie, login.settings)
+    return LoginAnswer.of(login.token(found.public_id, found.must_change_password))
 
 
 @auth.get("/me", summary="Who am I")
-def me(caller: SignedInEvenIfPasswordMustChange, session: Reading) -> Me:
-    rights = rights_by_user(session, caller.user_id).get(caller.user_id, [])
-    return Me.of_caller(caller, user_of(session, caller.user_id), rights)
+async def me(caller: SignedInEvenIfPasswordMustChange, accounts: TheAccounts) -> Me:
+    record = await accounts.of(caller.user_id)
+    return Me.of_caller(caller, record.user, record.rights)
 
 
 @auth.post("/logout", summary="End this session", status_code=204)
-def log_out(caller: LoginOnlyEvenIfPasswordMustChange, session: Writing) -> None:
+def log_out(request: Request, response: Response, caller: LoginOnlyEvenIfPasswordMustChange, session: Writing) -> None:
     assert caller.session_id is not None
+    if browser_requests.is_browser(request):
+        browser_requests.clear_cookie(request, response)
     sessions.end(session, caller.session_id, clock.now())
     audit.record(session, actor=caller, action="auth.logout")
 
@@ -85,9 +120,9 @@ def log_out(caller: LoginOnlyEvenIfPasswordMustChange, session: Writing) -> None
 async def change_password(
     body: PasswordChange, caller: LoginOnlyEvenIfPasswordMustChange, login: TheLogin, hashing: Hashing
 ) -> LoginAnswer:
-    """Ends all other sessions of the user."""
-    account = Account(login, caller)
-    return LoginAnswer.of(await hashing.run(account.change_password, body.current_password, body.new_password))
+    """Ends all other sessions of the user, and their account tokens if asked to."""
+    change = partial(Account(login, caller).change_password, end_tokens=body.end_tokens)
+    return LoginAnswer.of(await hashing.run(whose_turn(caller), change, body.current_password, body.new_password))
 
 
 @auth.post("/totp/setup", summary="Prepare codes for logins", responses=documented(409))
@@ -105,5 +140,5 @@ def enable_totp(body: TotpEnable, caller: LoginOnly, session: Writing, login: Th
 
 @auth.post("/totp/disable", summary="Switch codes off", responses=documented(409, 429))
 async def disable_totp(body: TotpDisable, caller: LoginOnly, login: TheLogin, hashing: Hashing) -> TotpState:
-    await hashing.run(Account(login, caller).disable_totp, body.password, body.code)
+    await hashing.run(whose_turn(caller), Account(login, caller).disable_totp, body.password, body.code)
     return TotpState(totp_enabled=False)

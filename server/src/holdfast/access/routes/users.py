@@ -3,8 +3,8 @@
 from starlette.concurrency import run_in_threadpool
 
 from holdfast.access import users as use_case
-from holdfast.access.caller import AdminOnly, Caller
-from holdfast.access.passwords import Hashing, hash_password
+from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller
+from holdfast.access.passwords import Hashing, hash_password, whose_turn
 from holdfast.access.schemas import RightChange, UserAnswer, UserCreate, Users, UserUpdate
 from holdfast.access.users import NewUser, UserChange, rights_by_user, user_of
 from holdfast.api.answers import documented
@@ -24,11 +24,11 @@ def list_users(_caller: AdminOnly, session: Reading) -> Users:
 
 
 @users.post("", summary="Create a user", status_code=201, responses=documented(409))
-async def create_user(body: UserCreate, caller: AdminOnly, database: TheDatabase, hashing: Hashing) -> UserAnswer:
+async def create_user(body: UserCreate, caller: AdminLoginOnly, database: TheDatabase, hashing: Hashing) -> UserAnswer:
     """A new user has no rights on repositories until they are given."""
     new = NewUser(
         username=body.username,
-        password_hash=await hashing.run(hash_password, body.password),
+        password_hash=await hashing.run(whose_turn(caller), hash_password, body.password),
         role=body.role,
         email=body.email,
         all_repositories_role=body.all_repositories_role,
@@ -44,22 +44,31 @@ def get_user(user_id: RowId, _caller: AdminOnly, session: Reading) -> UserAnswer
 
 @users.put("/{user_id}", summary="Change a user", responses=documented(404, 409))
 async def change_user(
-    user_id: RowId, body: UserUpdate, caller: AdminOnly, database: TheDatabase, settings: TheSettings, hashing: Hashing
+    user_id: RowId,
+    body: UserUpdate,
+    caller: AdminLoginOnly,
+    database: TheDatabase,
+    settings: TheSettings,
+    hashing: Hashing,
 ) -> UserAnswer:
-    """A new role or password, and disabling, end the user's sessions at once."""
-    password_hash = await hashing.run(hash_password, body.password) if body.password is not None else None
-    wanted = UserChange(_changed_fields(body), password_hash, _must_change(body, own=caller.user_id == user_id))
+    """A new role or password, and disabling, end the user's sessions at once; disabling also ends their account tokens."""
+    password_hash = (
+        await hashing.run(whose_turn(caller), hash_password, body.password) if body.password is not None else None
+    )
+    wanted = UserChange(
+        _changed_fields(body), password_hash, _must_change(body, own=caller.user_id == user_id), body.end_tokens
+    )
     return await run_in_threadpool(_change, database, settings, caller, user_id, wanted)
 
 
 @users.delete("/{user_id}", summary="Remove a user", status_code=204, responses=documented(404, 409))
-def remove_user(user_id: RowId, caller: AdminOnly, settings: TheSettings, session: Writing) -> None:
+def remove_user(user_id: RowId, caller: AdminLoginOnly, settings: TheSettings, session: Writing) -> None:
     use_case.remove(session, settings, caller, user_id)
 
 
 @users.put("/{user_id}/repositories/{repository_id}", summary="Give a right on a repository", responses=documented(404))
 def give_right(
-    user_id: RowId, repository_id: RowId, body: RightChange, caller: AdminOnly, session: Writing
+    user_id: RowId, repository_id: RowId, body: RightChange, caller: AdminLoginOnly, session: Writing
 ) -> UserAnswer:
     use_case.give_right(session, caller, user_id, repository_id, body.role)
     return UserAnswer.of(user_of(session, user_id), rights_by_user(session, user_id).get(user_id, []))
@@ -71,7 +80,7 @@ def give_right(
     status_code=204,
     responses=documented(404),
 )
-def take_right(user_id: RowId, repository_id: RowId, caller: AdminOnly, session: Writing) -> None:
+def take_right(user_id: RowId, repository_id: RowId, caller: AdminLoginOnly, session: Writing) -> None:
     use_case.take_right(session, caller, user_id, repository_id)
 
 

@@ -20,6 +20,7 @@ from holdfast.archives.history.schema import (
 from holdfast.archives.history.store import OwnerKey, Row, Snapshot, Transaction, VersionKey
 
 _KNOWN_MOST = 250_000  # names and directories remembered between batches
+_KNOWN_BYTES_MOST = 16 * 1024 * 1024
 
 Pair = tuple[int, int]  # directory id, name id
 
@@ -34,6 +35,8 @@ class Dictionary:
         self._directories: dict[bytes, int] = {}
         self._names: dict[bytes, int] = {}
         self._version_ids = _free_ids(snapshot)
+        self.directory_bytes = 0  # of directories that were new
+        self._remembered_bytes = 0
 
     def intern(self, transaction: Transaction, entries: Sequence[Entry]) -> Ids:
         """Return the version ids of these entries, adding what is not there yet."""
@@ -74,16 +77,19 @@ class Dictionary:
                 above = entry_of(above)[0] if above else ROOT
         found = batch.transaction.find_directories(list(unknown))
         self._directories |= found
+        self._remembered_bytes += sum(map(len, unknown))
         new = sorted(unknown - found.keys(), key=len)
         for directory in new:
             number = self._directories[directory] = self._take_id("directory")
             batch.rows["directory"].append((number, key32(directory), directory))
+            self.directory_bytes += len(directory)
         return new
 
     def _intern_names(self, batch: "_Batch", wanted: Iterable[bytes]) -> None:
         unknown = [name for name in wanted if name not in self._names]
         found = batch.transaction.find_names(unknown)
         self._names |= found
+        self._remembered_bytes += sum(map(len, unknown))
         for name in unknown:
             if name not in found:
                 number = self._names[name] = self._take_id("name")
@@ -152,10 +158,13 @@ class Dictionary:
                 batch.set_number(VERSION_TWIN, exact, versions[key])
 
     def _forget_if_many(self) -> None:
-        if len(self._directories) > _KNOWN_MOST:
+        is_much = self._remembered_bytes > _KNOWN_BYTES_MOST
+        if is_much or len(self._directories) > _KNOWN_MOST:
             self._directories.clear()
-        if len(self._names) > _KNOWN_MOST:
+        if is_much or len(self._names) > _KNOWN_MOST:
             self._names.clear()
+        if is_much:
+            self._remembered_bytes = 0
 
 
 def _listed_key(key: VersionKey, entry: Entry) -> VersionKey:

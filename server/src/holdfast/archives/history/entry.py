@@ -50,6 +50,29 @@ class Entry(NamedTuple):
         return bool(self.flags & LINK_LOSSY)
 
 
+PATH_BYTES_MOST = 16 * 1024
+DEPTH_MOST = 512
+_NAME_CHARACTERS_MOST = 1024
+_INT32, _INT64 = 2**32, 2**63
+
+
+def flaw_of(entry: Entry) -> str | None:
+    """Given an entry as an archive tells it, return why it cannot be a file of this world; None if it can."""
+    if any(type(number) is not int for number in (entry.mode, entry.uid, entry.gid, entry.size, entry.mtime)):
+        return "a mode, an owner, a size or a time is not a number"
+    if len(entry.path) > PATH_BYTES_MOST or len(entry.link) > PATH_BYTES_MOST:
+        return "a path is longer than 16 KiB"
+    if entry.path.count(b"/") > DEPTH_MOST or entry.link.count(b"/") > DEPTH_MOST:
+        return "a path has more than 512 parts"
+    if not 0 <= entry.mode < _INT32 or not all(-_INT32 < number < _INT32 for number in (entry.uid, entry.gid)):
+        return "a mode or an owner is out of range"
+    if not 0 <= entry.size < _INT64 or not -_INT64 <= entry.mtime < _INT64:
+        return "a size or a time is out of range"
+    if any(len(name or "") > _NAME_CHARACTERS_MOST or "\0" in (name or "") for name in (entry.user, entry.group)):
+        return "the name of an owner is too long or holds a NUL"
+    return None
+
+
 def implicit_directory(path: bytes) -> Entry:
     return Entry(path, stat.S_IFDIR, 0, 0, None, None, 0, 0, b"", 0, IMPLICIT)
 

@@ -49,6 +49,18 @@ class GarbledItems(ChunkRouteFailed):
     """The metadata chunks do not hold a stream of items."""
 
 
+class ItemTooLarge(ChunkRouteFailed):
+    """An item is larger than this process takes into memory; the engine's listing prints it in a short line."""
+
+
+class ArchiveUnreadable(HistoryError):
+    """The archive holds something that no file can be; nothing was indexed."""
+
+
+class ArchiveTooLarge(HistoryError):
+    """Reading the archive would take more memory than any real archive needs; nothing was indexed."""
+
+
 class ArchiveGone(ChunkRouteFailed):
     """The repository has no archive with that id."""
 

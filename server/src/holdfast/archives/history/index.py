@@ -14,6 +14,7 @@ from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.hardlinks import looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
+from holdfast.archives.history.lanes import LanesPage, lanes
 from holdfast.archives.history.presence import histories, path_id
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
@@ -173,6 +174,11 @@ class HistoryIndex:
         """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
             return self._browser.page(snapshot, _row(snapshot, archive), directory, limit, cursor)
+
+    def lanes(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> LanesPage:
+        """Every name that was ever in a directory, with the archives that have it."""
+        with self._store.read() as snapshot:
+            return lanes(snapshot, directory, limit, cursor)
 
     def search(
         self,

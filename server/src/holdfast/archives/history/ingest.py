@@ -9,15 +9,19 @@ import numpy.typing as npt
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import CHUNK_BITS, Ids
 from holdfast.archives.history.dictionary import Dictionary
-from holdfast.archives.history.entry import ITEM, LISTING, Entry, implicit_directory
-from holdfast.archives.history.errors import IndexDamaged
+from holdfast.archives.history.entry import ITEM, LISTING, Entry, flaw_of, implicit_directory
+from holdfast.archives.history.errors import ArchiveTooLarge, ArchiveUnreadable, IndexDamaged
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.records import Keys, Neighbour, keys_of
 from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, KEYS, PATH_DIRECTORY, VERSION_PATH
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store, Transaction
 
 _BATCH_RECORDS = 20_000
-_BATCH_BYTES = 16 * 1024 * 1024
+_BATCH_DIRECTORIES = 2_000  # whose paths may be long
+_BATCH_BYTES = 8 * 1024 * 1024
+_DEEP = 64  # parts of a path beyond which the directories above it are counted as bytes of the batch
+_DIRECTORY_BYTES_FREE = 8 * 1024 * 1024
+_DIRECTORY_RATIO_MOST = 16
 
 Progress = Callable[[int], None]
 Parse = Callable[[bytes], Entry | None]
@@ -61,6 +65,7 @@ class Ingest:
         self._missed: list[tuple[int, int, bytes]] = []  # piece, position in it, record
         self._missed_keys: list[int] = []
         self._missed_bytes = 0
+        self._bytes = 0
         self._learned: list[tuple[Ids, Keys]] = []
         self.read = 0
         self.parsed = 0
@@ -99,9 +104,11 @@ class Ingest:
             self._missed.append((piece, position, records[position]))
             self._missed_keys.append(int(keys[position]))
             self._missed_bytes += len(records[position])
+            self._missed_bytes += _bytes_above(records[position])
             if len(self._missed) >= _BATCH_RECORDS or self._missed_bytes >= _BATCH_BYTES:
                 self._resolve()
         self.read += len(records)
+        self._bytes += sum(map(len, records))
         if self._progress:
             self._progress(self.read)
 
@@ -115,7 +122,7 @@ class Ingest:
         with self._store.read() as snapshot:
             members = _one_per_path(snapshot, versions[versions != 0])
             missing = _directories_not_listed(snapshot, members)
-        implicit = self._intern_implicit(missing)
+        implicit = self._intern_implicit(missing.tolist())
         stored = bits.encode(bits.pack(np.concatenate([members, implicit])))
         with self._store.write() as transaction:
             number = int(transaction.meta().get("next_archive", b"1"))
@@ -156,11 +163,15 @@ class Ingest:
         for number, (_, _, record) in enumerate(self._missed):
             entry = self._parse(record)
             if entry is not None and not self._excludes.match(entry.path):
+                if (flaw := flaw_of(entry)) is not None:
+                    raise ArchiveUnreadable(flaw)
                 wanted.append(entry)
                 places.append(number)
                 self.lossy = self.lossy or entry.is_lossy
         with self._store.write() as transaction:
             versions = self._dictionary.intern(transaction, wanted)
+        if self._dictionary.directory_bytes > _DIRECTORY_BYTES_FREE + _DIRECTORY_RATIO_MOST * self._bytes:
+            raise ArchiveTooLarge("its paths have far more directories above them than files")
         for number, version in zip(places, versions.tolist(), strict=True):
             piece, position, _ = self._missed[number]
             self._pieces[piece][position] = version
@@ -169,13 +180,20 @@ class Ingest:
         self.parsed += len(self._missed)
         self._missed, self._missed_keys, self._missed_bytes = [], [], 0
 
-    def _intern_implicit(self, paths: list[bytes]) -> Ids:
+    def _intern_implicit(self, directories: list[int]) -> Ids:
         found = [np.zeros(0, np.uint32)]
-        for start in range(0, len(paths), _BATCH_RECORDS):
+        for start in range(0, len(directories), _BATCH_DIRECTORIES):
             with self._store.write() as transaction:
-                batch = [implicit_directory(path) for path in paths[start : start + _BATCH_RECORDS]]
+                paths = transaction.directory_paths(directories[start : start + _BATCH_DIRECTORIES]).values()
+                batch = [implicit_directory(path[:-1] or path) for path in paths]
                 found.append(self._dictionary.intern(transaction, batch))
         return np.concatenate(found)
+
+
+def _bytes_above(record: bytes) -> int:
+    """How many bytes the texts of all directories above a deep path take, at most."""
+    depth = record.count(b"/")
+    return 2 * depth * len(record) if depth > _DEEP else 0
 
 
 def all_chunks(snapshot: Snapshot) -> range:
@@ -205,10 +223,10 @@ def _one_per_path(snapshot: Snapshot, versions: Ids) -> Ids:
     return versions[::-1][last]
 
 
-def _directories_not_listed(snapshot: Snapshot, members: Ids) -> list[bytes]:
-    """Given the versions of an archive, return the paths of parent directories that have no entry of their own."""
+def _directories_not_listed(snapshot: Snapshot, members: Ids) -> npt.NDArray[np.int64]:
+    """Given the versions of an archive, return the parent directories that have no entry of their own."""
     if not len(members):
-        return []
+        return np.zeros(0, np.int64)
     paths = columns.take(columns.load(snapshot, VERSION_PATH), members)
     parent = columns.load(snapshot, DIRECTORY_PARENT)
     entry = columns.load(snapshot, DIRECTORY_ENTRY)
@@ -216,8 +234,8 @@ def _directories_not_listed(snapshot: Snapshot, members: Ids) -> list[bytes]:
     own = columns.take(entry, used)
     listed = np.zeros(int(max(paths.max(), own.max(initial=0))) + 1, np.bool_)
     listed[paths] = True
-    lacking = used[(own != 0) & ~listed[own]]
-    return [path[:-1] or path for path in snapshot.directory_paths(lacking.tolist()).values()]
+    lacking: npt.NDArray[np.int64] = used[(own != 0) & ~listed[own]]
+    return lacking
 
 
 def directories_above(directories: Ids, parent: Ids) -> npt.NDArray[np.int64]:

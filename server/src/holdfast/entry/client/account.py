@@ -1,49 +1,198 @@
-"""`holdfast login` and `logout`."""
+"""`holdfast login`, `logout` and `account`: who you are, your password and your tokens."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from holdfast.entry.client import connection
-from holdfast.entry.client.connection import Api, Login, fail, read_password
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.connection import Api, Login, read_secret
+from holdfast.entry.client.groups import examples, group
+from holdfast.entry.client.lookup import named
+from holdfast.entry.client.output import (
+    AsJson,
+    Column,
+    Yes,
+    confirm,
+    done,
+    fail,
+    print_fields,
+    print_json,
+    print_table,
+    remark,
+    say,
+)
+from holdfast.entry.client.units import when
+
+account = group(
+    "Your own account: show it, change the password, make and revoke tokens.",
+    "holdfast account show",
+    "holdfast account create-token monitoring",
+)
 
 
+@examples(
+    "holdfast login --server https://backup.example.com --username admin",
+    "holdfast login --username admin --password-stdin < password-file",
+)
 def login(
-    server: Annotated[str, typer.Option(help="Address of the service.")] = connection.DEFAULT_SERVER,
-    username: Annotated[str, typer.Option(prompt=True, help="Who logs in.")] = "admin",
+    server: Annotated[
+        str, typer.Option(envvar="HOLDFAST_SERVER", help="Address of the service.")
+    ] = connection.DEFAULT_SERVER,
+    username: Annotated[
+        str | None, typer.Option(help="Name to log in with; asked for on a terminal (default: admin).")
+    ] = None,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+        bool, typer.Option("--password-stdin", help="Read the password, and nothing else, from standard input.")
     ] = False,
+    ca_file: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HOLDFAST_CA_FILE",
+            help="File with the certificate authority that the service's certificate is from.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Log in to a running service; the login is kept in ~/.config/holdfast (0600)."""
-    service = Api(server.rstrip("/"), None)
-    password = read_password("Password", from_input=password_stdin)
-    answer = service.post("/api/auth/login", data={"username": username, "password": password})
+    """Log in to a service; the login is kept in ~/.config/holdfast (mode 0600)."""
+    service = Api(server.rstrip("/"), None, ca_file)
+    name = username or _ask_for_name(password_stdin)
+    password = read_secret("Password", from_input=password_stdin or not sys.stdin.isatty())
+    answer = service.post("/api/auth/login", data={"username": name, "password": password})
     if answer["totp_required"]:
-        code = typer.prompt("Code of your second factor")
-        challenge = {"login_challenge_token": answer["login_challenge_token"], "code": code}
-        answer = service.post("/api/auth/login/totp", challenge)
+        answer = _second_factor(service, answer)
     token = str(answer["access_token"])
     if answer["must_change_password"]:
-        token = _change_password(Api(service.server, token), password)
-    connection.save_login(Login(service.server, token))
-    typer.echo(f"Logged in to {service.server} as {username}.")
+        token = _change_password(Api(service.server, token, ca_file), password)
+    connection.save_login(Login(service.server, token, ca_file))
+    done(f"Logged in to {service.server} as {name}.", as_json=as_json, server=service.server, username=name)
+    if not as_json:
+        remark("Next: holdfast status")
+
+
+def _ask_for_name(password_stdin: bool) -> str:
+    if password_stdin or not sys.stdin.isatty():
+        return "admin"
+    return str(typer.prompt("Username", default="admin"))
+
+
+def _second_factor(service: Api, answer: dict[str, Any]) -> dict[str, Any]:
+    if not sys.stdin.isatty():
+        fail("this user has a second factor; log in on a terminal.", exit_codes.NOT_ALLOWED)
+    code = typer.prompt("Current six-digit code")
+    challenge = {"login_challenge_token": answer["login_challenge_token"], "code": code}
+    logged_in: dict[str, Any] = service.post("/api/auth/login/totp", challenge)
+    return logged_in
 
 
 def _change_password(service: Api, old: str) -> str:
     if not sys.stdin.isatty():
-        fail("the password must be changed first; log in once on a terminal", connection.EXIT_NOT_ALLOWED)
-    typer.echo("The password must be changed before anything else.")
+        fail("the password must be changed first; log in once on a terminal.", exit_codes.NOT_ALLOWED)
+    say("The password must be changed before anything else.")
     new = typer.prompt("New password", hide_input=True, confirmation_prompt=True)
     answer = service.post("/api/auth/change-password", {"current_password": old, "new_password": new})
     return str(answer["access_token"])
 
 
-def logout() -> None:
+def logout(as_json: AsJson = False) -> None:
     """End the session and forget the login."""
     saved = connection.saved_login()
     if saved is not None:
-        Api(saved.server, saved.token).post("/api/auth/logout")
+        Api(saved.server, saved.token, saved.ca_file).post("/api/auth/logout")
     connection.forget_login()
-    typer.echo("Logged out.")
+    done("Logged out.", as_json=as_json)
+
+
+@account.command("show")
+def show_account(as_json: AsJson = False) -> None:
+    """Show who is logged in, and where."""
+    service = connection.api()
+    answer = service.get("/api/auth/me")
+    if as_json:
+        print_json(answer)
+        return
+    print_fields(
+        (
+            ("user", answer["username"]),
+            ("role", answer["role"]),
+            ("on all repositories", answer["all_repositories_role"]),
+            ("service", service.server),
+            ("credential", answer["credential"]),
+            ("second factor", answer["totp_enabled"]),
+            ("last login", when(answer["last_login_at"])),
+        )
+    )
+
+
+@account.command("password")
+def change_password(
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read two lines from standard input: the old and the new password.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change your password; your other sessions end."""
+    service = connection.api()
+    old = read_secret("Current password", from_input=password_stdin)
+    new = read_secret("New password", from_input=password_stdin, repeat=True)
+    answer = service.post("/api/auth/change-password", {"current_password": old, "new_password": new})
+    saved = connection.saved_login()
+    connection.save_login(Login(service.server, str(answer["access_token"]), saved.ca_file if saved else None))
+    done("The password was changed; other sessions have ended.", as_json=as_json)
+
+
+@account.command("tokens")
+def list_tokens(as_json: AsJson = False) -> None:
+    """List your tokens."""
+    answer = connection.api().get("/api/settings/tokens")
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (Column("ID", right=True), Column("NAME", elastic=True), "PREFIX", "SCOPE", "EXPIRES", "LAST USED"),
+        (
+            (
+                one["id"],
+                one["name"],
+                one["prefix"],
+                one["scope"],
+                when(one["expires_at"]) if one["expires_at"] else "never",
+                when(one["last_used_at"]),
+            )
+            for one in answer["tokens"]
+        ),
+        empty="No tokens. Make one: holdfast account create-token NAME",
+    )
+
+
+@account.command("create-token")
+def create_token(
+    name: Annotated[str, typer.Argument(help="What the token is for.")],
+    scope: Annotated[
+        Literal["read", "operate", "admin", "metrics"],
+        typer.Option(help="What it may change, never more than you may; metrics: it reads /metrics and nothing else."),
+    ] = "read",
+    expires_in: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 365,
+    no_expiry: Annotated[bool, typer.Option("--no-expiry", help="It never expires.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token for a program; it is shown once."""
+    body = {"name": name, "scope": scope, "expires_in_days": None if no_expiry else expires_in}
+    answer = connection.api().post("/api/settings/tokens", body)
+    if as_json:
+        print_json(answer)
+        return
+    say(answer["token"])
+    remark("Keep it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs.")
+
+
+@account.command("revoke-token")
+def revoke_token(
+    token: Annotated[str, typer.Argument(help="Name or id of the token.")], yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Revoke one of your tokens."""
+    service = connection.api()
+    found = named(service.get("/api/settings/tokens")["tokens"], token, "token", "name", see="account tokens")
+    confirm(f"Revoke the token {found['name']}?", yes=yes)
+    service.delete(f"/api/settings/tokens/{found['id']}")
+    done(f"The token {found['name']} was revoked.", as_json=as_json, id=found["id"])

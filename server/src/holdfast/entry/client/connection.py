@@ -1,4 +1,4 @@
-"""A client's connection to a running service: where it is, who logs in, what its errors mean for the exit code."""
+"""A client's connection to a running service: where it is, who is logged in, and what its errors mean."""
 
 import json
 import os
@@ -11,36 +11,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from holdfast.entry.client import exit_codes
+from holdfast.entry.client.output import fail
+
 if TYPE_CHECKING:
     import httpx2
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_NOT_ALLOWED = 3
-EXIT_NOT_FOUND = 4
-EXIT_CONFLICT = 5
-EXIT_UNREACHABLE = 6
-EXIT_WARNINGS = 7
-
-EXIT_OF_STATUS = {
-    400: EXIT_USAGE,
-    401: EXIT_NOT_ALLOWED,
-    403: EXIT_NOT_ALLOWED,
-    404: EXIT_NOT_FOUND,
-    409: EXIT_CONFLICT,
-    413: EXIT_USAGE,
-    422: EXIT_USAGE,
-    423: EXIT_CONFLICT,
-    429: EXIT_NOT_ALLOWED,
-    503: EXIT_UNREACHABLE,
-}
+WRONG_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
     server: str
     token: str
+    ca_file: str | None = None
 
 
 def login_file() -> Path:
@@ -65,30 +50,32 @@ def saved_login() -> Login | None:
     """The login in force: from the environment, else the saved one."""
     server, token = os.environ.get("HOLDFAST_SERVER"), os.environ.get("HOLDFAST_TOKEN")
     if token:
-        return Login(server or DEFAULT_SERVER, token)
+        return Login((server or DEFAULT_SERVER).rstrip("/"), token, os.environ.get("HOLDFAST_CA_FILE"))
     try:
         saved = json.loads(login_file().read_text())
-        return Login(server or saved["server"], saved["token"])
-    except (OSError, ValueError, KeyError, TypeError):
+        ca_file = os.environ.get("HOLDFAST_CA_FILE") or saved.get("ca_file")
+        return Login((server or saved["server"]).rstrip("/"), saved["token"], ca_file)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"holdfast: {message}", err=True)
-    raise typer.Exit(code)
 
 
 class Api:
     """Calls of the service; an answer that is an error ends the program with its sentence and code."""
 
-    def __init__(self, server: str, token: str | None) -> None:
-        headers = {"X-Backup-Authorization": f"Bearer {token}"} if token else {}
-        self.server = server
+    def __init__(self, server: str, token: str | None, ca_file: str | None = None) -> None:
         import httpx2  # here and not above: `serve` shares the command, and has no use for it
 
-        self._lost = httpx2.TransportError
-        self._client = httpx2.Client(base_url=server, headers=headers, timeout=60)
+        self.server = server
         self._token = token
+        self._ca_file = ca_file
+        self._lost = httpx2.TransportError
+        headers = {"X-Backup-Authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._client = httpx2.Client(
+                base_url=server, headers=headers, timeout=60, verify=_trusted(server, ca_file), follow_redirects=False
+            )
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError) as error:
+            fail(f"{server} is not an address: {error}.", exit_codes.USAGE)
 
     def get(self, path: str, /, **params: Any) -> Any:
         return self._call("GET", path, params={name: value for name, value in params.items() if value is not None})
@@ -111,21 +98,47 @@ class Api:
                     self._refused(answer)
                 yield answer
         except self._lost as error:
-            fail(f"cannot reach {self.server}: {error}", EXIT_UNREACHABLE)
+            self._unreachable(error)
 
     def _call(self, method: str, path: str, **more: Any) -> Any:
+        return self._content(self._answered(method, path, **more))
+
+    def _answered(self, method: str, path: str, **more: Any) -> "httpx2.Response":
         answer = self._send(method, path, **more)
         if answer.status_code == 401 and self._token and self._renewed():
             answer = self._send(method, path, **more)
+        return answer
+
+    def _content(self, answer: "httpx2.Response") -> Any:
         if answer.status_code >= 400:
             self._refused(answer)
-        return answer.json() if answer.content else None
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:
+            self._not_holdfast(answer)
 
     def _send(self, method: str, path: str, **more: Any) -> "httpx2.Response":
         try:
             return self._client.request(method, path, **more)
         except self._lost as error:
-            fail(f"cannot reach {self.server}: {error}", EXIT_UNREACHABLE)
+            self._unreachable(error)
+
+    def _unreachable(self, error: Exception) -> NoReturn:
+        if WRONG_CERTIFICATE in str(error):
+            fail(
+                f"the certificate of {self.server} is not trusted: {error}. If it is signed by your own authority, "
+                "log in with --ca-file FILE, or set HOLDFAST_CA_FILE.",
+                exit_codes.UNREACHABLE,
+                key="client.certificate",
+            )
+        fail(
+            f"cannot reach {self.server}: {error}. Check that the service runs, and the address "
+            "(holdfast login --server ADDRESS, or HOLDFAST_SERVER).",
+            exit_codes.UNREACHABLE,
+            key="client.unreachable",
+        )
 
     def _renewed(self) -> bool:
         """An access token lives for minutes, its session for days: take a new one for the same session."""
@@ -134,33 +147,91 @@ class Api:
             return False
         self._token = answer.json()["access_token"]
         self._client.headers["X-Backup-Authorization"] = f"Bearer {self._token}"
-        save_login(Login(self.server, str(self._token)))
+        save_login(Login(self.server, str(self._token), self._ca_file))
         return True
 
     def _refused(self, answer: "httpx2.Response") -> NoReturn:
-        code = EXIT_OF_STATUS.get(answer.status_code, EXIT_FAILED)
+        code = exit_codes.OF_HTTP_STATUS.get(answer.status_code, exit_codes.FAILED)
         try:
             detail = answer.json()["detail"]
         except (ValueError, KeyError, TypeError):
-            fail(f"the service answered {answer.status_code}", code)
+            if answer.status_code == 413:
+                self._refused_by_proxy()
+            self._not_holdfast(answer)
         if isinstance(detail, list):
             sentences = [f"{'.'.join(str(part) for part in field['loc'][1:])}: {field['msg']}" for field in detail]
-            fail("; ".join(sentences), code)
-        if answer.status_code == 401:
-            fail(f"{detail['message']} (holdfast login)", code)
-        fail(f"{detail['message']} ({detail['key']})", code)
+            fail("; ".join(sentences), code, key="client.invalid", params={"fields": detail})
+        if not isinstance(detail, dict):
+            fail(str(detail), code)
+        sentence = str(detail.get("message"))
+        if answer.status_code == 401 and self._token:
+            sentence = f"You are not logged in any more: {sentence} Log in again: holdfast login --server {self.server}"
+        fail(sentence, code, key=detail.get("key"), params=detail.get("params"))
+
+    def _refused_by_proxy(self) -> NoReturn:
+        fail(
+            f"a proxy in front of {self.server} refuses large requests (HTTP 413); the service did not see this one. "
+            "Raise the proxy's limit, in nginx with client_max_body_size.",
+            exit_codes.USAGE,
+            key="client.body_refused",
+        )
+
+    def _not_holdfast(self, answer: "httpx2.Response") -> NoReturn:
+        code = exit_codes.OF_HTTP_STATUS.get(answer.status_code, exit_codes.FAILED)
+        fail(
+            f"{self.server} answered {answer.status_code} without saying why, not as Holdfast does. "
+            "Check the address; a proxy may have answered in its place.",
+            code,
+            key="client.not_holdfast",
+        )
+
+
+def _trusted(server: str, ca_file: str | None) -> Any:
+    """What certificates are checked against. Loading them takes a while, so plain HTTP does without."""
+    if not server.startswith("https:"):
+        return False
+    if ca_file is None:
+        return True
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        fail(f"cannot read the certificates in {ca_file}: {error.strerror or error}.", exit_codes.USAGE)
 
 
 def api() -> Api:
     """The service that the user is logged in to."""
     login = saved_login()
     if login is None:
-        fail("not logged in; run: holdfast login", EXIT_NOT_ALLOWED)
-    return Api(login.server, login.token)
+        fail("not logged in. Log in first: holdfast login --server ADDRESS", exit_codes.NOT_ALLOWED, key="client.login")
+    return Api(login.server, login.token, login.ca_file)
 
 
-def read_password(prompt: str, *, from_input: bool) -> str:
-    if from_input or not sys.stdin.isatty():
+def quietly(path: str) -> Any:
+    """An answer of the service within two seconds, or None: for completions, which may not print errors."""
+    import httpx2
+
+    login = saved_login()
+    if login is None or (login.ca_file and not Path(login.ca_file).is_file()):
+        return None
+    headers = {"X-Backup-Authorization": f"Bearer {login.token}"}
+    try:
+        verify = _trusted(login.server, login.ca_file)
+        answer = httpx2.get(f"{login.server}{path}", headers=headers, timeout=2, verify=verify)
+        return answer.json() if answer.status_code == 200 else None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, typer.Exit):
+        return None
+
+
+def read_secret(prompt: str, *, from_input: bool, variable: str | None = None, repeat: bool = False) -> str:
+    """A secret from standard input, an environment variable or a prompt that shows nothing; never from arguments."""
+    if from_input:
         return sys.stdin.readline().rstrip("\n")
-    password: str = typer.prompt(prompt, hide_input=True)
-    return password
+    if variable is not None and (given := os.environ.get(variable)):
+        return given
+    if not sys.stdin.isatty():
+        wanted = f", or set {variable}" if variable else ""
+        fail(f"{prompt}: there is no terminal to ask on. Pipe it in (see --help){wanted}.", exit_codes.USAGE)
+    secret: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=repeat)
+    return secret

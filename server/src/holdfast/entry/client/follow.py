@@ -1,17 +1,18 @@
-"""Following an operation to its end: a bar on a terminal, plain lines when piped."""
+"""Following a job to its end, and saying what it did."""
 
-import sys
 import time
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client.connection import EXIT_FAILED, EXIT_WARNINGS, Api
-from holdfast.entry.client.output import print_json
+from holdfast.entry.client import endings, exit_codes, progress
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.output import fail, print_json, remark, say
 
 ENDED = frozenset({"completed", "completed_with_warnings", "failed", "cancelled", "skipped"})
 POLL_SECONDS = 0.5
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Return at once with the job's id.")]
+LAST_LINES = 8
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end: print the job's id and return.")]
 
 
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
@@ -20,80 +21,66 @@ def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: boo
         if as_json:
             print_json(answer)
         else:
-            typer.echo(f"{answer['message']} Job {answer['job_id']}.")
+            say(f"Started job {answer['job_id']}. Follow it: holdfast ops follow {answer['job_id']}")
         return
-    operation = follow(api, answer["job_id"], quiet=as_json)
+    follow_and_end(api, answer["job_id"], as_json=as_json)
+
+
+def follow_and_end(api: Api, operation_id: int, *, as_json: bool) -> None:
+    """Wait for the end of a job, say what it did, and end the program with its exit code."""
+    try:
+        operation = until_ended(api, operation_id, quiet=as_json)
+    except KeyboardInterrupt:
+        fail(
+            f"job {operation_id} goes on without you. Look again: holdfast ops show {operation_id}, or "
+            f"holdfast logs {operation_id} -f. Stop it: holdfast ops cancel {operation_id}",
+            exit_codes.INTERRUPTED,
+            key="client.interrupted",
+            params={"job_id": operation_id},
+        )
     if as_json:
         print_json(operation)
-    raise typer.Exit(exit_code(operation["status"]))
+    else:
+        print_ending(api, operation)
+    raise typer.Exit(exit_codes.of_job(operation["status"]))
 
 
-def exit_code(status: str) -> int:
-    if status == "completed_with_warnings":
-        return EXIT_WARNINGS
-    return 0 if status == "completed" else EXIT_FAILED
+def until_ended(api: Api, operation_id: int, *, quiet: bool) -> dict[str, Any]:
+    shower = None if quiet else progress.shower()
+    try:
+        while True:
+            operation: dict[str, Any] = api.get(f"/api/operations/{operation_id}")
+            if operation["status"] in ENDED:
+                return operation
+            if shower is not None:
+                shower.show(operation)
+            time.sleep(POLL_SECONDS)
+    finally:
+        if shower is not None:
+            shower.close()
 
 
-def follow(api: Api, operation_id: int, *, quiet: bool = False) -> dict[str, Any]:
-    """Wait until an operation has ended and return it, showing how far it is."""
-    if quiet:
-        return _until_ended(api, operation_id, lambda _operation: None)
-    if sys.stdout.isatty():
-        return _with_bar(api, operation_id)
-    return _with_lines(api, operation_id)
+def print_ending(api: Api, operation: dict[str, Any]) -> None:
+    """What a job did; for one that failed also why, the end of its log, and where to look for more."""
+    show = remark if operation["status"] == "failed" else say
+    show(endings.summary(operation))
+    for line in endings.details(operation):
+        show(line)
+    if operation["status"] == "failed":
+        print_last_lines(api, operation, show=show)
 
 
-def _until_ended(api: Api, operation_id: int, show: Any) -> dict[str, Any]:
-    while True:
-        operation: dict[str, Any] = api.get(f"/api/operations/{operation_id}")
-        show(operation)
-        if operation["status"] in ENDED:
-            return operation
-        time.sleep(POLL_SECONDS)
+def print_last_lines(api: Api, operation: dict[str, Any], *, show: Any) -> None:
+    lines = last_lines(api, operation["id"]) if operation["has_logs"] else []
+    if lines:
+        show("The last lines of the log:")
+        for line in lines:
+            show(f"  {line}")
+    show(f"All of it: holdfast ops show {operation['id']}, holdfast logs {operation['id']}")
 
 
-def _with_bar(api: Api, operation_id: int) -> dict[str, Any]:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeElapsedColumn()
-    with Progress(*columns) as progress:
-        task = progress.add_task("waiting", total=100, note="")
-
-        def show(operation: dict[str, Any]) -> None:
-            progress.update(
-                task,
-                description=f"{operation['kind']} {operation_id}: {operation['status']}",
-                completed=operation["progress_percent"] or 0,
-                note=_note(operation),
-            )
-
-        operation = _until_ended(api, operation_id, show)
-    typer.echo(_ending(operation))
-    return operation
-
-
-def _with_lines(api: Api, operation_id: int) -> dict[str, Any]:
-    last = ""
-
-    def show(operation: dict[str, Any]) -> None:
-        nonlocal last
-        line = f"{operation['kind']} {operation_id}: {operation['status']} {_note(operation)}".rstrip()
-        if operation["status"] not in ENDED and line != last:
-            typer.echo(line)
-            last = line
-
-    operation = _until_ended(api, operation_id, show)
-    typer.echo(_ending(operation))
-    return operation
-
-
-def _note(operation: dict[str, Any]) -> str:
-    if operation["queued_reason"]:
-        behind = f" (behind {operation['queued_behind_id']})" if operation["queued_behind_id"] else ""
-        return f"{operation['queued_reason']}{behind}"
-    return str(operation["progress_message"] or "")
-
-
-def _ending(operation: dict[str, Any]) -> str:
-    line = f"{operation['kind']} {operation['id']}: {operation['status']}"
-    return f"{line}: {operation['error_message']}" if operation["error_message"] else line
+def last_lines(api: Api, operation_id: int) -> list[str]:
+    place = f"/api/operations/{operation_id}/logs"
+    total = api.get(place, limit=1)["log_lines"]
+    page = api.get(place, offset=max(0, total - LAST_LINES), limit=LAST_LINES)
+    return [one["content"] for one in page["lines"]]

@@ -2,101 +2,134 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
 
-from holdfast.entry.client import connection
-from holdfast.entry.client.connection import EXIT_USAGE, Api, fail
+from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.follow import NoWait, after_start
-from holdfast.entry.client.output import AsJson, print_json, print_table, when
-from holdfast.entry.client.repositories import ArchiveWord, Repository, find_repository, newest_archive
+from holdfast.entry.client.groups import examples
+from holdfast.entry.client.lookup import ArchiveWord, Repository, archive_reference, find_machine, find_repository
+from holdfast.entry.client.output import AsJson, Column, Yes, confirm, fail, print_json, print_table, remark
+from holdfast.entry.client.retention_rules import (
+    KeepDaily,
+    KeepHourly,
+    KeepLast,
+    KeepMonthly,
+    KeepWeekly,
+    KeepWithin,
+    KeepYearly,
+    given,
+)
+from holdfast.entry.client.text import clean
+from holdfast.entry.client.units import count, when
+
+Paths = Annotated[
+    list[str] | None, typer.Option("--path", metavar="PATH", help="Path in the archive; may be given several times.")
+]
 
 
-def backup(repository: Repository, no_wait: NoWait = False, as_json: AsJson = False) -> None:
-    """Back up a repository's sources now, and follow it."""
+@examples("holdfast backup etc", "holdfast backup etc --no-wait", "holdfast backup etc --comment 'before the upgrade'")
+def backup(
+    repository: Repository,
+    comment: Annotated[str | None, typer.Option(help="Comment of the archive.")] = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Back up a repository's sources now."""
     service = connection.api()
     found = find_repository(service, repository)
-    answer = service.post("/api/backup/start", {"repository": found["path"]})
-    after_start(service, answer, no_wait=no_wait, as_json=as_json)
+    body = {"repository": found["path"], **({"comment": comment} if comment else {})}
+    after_start(service, service.post("/api/backup/start", body), no_wait=no_wait, as_json=as_json)
 
 
+@examples(
+    "holdfast restore etc latest /srv/restored --path etc/hosts",
+    "holdfast restore etc latest /srv/restored --dry-run",
+    "holdfast restore etc latest /srv/restored --machine agent:web",
+)
 def restore(
     repository: Repository,
     archive: ArchiveWord,
-    destination: Annotated[Path, typer.Argument(help="Folder on the service's machine to restore into.")],
-    path: Annotated[
-        list[str] | None, typer.Option("--path", help="What to restore; may be given several times.")
+    destination: Annotated[Path, typer.Argument(help="Folder to restore into, on the service's machine or --machine.")],
+    path: Paths = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the folder is: local (the service's own; default), ssh:NAME or agent:NAME; an id will do for a name."
+        ),
     ] = None,
     overwrite: Annotated[
-        str, typer.Option(help="What to do with files that are there: skip, replace or fail.")
+        Literal["skip", "replace", "fail"], typer.Option(help="What to do with files that exist already.")
     ] = "skip",
-    layout: Annotated[str, typer.Option(help="preserve_path or contents_only.")] = "preserve_path",
-    dry_run: Annotated[bool, typer.Option(help="Read everything, write nothing.")] = False,
+    layout: Annotated[
+        Literal["preserve_path", "contents_only"],
+        typer.Option(help="Keep the whole path below the destination, or only what is in the chosen folders."),
+    ] = "preserve_path",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored; write nothing.")] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Restore an archive, or parts of it."""
+    if machine is not None and not destination.is_absolute():
+        fail("A folder of another machine is an absolute path.", exit_codes.USAGE, key="client.usage")
     service = connection.api()
     found = find_repository(service, repository)
+    kind, number = find_machine(service, machine or "local")
     body: dict[str, Any] = {
         "repository_id": found["id"],
         "paths": path or [],
         "destination": str(destination.absolute()),
+        "destination_type": kind,
+        **({} if number is None else {"destination_machine_id": number}),
         "overwrite": overwrite,
         "restore_layout": layout,
         "dry_run": dry_run,
-        **named_archive(service, found, archive),
+        **archive_reference(service, found, archive),
     }
     after_start(service, service.post("/api/restore/start", body), no_wait=no_wait, as_json=as_json)
 
 
-def named_archive(service: Api, repository: dict[str, Any], wanted: str) -> dict[str, Any]:
-    if wanted == "latest":
-        return {"archive_id": newest_archive(service, repository)}
-    return {"archive_id": int(wanted)} if wanted.isdigit() else {"archive": wanted}
-
-
+@examples("holdfast check etc", "holdfast check etc --verify-data", "holdfast check etc --max-duration 3600")
 def check(
     repository: Repository,
-    verify_data: Annotated[bool, typer.Option(help="Also decrypt and verify all data.")] = False,
-    max_duration: Annotated[int | None, typer.Option(help="Stop after so many seconds.")] = None,
+    verify_data: Annotated[bool, typer.Option("--verify-data", help="Also decrypt and verify all data.")] = False,
+    max_duration: Annotated[
+        int | None, typer.Option(min=1, help="Time limit in seconds; the next check resumes there.")
+    ] = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a repository."""
+    """Check a repository for damage."""
     body = {"verify_data": verify_data, **({"max_duration": max_duration} if max_duration else {})}
     _maintain(repository, "check", body, no_wait=no_wait, as_json=as_json)
 
 
+@examples("holdfast compact etc")
 def compact(repository: Repository, no_wait: NoWait = False, as_json: AsJson = False) -> None:
-    """Free the space of what was deleted."""
+    """Free the space of deleted archives."""
     _maintain(repository, "compact", {}, no_wait=no_wait, as_json=as_json)
 
 
+@examples("holdfast prune etc --dry-run", "holdfast prune etc --keep-daily 7 --keep-weekly 4")
 def prune(
     repository: Repository,
-    dry_run: Annotated[bool, typer.Option(help="Say what would be kept and removed; remove nothing.")] = False,
-    keep_last: int | None = None,
-    keep_hourly: int | None = None,
-    keep_daily: int | None = None,
-    keep_weekly: int | None = None,
-    keep_monthly: int | None = None,
-    keep_yearly: int | None = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be kept and removed; remove nothing.")
+    ] = False,
+    keep_within: KeepWithin = None,
+    keep_last: KeepLast = None,
+    keep_hourly: KeepHourly = None,
+    keep_daily: KeepDaily = None,
+    keep_weekly: KeepWeekly = None,
+    keep_monthly: KeepMonthly = None,
+    keep_yearly: KeepYearly = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove archives by the repository's retention, or by the rules given."""
-    rules = {
-        "keep_last": keep_last,
-        "keep_hourly": keep_hourly,
-        "keep_daily": keep_daily,
-        "keep_weekly": keep_weekly,
-        "keep_monthly": keep_monthly,
-        "keep_yearly": keep_yearly,
-    }
-    body = {name: value for name, value in rules.items() if value is not None}
+    body = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     if not dry_run:
         _maintain(repository, "prune", body, no_wait=no_wait, as_json=as_json)
         return
@@ -109,7 +142,14 @@ def prune(
     result = answer["prune_result"]
     kept = [("keep", one["archive"], when(one["time"]), one["rule"]) for one in result["keep"]]
     gone = [("remove", one["archive"], when(one["time"]), None) for one in result["prune"]]
-    print_table(("what", "archive", "time", "rule"), [*kept, *gone])
+    print_table(
+        ("WHAT", Column("ARCHIVE", elastic=True), "TIME", "RULE"),
+        [*kept, *gone],
+        empty=f"{found['name']} has no archives.",
+    )
+    remark(f"Would keep {count(result['kept_count'], 'archive')} and remove {count(result['pruned_count'])}.")
+    if result["refusal"]:
+        remark(f"A prune would refuse: {result['refusal']['message']} ({result['refusal']['key']})")
 
 
 def _maintain(repository: str, verb: str, body: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
@@ -119,19 +159,20 @@ def _maintain(repository: str, verb: str, body: dict[str, Any], *, no_wait: bool
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
+@examples("holdfast restore-check etc", "holdfast restore-check etc --full")
 def restore_check(
     repository: Repository,
     archive: Annotated[str, typer.Option(help="Id or name of the archive, or `latest`.")] = "latest",
-    sample: Annotated[int | None, typer.Option(help="So many files, chosen at random (100 unless told).")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Every file of the archive.")] = False,
-    path: Annotated[list[str] | None, typer.Option("--path", help="This path; may be given several times.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Number of random files to read (default: 100).")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Read every file of the archive.")] = False,
+    path: Paths = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that files of an archive can be restored: read them, and write nothing."""
+    """Prove that files of an archive can be restored: read them, write nothing."""
     service = connection.api()
     found = find_repository(service, repository)
-    body: dict[str, Any] = named_archive(service, found, archive)
+    body: dict[str, Any] = archive_reference(service, found, archive)
     body |= {"full_archive": True} if full else {}
     body |= {"sample": sample} if sample is not None else {}
     body |= {"paths": path} if path else {}
@@ -139,18 +180,18 @@ def restore_check(
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
+@examples("holdfast delete etc etc-2026-01-01 --yes")
 def delete(
     repository: Repository,
     archive: Annotated[str, typer.Argument(help="Id or name of the archive.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete an archive."""
     service = connection.api()
     found = find_repository(service, repository)
-    if not yes:
-        _confirm(f"Delete archive {archive} of {found['name']}?")
+    confirm(f"Delete archive {archive} of {found['name']}?", yes=yes)
     if archive.isdigit():
         service.get(f"/api/repositories/{found['id']}/archives/{archive}")  # it must be one of this repository
         answer = service.delete(f"/api/archives/{archive}")
@@ -159,15 +200,17 @@ def delete(
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
+@examples("holdfast undelete etc", "holdfast undelete etc 8d3f…")
 def undelete(
     repository: Repository,
     engine_id: Annotated[str | None, typer.Argument(help="The engine's id of the archive; without it, a list.")] = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring an archive back that was deleted since the last compaction (engine 2)."""
+    """Bring back an archive that was deleted since the last compaction (engine 2)."""
     service = connection.api()
-    place = f"/api/repositories/{find_repository(service, repository)['id']}/deleted-archives"
+    found = find_repository(service, repository)
+    place = f"/api/repositories/{found['id']}/deleted-archives"
     if engine_id is not None:
         answer = service.post(f"{place}/{quote(engine_id, safe='')}/undelete")
         after_start(service, answer, no_wait=no_wait, as_json=as_json)
@@ -177,15 +220,17 @@ def undelete(
         print_json(deleted)
         return
     rows = [(one["engine_id"], one["name"], when(one["start"])) for one in deleted["archives"]]
-    print_table(("engine id", "archive", "time"), rows)
+    columns = (Column("ENGINE ID", elastic=True), Column("ARCHIVE", elastic=True), "TIME")
+    print_table(columns, rows, empty=f"{found['name']} has no deleted archives that could be brought back.")
 
 
+@examples("holdfast wipe old", "holdfast wipe old --confirm 'WIPE old'")
 def wipe(
     repository: Repository,
     confirm: Annotated[
         str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts; asked for otherwise.")
     ] = None,
-    no_compact: Annotated[bool, typer.Option("--no-compact", help="Leave the freed space for later.")] = False,
+    no_compact: Annotated[bool, typer.Option("--no-compact", help="Do not free the space now.")] = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -194,12 +239,12 @@ def wipe(
     found = find_repository(service, repository)
     place = f"/api/repositories/{found['id']}"
     preview = service.post(f"{place}/wipe-preview", {})
-    archives = "1 archive" if preview["archive_count"] == 1 else f"{preview['archive_count']} archives"
-    typer.echo(f"{archives} of {found['name']} ({found['path']}) would be gone.", err=True)
+    if not as_json:
+        remark(f"{count(preview['archive_count'], 'archive')} of {found['name']} ({found['path']}) would be deleted.")
     if confirm is None:
         if not sys.stdin.isatty():
-            fail(f"say --confirm 'WIPE {found['name']}' to go on", EXIT_USAGE)
-        confirm = str(typer.prompt(f"Type WIPE {found['name']} to go on"))
+            fail(f"add --confirm 'WIPE {found['name']}' to go on; nothing was deleted.", exit_codes.USAGE)
+        confirm = str(typer.prompt(clean(f"Type WIPE {found['name']} to go on")))
     body = {
         "preview_id": preview["id"],
         "preview_fingerprint": preview["archive_fingerprint"],
@@ -210,10 +255,3 @@ def wipe(
     job = service.post(f"{place}/wipe", body)
     answer = {"job_id": job["id"], "status": job["status"], "message": "Wipe started."}
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        fail("say --yes to go on without being asked", EXIT_USAGE)
-    if not typer.confirm(question):
-        raise typer.Exit(EXIT_USAGE)

@@ -1,40 +1,89 @@
-"""`holdfast mirror` and `holdfast remotes`: copies of repositories in the cloud."""
+"""`holdfast mirror`: the copy of a repository in the cloud."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from holdfast.entry.client import connection
-from holdfast.entry.client.connection import EXIT_FAILED, Api, fail
+from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import NoWait, after_start
-from holdfast.entry.client.output import AsJson, print_json, print_table, size, when
-from holdfast.entry.client.repositories import Repository, find_repository
+from holdfast.entry.client.groups import group
+from holdfast.entry.client.lookup import Repository, find_repository
+from holdfast.entry.client.output import AsJson, Column, Yes, confirm, done, print_json, print_table, remark
+from holdfast.entry.client.remotes import find_remote
+from holdfast.entry.client.units import size, when
 
-mirror = typer.Typer(help="The mirror of a repository: status, sync, hydrate.", no_args_is_help=True)
-remotes = typer.Typer(help="Remotes that mirrors lie on: list, test.", no_args_is_help=True)
+mirror = group(
+    "The mirror of a repository: status, set, sync, hydrate, off.",
+    "holdfast mirror set etc nas backups/etc",
+    "holdfast mirror sync etc",
+    "holdfast mirror hydrate etc /srv/from-the-mirror",
+)
 
 
 @mirror.command()
 def status(repository: Repository, as_json: AsJson = False) -> None:
-    """Tell where a repository is mirrored to, and what is known of the mirror."""
+    """Show where a repository is mirrored to, and how current the mirror is."""
     service = connection.api()
     answer = service.get(f"{_place(service, repository)}/mirror")
     if as_json:
         print_json(answer)
         return
-    print_table(
-        ("mirror", "mode", "last sync", "verified", "size"),
-        (
-            (
-                f"{answer['remote']}:{answer['path']}",
-                answer["mode"],
-                when(answer["last_sync_at"]),
-                when(answer["verified_at"]),
-                size(answer["mirrored_bytes"]),
-            ),
-        ),
-    )
+    _print(answer)
+
+
+@mirror.command("set")
+def set_mirror(
+    repository: Repository,
+    remote: Annotated[str, typer.Argument(help="Name or id of a remote (holdfast remotes).")],
+    path: Annotated[str, typer.Argument(help="Folder on the remote.")],
+    mode: Annotated[
+        Literal["after_backup", "interval", "manual"], typer.Option(help="When the mirror is brought up to date.")
+    ] = "after_backup",
+    interval_minutes: Annotated[
+        int | None, typer.Option(min=1, help="Minutes between syncs, for `--mode interval`.")
+    ] = None,
+    bandwidth_limit: Annotated[int | None, typer.Option(min=1, help="Limit in KiB per second.")] = None,
+    shrink_threshold: Annotated[
+        int,
+        typer.Option(min=1, max=100, help="Refuse to mirror a repository that shrank by more than this percentage."),
+    ] = 50,
+    verify: Annotated[bool, typer.Option(help="Compare the mirror with the repository after each sync.")] = True,
+    verify_sample: Annotated[
+        int, typer.Option(help="Files to read back after each sync where the remote has no hashes.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Mirror a repository to a remote, or change how it is mirrored."""
+    service = connection.api()
+    body: dict[str, Any] = {
+        "remote_id": find_remote(service, remote)["id"],
+        "path": path,
+        "mode": mode,
+        "shrink_threshold_percent": shrink_threshold,
+        "verify": verify,
+        "verify_sample": verify_sample,
+        **({"interval_minutes": interval_minutes} if interval_minutes else {}),
+        **({"bandwidth_limit_kib": bandwidth_limit} if bandwidth_limit else {}),
+    }
+    answer = service.put(f"{_place(service, repository)}/mirror", body)
+    if as_json:
+        print_json(answer)
+        return
+    _print(answer)
+    if answer["sync_operation_id"] is not None:
+        remark(f"A first sync was started: holdfast ops follow {answer['sync_operation_id']}")
+
+
+@mirror.command("off")
+def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Stop mirroring a repository. What is on the remote stays."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    confirm(f"Stop mirroring {found['name']}? What is on the remote stays.", yes=yes)
+    service.delete(f"/api/repositories/{found['id']}/mirror")
+    done(f"{found['name']} is not mirrored any more; what is on the remote stays.", as_json=as_json, id=found["id"])
 
 
 @mirror.command()
@@ -46,7 +95,7 @@ def sync(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the mirror equal to the repository, and follow it."""
+    """Make the mirror equal to the repository."""
     service = connection.api()
     answer = service.post(f"{_place(service, repository)}/mirror/sync", {"override_sanity": override_sanity})
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
@@ -56,61 +105,33 @@ def sync(
 def hydrate(
     repository: Repository,
     destination: Annotated[Path, typer.Argument(help="Folder on the service's machine; empty or not there yet.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a repository from its mirror in a new place, and follow it."""
+    """Make a repository from its mirror in a new place."""
     folder = str(destination.absolute())
-    if not yes:
-        typer.confirm(f"Fill {folder} with the content of the mirror?", abort=True)
+    confirm(f"Fill {folder} with the content of the mirror?", yes=yes)
     service = connection.api()
     body = {"destination": folder, "confirm": True}
     answer = service.post(f"{_place(service, repository)}/mirror/hydrate", body)
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
-@remotes.command("list")
-def list_remotes(as_json: AsJson = False) -> None:
-    """List the remotes."""
-    answer = connection.api().get("/api/rclone/remotes")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        ("id", "name", "provider", "repositories"),
-        ((one["id"], one["name"], one["provider"], len(one["repository_ids"])) for one in answer["remotes"]),
-    )
-
-
-@remotes.command("test")
-def try_remote(
-    remote: Annotated[str, typer.Argument(help="Name or id of a remote.")],
-    path: Annotated[str, typer.Option(help="Where on the remote the probe is written.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Write, read back and delete a small object, and tell how each step went."""
-    service = connection.api()
-    verdict = service.post(f"/api/rclone/remotes/{_find(service, remote)['id']}/test", {"path": path})
-    if as_json:
-        print_json(verdict)
-    else:
-        print_table(
-            ("step", "status", "key", "message"),
-            ((one["step"], one["status"], one["key"] or "", one["message"] or "") for one in verdict["steps"]),
-        )
-    if not verdict["ok"]:
-        raise typer.Exit(EXIT_FAILED)
-
-
 def _place(service: Api, repository: str) -> str:
     return f"/api/repositories/{find_repository(service, repository)['id']}"
 
 
-def _find(service: Api, wanted: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = [
-        one for one in service.get("/api/rclone/remotes")["remotes"] if wanted in (one["name"], str(one["id"]))
-    ]
-    if not found:
-        fail(f"there is no remote called {wanted}", connection.EXIT_NOT_FOUND)
-    return found[0]
+def _print(answer: dict[str, Any]) -> None:
+    print_table(
+        (Column("MIRROR", elastic=True), "MODE", "LAST SYNC", "VERIFIED", Column("SIZE", right=True)),
+        (
+            (
+                f"{answer['remote']}:{answer['path']}",
+                answer["mode"],
+                when(answer["last_sync_at"]),
+                when(answer["verified_at"]),
+                size(answer["mirrored_bytes"]),
+            ),
+        ),
+    )

@@ -1,47 +1,111 @@
-"""Operations, their logs, and the activity."""
+"""`holdfast ops`, `logs` and `activity`: jobs, their logs, and what happened lately."""
 
 import time
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection
-from holdfast.entry.client.connection import EXIT_USAGE, Api, fail
-from holdfast.entry.client.follow import exit_code, follow
-from holdfast.entry.client.output import AsJson, print_json, print_table, when
+from holdfast.entry.client import connection, endings, exit_codes, progress
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.follow import ENDED, after_start, follow_and_end, print_last_lines
+from holdfast.entry.client.groups import examples, group, shown
+from holdfast.entry.client.lookup import find_repository
+from holdfast.entry.client.output import AsJson, Column, fail, print_fields, print_json, print_table, say
+from holdfast.entry.client.text import clean
+from holdfast.entry.client.units import duration, when
 
-OperationId = Annotated[int, typer.Argument(help="Id of an operation (job).")]
 
-operations = typer.Typer(help="Look at operations: list, show, cancel, follow, logs.", no_args_is_help=True)
+class StatusWord(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    COMPLETED_WITH_WARNINGS = "completed_with_warnings"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
 
 
-def activity(limit: int = 30, as_json: AsJson = False) -> None:
-    """What happened lately."""
-    answer = connection.api().get("/api/activity/recent", limit=limit)
+class CategoryWord(StrEnum):
+    BACKUP = "backup"
+    RESTORE = "restore"
+    MAINTENANCE = "maintenance"
+    INDEX = "index"
+    MIRROR = "mirror"
+    SYSTEM = "system"
+    IMPORT = "import"
+    SCRIPT = "script"
+
+
+SHOWN = 20
+"""Warnings and the like that `ops show` prints; the log has all."""
+OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
+Statuses = Annotated[
+    list[StatusWord] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
+]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as backup; may be repeated.")
+]
+Categories = Annotated[
+    list[CategoryWord] | None,
+    typer.Option("--category", metavar="CATEGORY", help="Only this category; may be repeated."),
+]
+OfRepository = Annotated[str | None, typer.Option("--repository", "-r", help="Only jobs of this repository.")]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="Most jobs to show.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")]
+
+operations = group(
+    "Jobs: list, show, follow, logs, cancel, retry; pause and resume follow-up work.",
+    "holdfast ops list --status failed",
+    "holdfast ops show 42",
+    "holdfast ops logs 42 -f",
+)
+
+
+@examples("holdfast activity", "holdfast activity --status failed --limit 5")
+def activity(
+    status: Statuses = None,
+    category: Categories = None,
+    repository: OfRepository = None,
+    limit: Limit = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Show what happened lately."""
+    service = connection.api()
+    answer = service.get(
+        "/api/activity/recent", limit=limit, status=status, category=category, repository_id=_id_of(service, repository)
+    )
     if as_json:
         print_json(answer)
         return
     _print_operations(answer)
 
 
-def logs(
-    operation_id: OperationId,
-    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the operation has ended.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the log of an operation."""
+@examples("holdfast logs 42", "holdfast logs 42 -f")
+def logs(operation_id: OperationId, follow_on: Follow = False, as_json: AsJson = False) -> None:
+    """Print the log of a job."""
     _print_logs(connection.api(), operation_id, follow_on=follow_on, as_json=as_json)
 
 
-@operations.command("list")
+@operations.command("list", epilog=shown("holdfast ops list --repository etc --kind backup --limit 5"))
 def list_operations(
-    status: Annotated[list[str] | None, typer.Option(help="Only this status; may be given several times.")] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="Only this kind; may be given several times.")] = None,
-    limit: int = 30,
+    status: Statuses = None,
+    kind: Kinds = None,
+    category: Categories = None,
+    repository: OfRepository = None,
+    limit: Limit = 30,
     as_json: AsJson = False,
 ) -> None:
-    """List operations, newest first."""
-    answer = connection.api().get("/api/operations/", status=status, kind=kind, limit=limit)
+    """List jobs, newest first."""
+    service = connection.api()
+    answer = service.get(
+        "/api/operations/",
+        status=status,
+        kind=kind,
+        category=category,
+        repository_id=_id_of(service, repository),
+        limit=limit,
+    )
     if as_json:
         print_json(answer)
         return
@@ -50,68 +114,135 @@ def list_operations(
 
 @operations.command("show")
 def show_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
-    """Show one operation."""
-    answer = connection.api().get(f"/api/operations/{operation_id}")
+    """Show one job: what it did, its warnings, and the end of its log."""
+    service = connection.api()
+    answer = service.get(f"/api/operations/{operation_id}")
     if as_json:
         print_json(answer)
         return
-    shown = (
-        "kind status repository triggered_by created_at started_at completed_at duration_seconds attempt archive_name "
-        "queued_reason queued_behind_id error_key error_message"
+    if answer["status"] in ENDED:
+        say(endings.summary(answer))
+    else:
+        say(f"{progress.label(answer)}: {_state(answer)}")
+    print_fields(
+        (
+            ("id", answer["id"]),
+            ("kind", answer["kind"]),
+            ("status", answer["status"]),
+            ("repository", answer["repository"]),
+            ("archive", answer["archive_name"]),
+            ("started by", answer["triggered_by"]),
+            ("created", when(answer["created_at"])),
+            ("started", when(answer["started_at"]) if answer["started_at"] else None),
+            ("completed", when(answer["completed_at"]) if answer["completed_at"] else None),
+            ("took", duration(answer["duration_seconds"]) if answer["duration_seconds"] is not None else None),
+            ("attempt", answer["attempt"] if answer["attempt"] > 1 else None),
+            ("error", answer["error_key"]),
+        )
     )
-    print_table(("field", "value"), ((name, answer[name]) for name in shown.split() if answer[name] is not None))
+    for line in endings.details(answer, SHOWN):
+        say(line)
+    print_last_lines(service, answer, show=say)
+
+
+def _state(operation: dict[str, Any]) -> str:
+    if operation["status"] == "pending":
+        return progress.waiting(operation)
+    percent = operation["progress_percent"]
+    known = [f"{percent:.0f}%"] if percent is not None else []
+    return ", ".join(["running", *known, *progress.figures(operation), *filter(None, [progress.at(operation)])])
 
 
 @operations.command("cancel")
 def cancel_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
-    """Ask an operation to stop."""
+    """Ask a job to stop."""
     answer = connection.api().post(f"/api/operations/{operation_id}/cancel")
     if as_json:
         print_json(answer)
     else:
-        typer.echo(f"{answer['status']}: {answer['message']}")
+        say(f"{answer['status']}: {answer['message']}")
+
+
+@operations.command("retry")
+def retry_operation(operation_id: OperationId, no_wait: bool = False, as_json: AsJson = False) -> None:
+    """Start a backup again that failed or was cancelled."""
+    service = connection.api()
+    answer = service.post(f"/api/backup/jobs/{operation_id}/retry")
+    after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
 @operations.command("follow")
 def follow_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
-    """Wait for an operation's end; the exit code says how it ended."""
-    operation = follow(connection.api(), operation_id, quiet=as_json)
-    if as_json:
-        print_json(operation)
-    raise typer.Exit(exit_code(operation["status"]))
+    """Wait for a job's end; the exit code says how it ended."""
+    follow_and_end(connection.api(), operation_id, as_json=as_json)
 
 
 @operations.command("logs")
-def operation_logs(
-    operation_id: OperationId,
-    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the operation has ended.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the log of an operation."""
+def operation_logs(operation_id: OperationId, follow_on: Follow = False, as_json: AsJson = False) -> None:
+    """Print the log of a job."""
     _print_logs(connection.api(), operation_id, follow_on=follow_on, as_json=as_json)
+
+
+@operations.command("pause")
+def pause(as_json: AsJson = False) -> None:
+    """Hold follow-up and index work (admins); backups that people start still run."""
+    _paused(connection.api().post("/api/operations/pause"), as_json=as_json)
+
+
+@operations.command("resume")
+def resume(as_json: AsJson = False) -> None:
+    """Let follow-up and index work start again (admins)."""
+    _paused(connection.api().post("/api/operations/resume"), as_json=as_json)
+
+
+def _paused(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        say("Follow-up work is paused." if answer["paused"] else "Follow-up work starts again.")
+
+
+def _id_of(service: Api, repository: str | None) -> int | None:
+    return None if repository is None else find_repository(service, repository)["id"]
 
 
 def _print_operations(items: list[dict[str, Any]]) -> None:
     print_table(
-        ("id", "kind", "status", "repository", "started", "seconds", "error"),
+        (
+            Column("ID", right=True),
+            "KIND",
+            "STATUS",
+            Column("REPOSITORY", elastic=True),
+            "STARTED",
+            Column("TOOK", right=True),
+            Column("ERROR", elastic=True),
+        ),
         (
             (
                 one["id"],
                 one["kind"],
                 one["status"],
-                one["repository"],
+                one["repository"] or one["package_name"],
                 when(one["started_at"]),
-                one["duration_seconds"],
+                duration(one["duration_seconds"]),
                 one["error_key"],
             )
             for one in items
         ),
+        empty="No jobs. Start one: holdfast backup NAME",
     )
 
 
 def _print_logs(service: Api, operation_id: int, *, follow_on: bool, as_json: bool) -> None:
     if follow_on and as_json:
-        fail("--follow prints lines; it does not go with --json", EXIT_USAGE)
+        fail("--follow prints lines; it does not go with --json.", exit_codes.USAGE)
+    try:
+        _read_logs(service, operation_id, follow_on=follow_on, as_json=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
+
+
+def _read_logs(service: Api, operation_id: int, *, follow_on: bool, as_json: bool) -> None:
     offset = 0
     while True:
         page = service.get(f"/api/operations/{operation_id}/logs", offset=offset, limit=5000)
@@ -119,7 +250,7 @@ def _print_logs(service: Api, operation_id: int, *, follow_on: bool, as_json: bo
             print_json(page)
             return
         for line in page["lines"]:
-            typer.echo(line["content"])
+            typer.echo(clean(line["content"].expandtabs()))
         offset = page["total_lines"]
         if page["has_more"]:
             continue

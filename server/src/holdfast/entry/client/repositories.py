@@ -1,28 +1,108 @@
-"""Repositories, their archives, and what is in them."""
+"""`holdfast repos`: repositories and how they are set up."""
 
-import shutil
-import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from holdfast.entry.client import connection
-from holdfast.entry.client.connection import EXIT_CONFLICT, Api, fail
-from holdfast.entry.client.output import AsJson, print_json, print_table, size, when
+from holdfast.entry.client.connection import Api, read_secret
+from holdfast.entry.client.follow import until_ended
+from holdfast.entry.client.groups import group, shown
+from holdfast.entry.client.lookup import Repository, find_repository, named
+from holdfast.entry.client.output import (
+    AsJson,
+    Column,
+    Yes,
+    confirm,
+    done,
+    print_fields,
+    print_json,
+    print_table,
+    remark,
+    say,
+)
+from holdfast.entry.client.retention_rules import (
+    KeepDaily,
+    KeepHourly,
+    KeepLast,
+    KeepMonthly,
+    KeepWeekly,
+    KeepWithin,
+    KeepYearly,
+    given,
+)
+from holdfast.entry.client.units import age, count, size, when
 
-Repository = Annotated[str, typer.Argument(help="Name, path or id of a repository.")]
-ArchiveWord = Annotated[str, typer.Argument(help="Id or name of the archive, or `latest`.")]
+MISSING_SHOWN = 20
+PASSPHRASE = "HOLDFAST_PASSPHRASE"  # noqa: S105 - the name of a variable
+repositories = group(
+    "Repositories: list, show, create, import, change, forget.",
+    "holdfast repos",
+    "holdfast repos create etc /srv/backup/etc --source /etc",
+    "holdfast repos import old /srv/backup/old --passphrase-stdin < passphrase",
+    "holdfast repos change etc --source /etc --source /usr/local/etc",
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+
+Name = Annotated[str, typer.Argument(help="What the repository is called.")]
+Place = Annotated[str, typer.Argument(help="Where it is: a folder, or ssh://user@host/path.")]
+Engine = Annotated[int, typer.Option("--engine", min=1, max=2, help="Major version of the engine.")]
+Sources = Annotated[
+    list[str] | None, typer.Option("--source", metavar="PATH", help="Path to back up; may be repeated.")
+]
+Excludes = Annotated[
+    list[str] | None, typer.Option("--exclude", metavar="PATTERN", help="Pattern to leave out; may be repeated.")
+]
+Compression = Annotated[str | None, typer.Option(help="Compression, such as lz4 or zstd,3 (default: lz4).")]
+Template = Annotated[
+    str | None, typer.Option("--archive-name", help="Template of archive names (default: {repository}-{now}).")
+]
+IndexMode = Annotated[
+    Literal["full", "archives", "off"] | None, typer.Option(help="How much of the archives is indexed (default: full).")
+]
+PassphraseStdin = Annotated[
+    bool, typer.Option("--passphrase-stdin", help=f"Read the passphrase from standard input (or set {PASSPHRASE}).")
+]
+Machine = Annotated[
+    str | None,
+    typer.Option(
+        "--machine", help="Machine whose files are backed up: an agent or ssh machine (default: this service's)."
+    ),
+]
+RemotePath = Annotated[str | None, typer.Option(help="The engine's program on the far side of an ssh:// place.")]
+PassphraseOnAgent = Annotated[
+    bool,
+    typer.Option("--passphrase-on-agent", help="The passphrase is kept on the agent's machine, not by the service."),
+]
+UploadLimit = Annotated[int | None, typer.Option("--upload-limit", min=1, help="Upload limit in KiB per second.")]
 
 
-def repos(as_json: AsJson = False) -> None:
-    """List repositories."""
-    answer = connection.api().get("/api/repositories/")
+@repositories.callback()
+def default(context: typer.Context, as_json: AsJson = False) -> None:
+    if context.invoked_subcommand is None:
+        list_repositories(as_json=as_json)
+
+
+@repositories.command("list")
+def list_repositories(as_json: AsJson = False) -> None:
+    """List repositories and how well they are backed up."""
+    service = connection.api()
+    answer = service.get("/api/repositories/")
     if as_json:
         print_json(answer)
         return
+    health = {one["repository_id"]: one for one in service.get("/api/activity/status")["repositories"]}
     print_table(
-        ("id", "name", "path", "archives", "stored", "last backup"),
+        (
+            Column("ID", right=True),
+            Column("NAME", elastic=True),
+            Column("PATH", elastic=True),
+            Column("ARCHIVES", right=True),
+            Column("STORED", right=True),
+            "LAST BACKUP",
+            Column("HEALTH", elastic=True),
+        ),
         (
             (
                 one["id"],
@@ -30,163 +110,336 @@ def repos(as_json: AsJson = False) -> None:
                 one["path"],
                 one["archive_count"],
                 size(one["unique_size"]),
-                when(one["last_backup"]),
+                age(one["last_backup"]) if one["last_backup"] else "never",
+                health[one["id"]]["summary"] if one["id"] in health else None,
             )
             for one in answer["repositories"]
         ),
+        empty="No repositories. Make one: holdfast repos create NAME PATH --source FOLDER",
     )
 
 
-def find_repository(service: Api, wanted: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = [
-        one
-        for one in service.get("/api/repositories/")["repositories"]
-        if wanted in (one["name"], one["path"], str(one["id"]))
-    ]
-    if not found:
-        fail(f"there is no repository called {wanted}", connection.EXIT_NOT_FOUND)
-    return found[0]
+OwnPlaces = Annotated[
+    bool,
+    typer.Option(
+        "--own-places-confirmed",
+        help="Back up the service's own data, too: whoever opens the archives has its secrets.",
+    ),
+]
 
 
-def archives(repository: Repository, as_json: AsJson = False, limit: int = 50) -> None:
-    """List the archives of a repository, newest first."""
+@repositories.command("show")
+def show_repository(repository: Repository, as_json: AsJson = False) -> None:
+    """Show one repository: its settings and what is known of it."""
     service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/archives", limit=limit)
+    found = service.get(f"/api/repositories/{find_repository(service, repository)['id']}")
     if as_json:
-        print_json(answer)
+        print_json(found)
         return
+    print_repository(found)
+    cells = service.get(f"/api/repositories/{found['id']}/status")["cells"]
     print_table(
-        ("id", "name", "start", "files", "size"),
+        ("WHAT", "STATUS", "LAST", "OVERDUE"),
+        ((one["cell"], one["status"], when(one["completed_at"]), one["overdue"]) for one in cells),
+    )
+
+
+def print_repository(found: dict[str, Any]) -> None:
+    kept = [f"{name.removeprefix('keep_')} {value}" for name, value in found["retention"].items() if value is not None]
+    print_fields(
         (
-            (one["id"], one["name"], when(one["start"]), one["nfiles"], size(one["original_size"]))
-            for one in answer["archives"]
-        ),
+            ("id", found["id"]),
+            ("name", found["name"]),
+            ("path", found["path"]),
+            ("engine", found["engine_version"]),
+            ("runs on", found["execution_target"]),
+            ("encryption", found["encryption"]),
+            ("compression", found["compression"]),
+            ("sources", found["source_paths"]),
+            ("excludes", found["exclude_patterns"]),
+            ("archive names", found["archive_name_template"]),
+            ("keep", kept),
+            ("index", found["index_mode"]),
+            ("mode", found["mode"]),
+            ("setup", found["setup_state"]),
+            ("archives", found["archive_count"]),
+            ("in archives", size(found["total_size"])),
+            ("stored", size(found["unique_size"])),
+            ("last backup", when(found["last_backup"]) if found["last_backup"] else "never"),
+        )
     )
 
 
-def newest_archive(service: Api, repository: dict[str, Any]) -> int:
-    newest = service.get(f"/api/repositories/{repository['id']}/archives", limit=1)["archives"]
-    if not newest:
-        fail("the repository has no archives", connection.EXIT_NOT_FOUND)
-    found: int = newest[0]["id"]
-    return found
-
-
-def archive_id(service: Api, repository: dict[str, Any], wanted: str) -> int:
-    """The id of an archive that the index knows, by its id, its name, or `latest`."""
-    if wanted == "latest":
-        return newest_archive(service, repository)
-    if wanted.isdigit():
-        return int(wanted)
-    cursor = None
-    while True:
-        page = service.get(f"/api/repositories/{repository['id']}/archives", limit=500, cursor=cursor)
-        for one in page["archives"]:
-            if one["name"] == wanted:
-                found: int = one["id"]
-                return found
-        cursor = page["next_cursor"]
-        if cursor is None:
-            fail(f"the index knows no archive called {wanted}", connection.EXIT_NOT_FOUND)
-
-
-def search(
-    repository: Repository,
-    text: Annotated[str, typer.Argument(help="Part of a name; of the whole path if it has a slash.")],
-    deleted_only: Annotated[bool, typer.Option(help="Only what the newest archives lack.")] = False,
-    limit: int = 50,
-    as_json: AsJson = False,
-) -> None:
-    """Find files in all archives of a repository."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/search", q=text, limit=limit, deleted_only=deleted_only)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        ("path", "size", "modified", "archives", "in latest"),
-        (
-            (
-                one["path"],
-                size(one["size"]),
-                when(one["mtime"]),
-                one["archive_count"],
-                "yes" if one["present_in_latest"] else "no",
-            )
-            for one in answer["results"]
-        ),
-    )
-
-
-def browse(
-    repository: Repository,
-    archive: ArchiveWord,
-    path: Annotated[str, typer.Argument(help="Folder in the archive; its root when left out.")] = "",
-    limit: int = 500,
-    as_json: AsJson = False,
-) -> None:
-    """List a folder of an archive."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/browse"
-    answer = service.get(place, path=path, limit=limit)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        ("mode", "size", "modified", "name"),
-        ((one["mode"], size(one["size"]), when(one["mtime"]), one["name"]) for one in answer["entries"]),
-    )
-    if answer["next_cursor"] is not None:
-        typer.echo(f"More than {limit} entries; see --limit.", err=True)
-
-
-def history(
-    repository: Repository,
-    path: Annotated[str, typer.Argument(help="Path of a file or folder, as archives have it.")],
-    as_json: AsJson = False,
-) -> None:
-    """Tell which archives changed a path."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/history", path=path)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        ("archive", "start", "change", "size", "modified"),
-        (
-            (one["archive_name"], when(one["start"]), one["change"], size(one["size"]), when(one["mtime"]))
-            for one in answer["entries"]
-        ),
-    )
-
-
-def download(
-    repository: Repository,
-    archive: ArchiveWord,
-    path: Annotated[str, typer.Argument(help="Path of a file in the archive.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; `-` for standard output.")
+@repositories.command("create", epilog=shown("holdfast repos create etc /srv/backup/etc --source /etc --keep-daily 7"))
+def create_repository(
+    name: Name,
+    path: Place,
+    source: Sources = None,
+    exclude: Excludes = None,
+    own_places_confirmed: OwnPlaces = False,
+    encryption: Annotated[
+        str | None,
+        typer.Option(help="Encryption mode (default: repokey-blake2, engine 2: aes256-ocb); `none` for no encryption."),
     ] = None,
+    passphrase_stdin: PassphraseStdin = False,
+    passphrase_on_agent: PassphraseOnAgent = False,
+    engine: Engine = 1,
+    machine: Machine = None,
+    remote_path: RemotePath = None,
+    compression: Compression = None,
+    archive_name: Template = None,
+    upload_limit: UploadLimit = None,
+    index_mode: IndexMode = None,
+    keep_within: KeepWithin = None,
+    keep_last: KeepLast = None,
+    keep_hourly: KeepHourly = None,
+    keep_daily: KeepDaily = None,
+    keep_weekly: KeepWeekly = None,
+    keep_monthly: KeepMonthly = None,
+    keep_yearly: KeepYearly = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Fetch one file of an archive."""
+    """Create a repository. The passphrase is asked for, unless it is piped in or encryption is `none`."""
+    service = connection.api()
+    chosen = encryption or ("repokey-blake2" if engine == 1 else "aes256-ocb")
+    body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
+    body |= _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
+    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
+    body |= {"encryption": chosen}
+    body["retention"] = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
+    if chosen != "none" and not passphrase_on_agent:
+        body["passphrase"] = read_secret(
+            "Passphrase of the new repository", from_input=passphrase_stdin, variable=PASSPHRASE, repeat=True
+        )
+    _registered(service, service.post("/api/repositories/", body), "created", as_json=as_json)
+
+
+@repositories.command(
+    "import", epilog=shown("holdfast repos import old /srv/backup/old --passphrase-stdin < passphrase")
+)
+def import_repository(
+    name: Name,
+    path: Place,
+    source: Sources = None,
+    exclude: Excludes = None,
+    own_places_confirmed: OwnPlaces = False,
+    passphrase_stdin: PassphraseStdin = False,
+    passphrase_on_agent: PassphraseOnAgent = False,
+    no_passphrase: Annotated[bool, typer.Option("--no-passphrase", help="The repository has none.")] = False,
+    keyfile: Annotated[
+        typer.FileText | None, typer.Option(help="File with the exported key, for keyfile modes.")
+    ] = None,
+    engine: Engine = 1,
+    machine: Machine = None,
+    remote_path: RemotePath = None,
+    compression: Compression = None,
+    archive_name: Template = None,
+    upload_limit: UploadLimit = None,
+    index_mode: IndexMode = None,
+    observe: Annotated[bool, typer.Option("--observe", help="Only look at it: never write to it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import a repository that exists already; its archives are indexed."""
+    service = connection.api()
+    body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
+    body |= _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
+    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
+    body |= {"mode": "observe"} if observe else {}
+    body |= {"keyfile": keyfile.read()} if keyfile else {}
+    if not no_passphrase and not passphrase_on_agent:
+        body["passphrase"] = read_secret("Passphrase", from_input=passphrase_stdin, variable=PASSPHRASE)
+    _registered(service, service.post("/api/repositories/import", body), "imported", as_json=as_json)
+
+
+@repositories.command("change", epilog=shown("holdfast repos change etc --source /etc --exclude '*.tmp'"))
+def change_repository(
+    repository: Repository,
+    name: Annotated[str | None, typer.Option(help="New name.")] = None,
+    path: Annotated[str | None, typer.Option(help="Where the repository was moved to.")] = None,
+    source: Sources = None,
+    exclude: Excludes = None,
+    own_places_confirmed: OwnPlaces = False,
+    no_excludes: Annotated[bool, typer.Option("--no-excludes", help="Leave nothing out any more.")] = False,
+    compression: Compression = None,
+    archive_name: Template = None,
+    upload_limit: UploadLimit = None,
+    no_upload_limit: Annotated[bool, typer.Option("--no-upload-limit", help="Lift the upload limit.")] = False,
+    index_mode: IndexMode = None,
+    mode: Annotated[Literal["full", "observe"] | None, typer.Option(help="`observe` never writes to it.")] = None,
+    remote_path: RemotePath = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for the passphrase to use from now on.")
+    ] = False,
+    passphrase_stdin: PassphraseStdin = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings of a repository; what is not given stays. Sources and excludes replace the old ones."""
     service = connection.api()
     found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/files"
-    target = output or Path(Path(path).name)
-    if str(target) == "-":
-        with service.stream(place, path=path) as answer:
-            for piece in answer.iter_raw():
-                sys.stdout.buffer.write(piece)
+    body = _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
+    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
+    body |= {
+        key: value
+        for key, value in (("name", name), ("path", path), ("mode", mode), ("remote_path", remote_path))
+        if value is not None
+    }
+    body |= {"exclude_patterns": []} if no_excludes else {}
+    body |= {"upload_ratelimit_kib": None} if no_upload_limit else {}
+    if passphrase or passphrase_stdin:
+        body["passphrase"] = read_secret("Passphrase", from_input=passphrase_stdin, variable=PASSPHRASE)
+    answer = service.put(f"/api/repositories/{found['id']}", body)
+    if as_json:
+        print_json(answer)
+    elif not body:
+        remark("Nothing was changed: no settings were given. See: holdfast repos change --help")
+    else:
+        say(f"{answer['name']}: changed {', '.join(sorted(body)).replace('_', ' ')}.")
+
+
+@repositories.command("forget")
+def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Forget a repository and its index. The data stays where it is."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    confirm(f"Forget {found['name']}? Its data in {found['path']} stays.", yes=yes)
+    service.delete(f"/api/repositories/{found['id']}")
+    done(f"{found['name']} was forgotten; its data is still in {found['path']}.", as_json=as_json, id=found["id"])
+
+
+@repositories.command("export-key")
+def export_key(repository: Repository, as_json: AsJson = False) -> None:
+    """Print the key of a repository, to keep it in a safe place (admins; audited)."""
+    service = connection.api()
+    answer = service.get(f"/api/repositories/{find_repository(service, repository)['id']}/key")
+    if as_json:
+        print_json(answer)
+    else:
+        say(answer["key"].rstrip("\n"))
+
+
+@repositories.command("break-lock")
+def break_lock(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Remove a lock that a dead program left in a repository."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    confirm(f"Break the lock of {found['name']}? Only if no other program uses it.", yes=yes)
+    _done(service.post(f"/api/repositories/{found['id']}/break-lock"), as_json=as_json)
+
+
+@repositories.command("confirm-relocation")
+def confirm_relocation(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Confirm that a repository was moved on purpose."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    confirm(f"Was {found['name']} moved to {found['path']} on purpose?", yes=yes)
+    _done(service.post(f"/api/repositories/{found['id']}/confirm-relocation"), as_json=as_json)
+
+
+@repositories.command("confirm-older")
+def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Confirm that an older copy of a repository was put back, after showing which archives it lacks."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    place = f"/api/repositories/{found['id']}/confirm-older"
+    if not yes:
+        lacking = service.post(place, {"dry_run": True})
+        remark(f"The repository lacks {count(lacking['missing_count'], 'archive')} that the index knows.")
+        for one in lacking["missing"][:MISSING_SHOWN]:
+            remark(f"  {one['name']}")
+    confirm(f"Use the older state of {found['name']}? Archives that it lacks stay listed, as lost.", yes=yes)
+    answer = service.post(place, {"dry_run": False})
+    if as_json:
+        print_json(answer)
+    else:
+        say(f"The older state of {found['name']} is in use; lost archives stay listed.")
+
+
+@repositories.command("accept-replacement")
+def accept_replacement(
+    repository: Repository, passphrase_stdin: PassphraseStdin = False, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Accept that another repository lies at the path, and use that one from now on."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    confirm(f"Use the other repository at {found['path']} as {found['name']} from now on?", yes=yes)
+    body = {"passphrase": read_secret("Passphrase", from_input=True)} if passphrase_stdin else {}
+    _done(service.post(f"/api/repositories/{found['id']}/accept-replacement", body), as_json=as_json)
+
+
+@repositories.command("setup")
+def set_up_again(repository: Repository, as_json: AsJson = False) -> None:
+    """Set a repository of an agent up again, after its set-up failed or was cancelled."""
+    service = connection.api()
+    answer = service.post(f"/api/repositories/{find_repository(service, repository)['id']}/setup")
+    _registered(service, answer, "set up", as_json=as_json)
+
+
+def _done(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        say(answer["message"])
+
+
+def _new(
+    service: Api,
+    name: str,
+    path: str,
+    engine: int,
+    machine: str | None,
+    remote_path: str | None,
+    *,
+    passphrase_on_agent: bool,
+) -> dict[str, Any]:
+    """What a new and an imported repository have in common."""
+    body: dict[str, Any] = {"name": name, "path": path, "engine_version": engine}
+    body |= {"remote_path": remote_path} if remote_path else {}
+    body |= {"passphrase_location": "agent"} if passphrase_on_agent else {}
+    body |= {"repository_type": "ssh"} if path.startswith("ssh://") else {}
+    return body | (_target(service, machine) if machine else {})
+
+
+def _target(service: Api, wanted: str) -> dict[str, Any]:
+    """Where the engine of a repository runs, by the name of a machine."""
+    machine = named(service.get("/api/managed-machines/")["machines"], wanted, "machine", "name", see="machines")
+    if machine["connection_type"] == "agent":
+        return {"execution_target": "agent", "agent_machine_id": machine["id"]}
+    connections = service.get("/api/ssh-connections")["connections"]
+    found = named(connections, machine["name"], "ssh machine", "name", see="ssh")
+    return {"execution_target": "ssh", "ssh_connection_id": found["id"]}
+
+
+def _settings(
+    source: list[str] | None,
+    exclude: list[str] | None,
+    compression: str | None,
+    archive_name: str | None,
+    upload_limit: int | None,
+    index_mode: str | None,
+) -> dict[str, Any]:
+    settings = {
+        "source_paths": source,
+        "exclude_patterns": exclude,
+        "compression": compression,
+        "archive_name_template": archive_name,
+        "upload_ratelimit_kib": upload_limit,
+        "index_mode": index_mode,
+    }
+    return {key: value for key, value in settings.items() if value is not None and value != []}
+
+
+def _registered(service: Api, answer: dict[str, Any], how: str, *, as_json: bool) -> None:
+    if answer["setup_operation_id"] is not None and not as_json:
+        remark("The agent sets it up; this waits for its machine.")
+        until_ended(service, answer["setup_operation_id"], quiet=False)
+        answer = service.get(f"/api/repositories/{answer['id']}")
+    if as_json:
+        print_json(answer)
         return
-    if target.exists():
-        fail(f"{target} is there already", EXIT_CONFLICT)
-    part = target.with_name(f"{target.name}.part")
-    with service.stream(place, path=path) as answer, part.open("wb") as file:
-        for piece in answer.iter_raw():
-            file.write(piece)
-    shutil.move(part, target)
-    typer.echo(f"{target}: {size(target.stat().st_size)}")
+    say(f"{answer['name']} was {how} (id {answer['id']}, {answer['path']}).")
+    if answer["setup_state"] not in ("ready", "pending"):
+        remark(f"Its set-up failed: holdfast ops show {answer['setup_operation_id']}")
+    elif answer["source_paths"]:
+        remark(f"Next: holdfast backup {answer['name']}")
+    else:
+        remark(f"It has no sources yet: holdfast repos change {answer['name']} --source FOLDER")

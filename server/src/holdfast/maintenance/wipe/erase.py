@@ -13,21 +13,23 @@ from sqlalchemy.orm import Session
 
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import CompactRequest, DeleteArchiveRequest, InvalidRequest
-from holdfast.kit import clock
+from backup_jobs.archives import EVERYTHING, archives_now, ids, read_archives
+from backup_jobs.compact import compact_step
+from backup_jobs.host import Cancelled, Interrupted
+from backup_jobs.work import EvidenceUnknown
 from holdfast.maintenance import soft_delete
-from holdfast.maintenance.compact import compact_step
-from holdfast.maintenance.listing import EVERYTHING, archives_now, ids, read_archives
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.errors import STALE
 from holdfast.maintenance.wipe.present import detail
 from holdfast.maintenance.wipe.schemas import WipeParams
-from holdfast.operations.context import Cancelled, Context, Interrupted
+from holdfast.operations.context import Context
+from holdfast.operations.end_time import end_of_work
 from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
 from holdfast.operations.status import LockMode, Status
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import EvidenceUnknown, RepositoryWork
+from holdfast.repositories.work import RepositoryWork
 from holdfast.runner.recording import MAX_ATTEMPTS
 
 LOOK = "look"
@@ -83,7 +85,7 @@ class _Wipe:
         try:
             return self._run()
         except EvidenceUnknown as unknown:
-            return self._again(unknown.error_key, unknown.message, self._before)
+            return self._again(unknown.key, unknown.message, self._before)
 
     def interrupted(self, interrupted: Interrupted) -> Outcome | TryAgain:
         """Nobody knows how the engine ended: the repository tells what is gone."""
@@ -190,7 +192,7 @@ class _Wipe:
             return self._ended(Outcome(Status.COMPLETED), "compact_skipped", tally)
         self._context.report(phase="compact", message="Giving space back")
         try:
-            step, freed = compact_step(self._work, CompactRequest())
+            step, freed = compact_step(self._context, self._work.engine, self._work.location, CompactRequest())
         except Cancelled:
             return self._not_compacted(tally, "The compaction was cancelled before it began.")
         bad = self._work.ended_without_success(step)
@@ -260,4 +262,4 @@ class _Wipe:
 def _record(session: Session, *, repository_id: int, engine_ids: tuple[str, ...], compacted: bool) -> None:
     archive_records.forget(session, repository_id, engine_ids)
     if compacted:
-        repositories.note_evidence(session, repository_id, last_compact=clock.now())
+        repositories.note_evidence(session, repository_id, last_compact=end_of_work(session))

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from backup_jobs.archives import EVERYTHING
+from backup_jobs.host import SUCCEEDED
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
-from holdfast.maintenance.listing import EVERYTHING
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.operations import store as operations
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.repositories.work import SUCCEEDED
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 

@@ -20,11 +20,12 @@ from holdfast.maintenance.wipe.present import preview_answer, wipe_answer
 from holdfast.maintenance.wipe.preview import Previews
 from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStartBody
 from holdfast.maintenance.wipe.start import WipeStart
-from holdfast.operations.cancel import cancel
+from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import require, unknown
 from holdfast.operations.schemas import CancelAnswer
 from holdfast.repositories import store as repositories
+from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories", "wipe")
@@ -45,6 +46,7 @@ class _FirstTime(Exception):
 @routes.post(
     "/{repository_id}/wipe-preview", summary="See what a wipe would remove", responses=documented(404, 409, 423)
 )
+@asks_engine
 def preview_wipe(
     caller: LoginOnly,
     repository_id: RowId,
@@ -66,6 +68,7 @@ def preview_wipe(
     responses=documented(404, 409, 423),
     response_model=WipeJob,
 )
+@asks_engine
 def start_wipe(
     caller: LoginOnly,
     repository_id: RowId,
@@ -116,6 +119,7 @@ def read_wipe(
 @routes.post(
     "/{repository_id}/wipe-jobs/{job_id}/cancel", summary="Cancel a preview or a wipe", responses=documented(404, 409)
 )
+@waits_for_end
 def cancel_wipe(caller: LoginOnly, repository_id: RowId, job_id: RowId, database: TheDatabase) -> CancelAnswer:
     """What a running wipe has removed until it stops stays removed, and its status tells what."""
     if store.is_preview(job_id):

@@ -1,17 +1,21 @@
-"""Files and zip files made of the tar stream that the engine writes."""
+"""Files, tar and zip files made of the tar stream that the engine writes."""
 
 import posixpath
 import stat
 import tarfile
+import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
+from backup_engine.far.unpack import ROOT, BoundedTar, exact
 from backup_engine.outcome import Outcome
+from holdfast.restore.download.gate import Gate
 from holdfast.restore.download.zip_stream import Member, ZipStream
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.runner.stream import BLOCK
 
+TAR_BLOCK = tarfile.BLOCKSIZE
+MANIFEST_MODE = 0o644
 CUT_SHORT = Outcome("failed", "engine.failed", "The engine's output was cut short.")
 
 
@@ -20,39 +24,41 @@ class TarEntries:
 
     def __init__(self, source: Source) -> None:
         readable: Any = source  # reading is all that a stream needs
-        self._tar = tarfile.open(  # noqa: SIM115 -- it lives as long as its source
+        self._tar = BoundedTar.open(
             fileobj=readable, mode="r|", bufsize=BLOCK, encoding="utf-8", errors="surrogateescape"
         )
 
     def next(self) -> tarfile.TarInfo | None:
         try:
             entry = self._tar.next()
-        except tarfile.TarError as error:
+        except (tarfile.TarError, ValueError, OverflowError) as error:
             raise BrokenOff(CUT_SHORT) from error
         self._tar.members.clear()  # type: ignore[attr-defined]  # it keeps them all, for those who want to go back
         return entry
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
         """The whole content of the entry just read, or BrokenOff."""
-        file = self._tar.extractfile(entry)
-        if file is None:
-            return
+        stream: Any = self._tar.fileobj  # the content follows the header that was read last
         remaining = entry.size
-        with closing(file):
-            while remaining:
-                try:
-                    block = file.read(min(BLOCK, remaining))
-                except tarfile.TarError as error:
-                    raise BrokenOff(CUT_SHORT) from error
-                if not block:
-                    raise BrokenOff(CUT_SHORT)
-                remaining -= len(block)
-                yield block
+        while remaining:
+            try:
+                block = stream.read(min(BLOCK, remaining))
+            except tarfile.TarError as error:
+                raise BrokenOff(CUT_SHORT) from error
+            if not block:
+                raise BrokenOff(CUT_SHORT)
+            remaining -= len(block)
+            yield block
 
 
 def zip_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
     """The entries as a zip file; its end is only written when the engine says that it has written all."""
     return _gathered(_zip_pieces(source, entries, first))
+
+
+def tar_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+    """The same as a tar file: headers are written anew, so that no reader can find more in them than was checked here."""
+    return _gathered(_tar_pieces(source, entries, first))
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -69,29 +75,82 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _zip_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+    gate = Gate()
     with ZipStream() as writer:
-        entry = first
-        while entry is not None:
+        for entry in _passing(entries, first, gate):
             yield from _member(writer, entries, entry)
-            entry = entries.next()
-        while source.read():
-            continue
-        source.require_good_end()
+        _require_good_end(source)
+        if gate.count:
+            member = Member(gate.manifest_name.encode(), stat.S_IFREG | MANIFEST_MODE, time.time())
+            yield from writer.short(member, gate.manifest())
         yield from writer.end()
 
 
+def _tar_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+    gate = Gate()
+    size = 0
+    for entry in _passing(entries, first, gate):
+        header = _header(entry)
+        size += len(header)
+        yield header
+        if entry.isreg():
+            padding = -entry.size % TAR_BLOCK
+            size += entry.size + padding
+            yield from entries.content(entry)
+            yield bytes(padding)
+    _require_good_end(source)
+    if gate.count:
+        manifest = _manifest_in_tar(gate)
+        size += len(manifest)
+        yield manifest
+    yield bytes(2 * TAR_BLOCK + -(size + 2 * TAR_BLOCK) % tarfile.RECORDSIZE)
+
+
+def _passing(entries: TarEntries, first: tarfile.TarInfo | None, gate: Gate) -> Iterator[tarfile.TarInfo]:
+    entry = first
+    while entry is not None:
+        if gate.passes(entry):
+            yield entry
+        entry = entries.next()
+
+
+def _require_good_end(source: Source) -> None:
+    while source.read():
+        continue
+    source.require_good_end()
+
+
+def _header(entry: tarfile.TarInfo) -> bytes:
+    """The entry's header with all that is known of it. Engine 1 writes the older form, and so does this for it."""
+    is_older = not entry.pax_headers
+    entry.pax_headers = {name: value for name, value in entry.pax_headers.items() if _is_kept(name)}
+    return entry.tobuf(tarfile.GNU_FORMAT if is_older else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _is_kept(name: str) -> bool:
+    """Times and attributes. A name or a size would win over what was checked."""
+    return name in ("mtime", "atime", "ctime") or name.startswith("SCHILY.")
+
+
+def _manifest_in_tar(gate: Gate) -> bytes:
+    content = gate.manifest()
+    entry = tarfile.TarInfo(gate.manifest_name)
+    entry.size, entry.mode, entry.mtime = len(content), MANIFEST_MODE, int(time.time())
+    return entry.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % TAR_BLOCK)
+
+
 def _member(writer: ZipStream, entries: TarEntries, entry: tarfile.TarInfo) -> Iterator[bytes]:
-    name = entry.name.encode("utf-8", "surrogateescape")
+    name = exact(entry.name)
+    if name == ROOT:
+        return
     if entry.isdir():
         yield from writer.short(Member(name + b"/", stat.S_IFDIR | entry.mode, entry.mtime))
     elif entry.issym():
-        target = entry.linkname.encode("utf-8", "surrogateescape")
-        yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), target)
+        yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), exact(entry.linkname))
     elif entry.islnk():
         # A zip file knows no hard links, and the content went by with the first name.
         beside = posixpath.relpath(entry.linkname, posixpath.dirname(entry.name) or ".")
-        target = beside.encode("utf-8", "surrogateescape")
-        yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), target)
+        yield from writer.short(Member(name, stat.S_IFLNK | 0o777, entry.mtime), exact(beside))
     elif entry.isreg():
         member = Member(name, stat.S_IFREG | entry.mode, entry.mtime, entry.size)
         yield from writer.streamed(member, entries.content(entry))

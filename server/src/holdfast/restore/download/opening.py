@@ -8,20 +8,21 @@ from typing import Literal
 
 from backup_engine.command import Command
 from backup_engine.requests import ExportTarRequest, InvalidRequest
+from backup_jobs import paths as job_paths
+from backup_jobs.paths import readable
 from holdfast.errors import Unprocessable
-from holdfast.kit.text import readable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.restore import archived_paths, errors
-from holdfast.restore.download.from_tar import TarEntries, zip_blocks
+from holdfast.repositories.own_places import Sealed
+from holdfast.restore import errors
+from holdfast.restore.download.from_tar import TarEntries, tar_blocks, zip_blocks
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.runner.inline import InlineCalls
 
 Format = Literal["tar", "zip"]
 MEDIA_TYPES: dict[Format, str] = {"tar": "application/x-tar", "zip": "application/zip"}
 ANY_FILE = "application/octet-stream"
-TAR_RECORD = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Opened:
     size: int | None
     blocks: Iterator[bytes]
     close: Callable[[], None]
+    in_the_way: Callable[[], bool] = lambda: False
+    """Whether work that needs the repository for itself waits for this to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +43,53 @@ class Downloads:
     inline: InlineCalls
     opener: Opener
 
-    def file(self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event) -> Opened:
+    def file(
+        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
+    ) -> Opened:
         """Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file."""
         name = path.rpartition(b"/")[2]
-        source = self._source(repository, archive, path, gone)
+        source = self._source(repository, archive, path, gone, sealed)
         try:
             entries, first = _first_entry(source)
             if first is None:
                 raise errors.path_not_found([readable(path)])
             if not first.isreg() or first.name.encode("utf-8", "surrogateescape") != name:
                 raise errors.not_a_file()
-            return Opened(readable(name), ANY_FILE, first.size, entries.content(first), source.close)
+            return Opened(
+                readable(name), ANY_FILE, first.size, entries.content(first), source.close, source.is_in_the_way
+            )
         except BaseException:
             source.close()
             raise
 
     def folder(
-        self, repository: Repository, archive: Archive, path: bytes, form: Format, gone: threading.Event
+        self,
+        repository: Repository,
+        archive: Archive,
+        path: bytes,
+        form: Format,
+        gone: threading.Event,
+        sealed: Sealed,
     ) -> Opened:
         """An empty path is the whole archive. Raise NotFound if the archive does not hold the path."""
         name = f"{readable(path.rpartition(b'/')[2]) or archive.name}.{form}"
-        source = self._source(repository, archive, path, gone)
+        source = self._source(repository, archive, path, gone, sealed)
         try:
-            blocks = _as_zip(source, path) if form == "zip" else _as_tar(source, path)
-            return Opened(name, MEDIA_TYPES[form], None, blocks, source.close)
+            blocks = _written(source, path, form)
+            return Opened(name, MEDIA_TYPES[form], None, blocks, source.close, source.is_in_the_way)
         except BaseException:
             source.close()
             raise
 
-    def _source(self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event) -> Source:
+    def _source(
+        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
+    ) -> Source:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         request = ExportTarRequest(
             engine.address(archive.name, archive.engine_id),
-            paths=(archived_paths.for_engine(path),) if path else (),
+            paths=(job_paths.for_engine(path),) if path else (),
             strip_components=path.count(b"/"),
+            excluded_trees=tuple(job_paths.for_engine(name) for name in sealed.below(path)),
         )
         try:
             command: Command = engine.export_tar(location, request)
@@ -90,25 +106,9 @@ def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
         raise source.refusal() from error
 
 
-def _as_zip(source: Source, path: bytes) -> Iterator[bytes]:
+def _written(source: Source, path: bytes, form: Format) -> Iterator[bytes]:
+    """The download, once the stream is known to hold something."""
     entries, first = _first_entry(source)
     if first is None and path:
         raise errors.path_not_found([readable(path)])
-    return zip_blocks(source, entries, first)
-
-
-def _as_tar(source: Source, path: bytes) -> Iterator[bytes]:
-    """The engine's own bytes, once they are known to hold something."""
-    beginning = b""
-    while len(beginning) < TAR_RECORD and (block := source.read()):
-        beginning += block
-    if len(beginning) < TAR_RECORD:
-        raise source.refusal()
-    if path and not any(beginning[:TAR_RECORD]):
-        raise errors.path_not_found([readable(path)])
-    return _after(beginning, source)
-
-
-def _after(beginning: bytes, source: Source) -> Iterator[bytes]:
-    yield beginning
-    yield from source.blocks()
+    return (zip_blocks if form == "zip" else tar_blocks)(source, entries, first)

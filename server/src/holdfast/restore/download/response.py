@@ -1,12 +1,14 @@
 """Sends a download as it comes. A reader that goes away, or stands still, ends it; a bad end breaks the connection off."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TypeVar
 from urllib.parse import quote
 
 import structlog
-from anyio import CancelScope, CapacityLimiter, create_task_group, fail_after, to_thread
+from anyio import CancelScope, CapacityLimiter, create_task_group, fail_after, sleep, to_thread
 from anyio.lowlevel import RunVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -14,26 +16,40 @@ from starlette.types import Receive, Scope, Send
 from holdfast.api.errors import error_answer
 from holdfast.errors import HoldfastError
 from holdfast.restore.download.opening import Opened
+from holdfast.restore.download.pace import Pace
+from holdfast.restore.download.turns import DownloadTurns
 from holdfast.restore.source import BrokenOff, NobodyWaits
+from holdfast.runner.lane_ticket import without_a_thread
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
 
 log = structlog.get_logger("holdfast.download")
 
 MOST_AT_ONCE = 32
-"""Threads for downloads, apart from those of all other requests."""
+"""Threads for what agents receive, apart from those of all other requests."""
 STANDSTILL_SECONDS = 300.0
-"""A reader that takes nothing for so long holds up the repository's other work for nothing."""
+"""An agent that takes nothing for this long holds up the repository's other work for nothing."""
+LOOK_SECONDS = 5.0
 
 Result = TypeVar("Result")
-_threads: RunVar[CapacityLimiter] = RunVar("threads of downloads")
+_of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
 
 
 class Download(Response):
-    """The answer to a request for a download; the engine is asked when it is to be sent."""
+    """The answer to a request for a download; the engine is asked when it is to be sent.
 
-    def __init__(self, begin: Callable[[threading.Event], Opened]) -> None:
+    Without rules it is an agent's: it may be as slow as the agent's disk, and only a standstill ends it.
+    """
+
+    def __init__(
+        self, begin: Callable[[threading.Event], Opened], rules: "DownloadRules | None" = None, user_id: int = 0
+    ) -> None:
         super().__init__()
         self._begin = begin
+        self._rules = rules
+        self._user_id = user_id
         self._gone = threading.Event()
+        self._pace = Pace(rules.least_rate) if rules is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with create_task_group() as tasks:
@@ -47,48 +63,122 @@ class Download(Response):
         self._gone.set()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            opened = await self._in_thread(lambda: self._begin(self._gone))
-        except NobodyWaits:
-            return
-        except HoldfastError as error:
-            await error_answer(error)(scope, receive, send)
-            return
-        try:
+        with ExitStack() as stack:
+            try:
+                if self._rules is not None:
+                    stack.enter_context(self._rules.turns.turn(self._user_id))
+                opened = await self._open()
+            except NobodyWaits:
+                return
+            except HoldfastError as error:
+                await error_answer(error)(scope, receive, send)
+                return
+            try:
+                await self._send_or_give_way(opened, send)
+            except TimeoutError:
+                log.warning("a download was read too slowly and was ended", name=opened.name)
+            except (NobodyWaits, OSError):
+                log.info("a download was given up by its reader", name=opened.name)
+            except (BrokenOff, HoldfastError) as error:
+                log.warning("a download was broken off", name=opened.name, reason=str(error))
+            finally:
+                self._gone.set()
+                with CancelScope(shield=True):
+                    await self._in_thread(opened.close)
+
+    async def _open(self) -> Opened:
+        if self._rules is None:
+            return await self._in_thread(self._begun)
+        return await without_a_thread(self._in_thread, self._begun, self._rules.work, self._rules.wait_seconds)
+
+    def _begun(self) -> Opened:
+        if self._gone.is_set():
+            raise NobodyWaits
+        return self._begin(self._gone)
+
+    async def _send_or_give_way(self, opened: Opened, send: Send) -> None:
+        if self._rules is None:
             await self._send(opened, send)
-        except TimeoutError:
-            log.warning("a download stood still and was ended", name=opened.name)
-        except (NobodyWaits, OSError):
-            log.info("a download was given up by its reader", name=opened.name)
-        except (BrokenOff, HoldfastError) as error:
-            log.warning("a download was broken off", name=opened.name, reason=str(error))
-        finally:
-            self._gone.set()
-            with CancelScope(shield=True):
-                await self._in_thread(opened.close)
+            return
+        async with create_task_group() as tasks:
+            tasks.start_soon(self._give_way, opened, self._rules, tasks.cancel_scope)
+            try:
+                await self._send(opened, send)
+            except Exception as error:  # noqa: BLE001 - raised again, outside the group that would wrap it
+                failure: Exception | None = error
+            else:
+                failure = None
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _give_way(self, opened: Opened, rules: "DownloadRules", sending: CancelScope) -> None:
+        """End the download if it is slow, and work that needs the repository for itself has waited long enough."""
+        waits_since: float | None = None
+        while True:
+            await sleep(min(LOOK_SECONDS, rules.gives_way_seconds / 4))
+            try:
+                is_in_the_way = await self._in_thread(opened.in_the_way)
+            except HoldfastError:
+                continue
+            if not is_in_the_way:
+                waits_since = None
+                continue
+            waits_since = time.monotonic() if waits_since is None else waits_since
+            is_due = time.monotonic() - waits_since >= rules.gives_way_seconds
+            if is_due and self._pace is not None and self._pace.rate() < rules.slow_rate:
+                log.warning("a slow download was ended for work that waits", name=opened.name)
+                self._gone.set()
+                sending.cancel()
+                return
 
     async def _send(self, opened: Opened, send: Send) -> None:
         """Left without its last message, the answer is seen to be incomplete: the server breaks the connection off."""
         await send({"type": "http.response.start", "status": 200, "headers": headers(opened)})
         while (block := await self._in_thread(lambda: _next(opened.blocks))) is not None:
-            with fail_after(STANDSTILL_SECONDS):
+            allowed = self._pace.begin(len(block)) if self._pace is not None else STANDSTILL_SECONDS
+            with fail_after(allowed):
                 await send({"type": "http.response.body", "body": block, "more_body": True})
+            if self._pace is not None:
+                self._pace.end(len(block))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
-        threads = _threads.get(None)
-        if threads is None:
-            threads = CapacityLimiter(MOST_AT_ONCE)
-            _threads.set(threads)
-        return await to_thread.run_sync(call, limiter=threads)
+        return await to_thread.run_sync(call, limiter=self._rules.threads if self._rules is not None else _threads())
+
+
+class DownloadRules:
+    """What holds for all downloads of people. Belongs to the event loop of the service."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.turns = DownloadTurns(settings)
+        self.work = database.work
+        self.wait_seconds = settings.inline_wait_seconds
+        self.least_rate = float(settings.download_least_bytes_per_second)
+        self.slow_rate = float(settings.download_slow_bytes_per_second)
+        self.gives_way_seconds = settings.download_gives_way_seconds
+        self._threads: CapacityLimiter | None = None
+
+    @property
+    def threads(self) -> CapacityLimiter:
+        """One for each download, and one for whoever looks after it."""
+        if self._threads is None:
+            self._threads = CapacityLimiter(2 * self.turns.most)
+        return self._threads
+
+
+def _threads() -> CapacityLimiter:
+    threads = _of_agents.get(None)
+    if threads is None:
+        threads = CapacityLimiter(MOST_AT_ONCE)
+        _of_agents.set(threads)
+    return threads
 
 
 def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
     told = {
         "content-type": opened.media_type,
         "content-disposition": disposition(opened.name),
-        "x-content-type-options": "nosniff",
-        "cache-control": "no-store",
     }
     if opened.size is not None:
         told["content-length"] = str(opened.size)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
+from backup_jobs import paths as job_paths
 from holdfast.access.caller import SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -17,9 +18,10 @@ from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Format, Opened
-from holdfast.restore.download.response import Download
+from holdfast.restore.download.response import Download, DownloadRules
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
@@ -33,25 +35,33 @@ async def the_downloads(request: Request) -> Downloads:
     return downloads
 
 
-def wanted_path(
+async def wanted_path(
     path: Annotated[PathText | None, Query(description="Path inside the archive.")] = None,
     path_b64: Annotated[ExactText | None, Query(description="The same in base64, for a name that is no text.")] = None,
 ) -> bytes:
     """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
     if path is not None and path_b64 is not None:
         raise Unprocessable("restore.path_unclear", "Give either path or path_b64.")
-    value: archived_paths.Json = path or "" if path_b64 is None else {"path_b64": path_b64}
+    value: job_paths.Json = path or "" if path_b64 is None else {"path_b64": path_b64}
     wanted = archived_paths.inside_archive([value])
     return wanted[0] if wanted else b""
 
 
+async def the_download_rules(request: Request, caller: SignedIn) -> DownloadRules:
+    """Refuses what is one download too many before its archive is looked for in the store."""
+    rules: DownloadRules = request.app.state.download_rules
+    rules.turns.require_one(caller.user_id)
+    return rules
+
+
 TheDownloads = Annotated[Downloads, Depends(the_downloads)]
+TheDownloadRules = Annotated[DownloadRules, Depends(the_download_rules)]
 WantedPath = Annotated[bytes, Depends(wanted_path)]
 
 
 def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
     content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
-    return {**documented(404, 423), 200: {"content": content, "description": "The content."}}
+    return {**documented(404, 423, 429), 200: {"content": content, "description": "The content."}}
 
 
 @routes.get(
@@ -67,16 +77,18 @@ def download_file(
     path: WantedPath,
     database: TheDatabase,
     downloads: TheDownloads,
+    places: ThePlaces,
+    rules: TheDownloadRules,
 ) -> Response:
     """A connection that breaks off means that the content is not complete."""
     if not path:
         raise errors.not_a_file()
-    repository, archive = _found(database, caller, repository_id, archive_id)
+    repository, archive, sealed = _found(database, caller, repository_id, archive_id, path, places)
 
     def begin(gone: Event) -> Opened:
-        return downloads.file(repository, archive, path, gone)
+        return downloads.file(repository, archive, path, gone, sealed)
 
-    return Download(begin)
+    return Download(begin, rules, caller.user_id)
 
 
 @routes.get(
@@ -92,18 +104,31 @@ def download_folder(
     path: WantedPath,
     database: TheDatabase,
     downloads: TheDownloads,
+    places: ThePlaces,
+    rules: TheDownloadRules,
     form: Annotated[Format, Query(alias="format")] = "tar",
 ) -> Response:
     """Made while it is sent. A connection that breaks off means that the content is not complete."""
-    repository, archive = _found(database, caller, repository_id, archive_id)
+    repository, archive, sealed = _found(database, caller, repository_id, archive_id, path, places)
 
     def begin(gone: Event) -> Opened:
-        return downloads.folder(repository, archive, path, form, gone)
+        return downloads.folder(repository, archive, path, form, gone, sealed)
 
-    return Download(begin)
+    return Download(begin, rules, caller.user_id)
 
 
-def _found(database: Database, caller: SignedIn, repository_id: int, archive_id: int) -> tuple[Repository, Archive]:
+def _found(
+    database: Database,
+    caller: SignedIn,
+    repository_id: int,
+    archive_id: int,
+    path: bytes,
+    places: ServicePlaces,
+) -> tuple[Repository, Archive, Sealed]:
+    """Raise NotFound, or Forbidden if the path is not for this caller to read."""
     with database.reading() as session:
         repository = repositories.require(session, caller, repository_id, Role.VIEWER)
-        return repository, archive_records.of_repository(session, repository.id, archive_id)
+        archive = archive_records.require_present(archive_records.of_repository(session, repository.id, archive_id))
+        sealed = places.sealed(session, caller, repository)
+    sealed.require([path])
+    return repository, archive, sealed

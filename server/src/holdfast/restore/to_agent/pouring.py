@@ -8,15 +8,32 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import Any
 
+from backup_engine import bounded_json
 from backup_engine.command import Command
 from backup_engine.interface import Engine
-from backup_engine.listing import read_listing
+from backup_engine.listing import ListedFile, read_listing
 from backup_engine.outcome import Outcome
 from backup_engine.parse import GarbledOutput
 from backup_engine.requests import ExportTarRequest, InvalidRequest, ListFilesRequest, RepositoryLocation
+from backup_jobs import paths as job_paths
+from backup_jobs.restore import endings
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.occupied import Unseen
+from backup_jobs.restore.survey import Survey, Surveyor
 from backup_protocol import JobKind, write
-from backup_protocol.frames import DATA, END, HERE, SURVEY, ReceiveEnd, ReceiveSurvey, frame
+from backup_protocol.frames import (
+    DATA,
+    END,
+    HERE,
+    LARGEST_MESSAGE,
+    MOST_MESSAGE_VALUES,
+    SURVEY,
+    ReceiveEnd,
+    ReceiveSurvey,
+    frame,
+)
 from holdfast.agents import errors as agent_errors
 from holdfast.agents import store as agents
 from holdfast.agents.credentials import KnownAgent
@@ -27,13 +44,10 @@ from holdfast.operations.status import Status
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
-from holdfast.restore import archived_paths, endings
+from holdfast.restore import archived_paths
 from holdfast.restore.download.opening import Opened
-from holdfast.restore.layout import Placement
-from holdfast.restore.occupied import Unseen
 from holdfast.restore.schemas import RestoreParams
 from holdfast.restore.source import BrokenOff, NobodyWaits, Source
-from holdfast.restore.survey import Survey, Surveyor
 from holdfast.runner.inline import InlineCalls
 from holdfast.storage.session import Database
 
@@ -41,6 +55,10 @@ MEDIA_TYPE = "application/octet-stream"
 LOOK_SECONDS = 2.0
 HERE_SECONDS = 10.0
 MOST_WARNINGS = 1000
+LISTED_CHARACTERS = 60
+"""Of a listed item besides its path."""
+MOST_LISTED_CHARACTERS = 1 << 20
+LONGEST_WARNING = 2000
 
 
 class Pourings:
@@ -108,11 +126,12 @@ class _Pouring:
             yield _end(ReceiveEnd("failed", error.key, message))
 
     def _frames(self) -> Iterator[bytes]:
-        surveyor = Surveyor(self._placement, Unseen())
+        surveyor, listed = Surveyor(self._placement, Unseen()), _Listed()
         with closing(self._source(self._list_command())) as source:
             try:
                 for item in read_listing(source.blocks()):
                     surveyor.hear(item)
+                    listed.add(item)
                     yield from self._still_here()
             except BrokenOff:
                 yield _end(_told_end(source.outcome()))
@@ -121,7 +140,7 @@ class _Pouring:
         if fault := endings.fault(surveyed):
             yield _end(ReceiveEnd("failed", *fault))
             return
-        yield frame(SURVEY, _json(_told_survey(surveyed)))
+        yield frame(SURVEY, _survey(surveyed, listed.items))
         if self._params.dry_run:
             yield _end(ReceiveEnd("completed"))
             return
@@ -151,13 +170,25 @@ class _Pouring:
 
     def _list_command(self) -> Command:
         engine, location = self._opened()
-        return engine.list_files(location, ListFilesRequest(self._address(engine), paths=self._wanted(), exact=True))
+        request = ListFilesRequest(
+            self._address(engine),
+            paths=self._wanted(),
+            exact=True,
+            excluded_trees=archived_paths.without(self._params),
+        )
+        return engine.list_files(location, request)
 
     def _export_command(self, surveyed: Survey) -> Command:
         engine, location = self._opened()
-        excluded = tuple(archived_paths.for_engine(path) for path in surveyed.links_in_the_way)
+        excluded = tuple(job_paths.for_engine(path) for path in surveyed.links_in_the_way)
         return engine.export_tar(
-            location, ExportTarRequest(self._address(engine), self._wanted(), excluded_paths=excluded)
+            location,
+            ExportTarRequest(
+                self._address(engine),
+                self._wanted(),
+                excluded_paths=excluded,
+                excluded_trees=archived_paths.without(self._params),
+            ),
         )
 
     def _opened(self) -> tuple[Engine, RepositoryLocation]:
@@ -168,16 +199,44 @@ class _Pouring:
         return engine.address(self._params.archive, self._params.engine_id)
 
     def _wanted(self) -> tuple[str, ...]:
-        return tuple(archived_paths.for_engine(path) for path in self._placement.roots)
+        return tuple(job_paths.for_engine(path) for path in self._placement.roots)
 
 
-def _told_survey(surveyed: Survey) -> ReceiveSurvey:
-    links = tuple(archived_paths.shown(path) for path in surveyed.links_in_the_way)
-    return ReceiveSurvey(surveyed.files, surveyed.size, surveyed.special, links)
+class _Listed:
+    """Every item of the listing, or none at all once they are too many for one message."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self._characters = 0
+
+    def add(self, item: ListedFile) -> None:
+        if self._characters > MOST_LISTED_CHARACTERS:
+            return
+        shown = job_paths.shown(item.path)
+        self._characters += sum(map(len, shown.values())) + LISTED_CHARACTERS
+        hard_link = {"hard_link": True} if item.is_hard_link else {}
+        self.items.append({**shown, "type": item.type, "size": item.size, **hard_link})
+        if self._characters > MOST_LISTED_CHARACTERS:
+            self.items.clear()
+
+
+def _told_survey(surveyed: Survey, listed: list[dict[str, Any]]) -> ReceiveSurvey:
+    links = tuple(job_paths.shown(path) for path in surveyed.links_in_the_way)
+    return ReceiveSurvey(surveyed.files, surveyed.size, surveyed.special, links, tuple(listed))
+
+
+def _survey(surveyed: Survey, listed: list[dict[str, Any]]) -> bytes:
+    """The survey as the agent takes it: without the items, where all of them are more than it would read."""
+    whole = _json(_told_survey(surveyed, listed))
+    fits = len(whole) <= LARGEST_MESSAGE and bounded_json.fits(whole, MOST_MESSAGE_VALUES)
+    return whole if fits else _json(_told_survey(surveyed, []))
 
 
 def _told_end(outcome: Outcome) -> ReceiveEnd:
-    warnings = tuple({"path": warning.path, "message": warning.message} for warning in outcome.warnings[:MOST_WARNINGS])
+    warnings = tuple(
+        {"path": warning.path, "message": warning.message[:LONGEST_WARNING]}
+        for warning in outcome.warnings[:MOST_WARNINGS]
+    )
     return ReceiveEnd(outcome.status, outcome.error_key, outcome.message, warnings)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import select
 import struct
 import subprocess
 import threading
@@ -14,17 +15,23 @@ from typing import IO, Any, Self
 
 from holdfast.archives.history.chunks.program import HELPER, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed
+from holdfast.archives.history.errors import ArchiveGone, ArchiveTooLarge, ChunkRouteFailed, HistoryError
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 _FRAME = struct.Struct(">cQ")
-_ANSWER_BYTES_MOST = 256 * 1024 * 1024  # the list of chunks of an archive with a billion files
-_CHUNK_BYTES_MOST = 32 * 1024 * 1024  # the engine's own limit is 20 MiB
-_AHEAD_BYTES = 16 * 1024 * 1024
+_ANSWER_BYTES_MOST = 64 * 1024
+_IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
+_CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
+_AHEAD_BYTES = 4 * 1024 * 1024
+SILENCE_SECONDS = 600.0
+"""How long the helper may take for one answer; opening a large repository without an index is the longest of them."""
 _STOP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 _ERROR_BYTES_KEPT = 4096
+_READ_BYTES = 1024 * 1024
+_CHUNKS_ASKED_FOR = 256  # at once
+_TOO_LARGE = frozenset({"TooLarge", "MemoryError"})
 
 
 class EngineChunks:
@@ -54,6 +61,7 @@ class EngineChunks:
         self._reader: threading.Thread | None = None
         self._listener: threading.Thread | None = None
         self._complaints = b""
+        self.is_usable = True  # False once the helper has ended or speaks nonsense
         self.version = ""
         self.latest_nanoseconds = 0
 
@@ -75,23 +83,20 @@ class EngineChunks:
         self._stop()
 
     def chunk_ids(self, archive: str) -> list[bytes]:
-        """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed."""
+        """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
+        ArchiveTooLarge."""
         self._ask({"op": "ids", "archive": archive})
-        answer = self._json()
-        try:
-            ids = [bytes.fromhex(one) for one in answer]
-        except (TypeError, ValueError) as error:
-            raise ChunkRouteFailed("the helper answered something else than chunk ids") from error
-        if any(len(one) != ID_BYTES for one in ids):
+        joined = self._frame(b"I", _IDS_BYTES_MOST)
+        if len(joined) % ID_BYTES:
             raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
-        return ids
+        return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
 
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
         """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
         if not ids:
             return
-        self._ask({"op": "get", "ids": [one.hex() for one in ids]})
-        ahead = _Ahead(self, len(ids))
+        self._wait_for_reader()
+        ahead = _Ahead(self, ids)
         self._reader = threading.Thread(target=ahead.read, daemon=True)
         self._reader.start()
         try:
@@ -99,6 +104,9 @@ class EngineChunks:
                 yield ahead.take()
         finally:
             ahead.abandon()
+
+    def ask_for_chunks(self, ids: Sequence[bytes]) -> None:
+        self._send({"op": "get", "ids": [one.hex() for one in ids]})
 
     def read_chunk(self) -> bytes:
         return self._frame(b"C", _CHUNK_BYTES_MOST)
@@ -110,6 +118,7 @@ class EngineChunks:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                bufsize=0,
                 env=self._environment,
                 pass_fds=self._pass_fds,
                 start_new_session=True,
@@ -163,14 +172,21 @@ class EngineChunks:
         return self._process
 
     def _ask(self, request: dict[str, Any]) -> None:
+        self._wait_for_reader()
+        self._send(request)
+
+    def _wait_for_reader(self) -> None:
         if self._reader is not None:
             self._reader.join()  # the rest of an answer that nobody wanted any more
             self._reader = None
+
+    def _send(self, request: dict[str, Any]) -> None:
         pipe = self._running().stdin
         assert pipe is not None
+        rest = memoryview(json.dumps(request).encode() + b"\n")
         try:
-            pipe.write(json.dumps(request).encode() + b"\n")
-            pipe.flush()
+            while rest:
+                rest = rest[pipe.write(rest) :]
         except (OSError, ValueError) as error:
             raise self._failed("the helper does not listen") from error
 
@@ -185,27 +201,41 @@ class EngineChunks:
         pipe = self._running().stdout
         assert pipe is not None
         letter, length = _FRAME.unpack(self._exactly(pipe, _FRAME.size))
-        if letter not in (wanted, b"E") or length > most:
-            raise ChunkRouteFailed("the helper's answer is garbled")
+        if letter not in (wanted, b"E") or length > (_ANSWER_BYTES_MOST if letter == b"E" else most):
+            raise self._unusable("the helper's answer is garbled")
         data = self._exactly(pipe, length)
         if letter == b"E":
             raise _named(data)
         return data
 
     def _exactly(self, pipe: IO[bytes], size: int) -> bytes:
-        data = pipe.read(size)
-        if len(data) != size:
-            raise self._failed("the helper ended early")
-        return data
+        """Given a number of bytes within bounds, return that many. Raise ChunkRouteFailed if the helper ends or stops."""
+        pieces = []
+        while size:
+            if not select.select([pipe], [], [], SILENCE_SECONDS)[0]:
+                raise self._unusable(f"the helper did not answer within {SILENCE_SECONDS:.0f} seconds")
+            piece = os.read(pipe.fileno(), min(size, _READ_BYTES))
+            if not piece:
+                raise self._failed("the helper ended early")
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def _unusable(self, why: str) -> ChunkRouteFailed:
+        """Nothing that comes after this can be understood: end the helper."""
+        self._running().kill()
+        self.is_usable = False
+        return ChunkRouteFailed(why)
 
     def _failed(self, what: str) -> ChunkRouteFailed:
+        self.is_usable = False
         if self._listener is not None:
             self._listener.join(_LAST_WORDS_SECONDS)  # a helper that has ended may have said why
         said = self._complaints.decode("utf-8", "replace").strip().splitlines()
         return ChunkRouteFailed(f"{what}: {said[-1]}" if said else what)
 
 
-def _named(data: bytes) -> ChunkRouteFailed:
+def _named(data: bytes) -> HistoryError:
     """Given the helper's error, return ours."""
     try:
         error = json.loads(data)
@@ -214,36 +244,44 @@ def _named(data: bytes) -> ChunkRouteFailed:
         return ChunkRouteFailed("the helper failed and did not say why")
     if kind == "LookupError":
         return ArchiveGone(message)
+    if kind in _TOO_LARGE:
+        return ArchiveTooLarge(message or "reading the archive's metadata takes more memory than is allowed")
     return ChunkRouteFailed(f"{kind}: {message}" if message else kind)
 
 
 class _Ahead:
-    """Reads a known number of chunks in a thread, a bounded number of bytes ahead of whoever takes them."""
+    """Reads chunks in a thread, a bounded number of bytes ahead of the one that takes them."""
 
-    def __init__(self, source: EngineChunks, count: int) -> None:
+    def __init__(self, source: EngineChunks, ids: Sequence[bytes]) -> None:
         self._source = source
-        self._count = count
-        self._ready: queue.SimpleQueue[bytes | ChunkRouteFailed] = queue.SimpleQueue()
+        self._ids = ids
+        self._ready: queue.SimpleQueue[bytes | HistoryError] = queue.SimpleQueue()
         self._room = threading.Condition()
         self._waiting_bytes = 0
         self._abandoned = False
 
     def read(self) -> None:
-        for _ in range(self._count):
-            try:
-                data = self._source.read_chunk()
-            except ChunkRouteFailed as error:
-                self._ready.put(error)
-                return
-            with self._room:
-                self._room.wait_for(lambda: self._abandoned or self._waiting_bytes < _AHEAD_BYTES)
-                self._waiting_bytes += len(data)
-            if not self._abandoned:
-                self._ready.put(data)
+        try:
+            for start in range(0, len(self._ids), _CHUNKS_ASKED_FOR):
+                asked = self._ids[start : start + _CHUNKS_ASKED_FOR]
+                if self._abandoned:
+                    return
+                self._source.ask_for_chunks(asked)
+                for _ in asked:
+                    self._hand_on(self._source.read_chunk())
+        except HistoryError as error:
+            self._ready.put(error)
+
+    def _hand_on(self, data: bytes) -> None:
+        with self._room:
+            self._room.wait_for(lambda: self._abandoned or self._waiting_bytes < _AHEAD_BYTES)
+            self._waiting_bytes += len(data)
+        if not self._abandoned:
+            self._ready.put(data)
 
     def take(self) -> bytes:
         data = self._ready.get()
-        if isinstance(data, ChunkRouteFailed):
+        if isinstance(data, HistoryError):
             raise data
         with self._room:
             self._waiting_bytes -= len(data)
@@ -251,7 +289,7 @@ class _Ahead:
         return data
 
     def abandon(self) -> None:
-        """Nobody takes any more: read what is still to come and forget it."""
+        """Nobody takes any more: read what was asked for and forget it."""
         with self._room:
             self._abandoned = True
             self._room.notify()

@@ -17,10 +17,13 @@ import msgpack  # type: ignore[import-untyped]
 import numpy as np
 
 from holdfast.archives.history.chunks.state import ChunkTable, Numbers
-from holdfast.archives.history.errors import GarbledItems
+from holdfast.archives.history.errors import GarbledItems, ItemTooLarge
 
-ITEM_BYTES_MOST = 256 * 1024 * 1024
-_EMIT_BYTES = 8 * 1024 * 1024
+ITEM_BYTES_MOST = 8 * 1024 * 1024  # a file of 370 GB; larger ones are read by the engine's listing
+ITEM_BYTES_LEAST = 32  # the names of the fields that every item has take more
+_FEW_ITEMS = 1000
+_EMIT_BYTES = 4 * 1024 * 1024
+_TOO_LARGE = "an item is larger than 8 MiB"
 _MAP_STARTS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 
 Fetch = Callable[[Sequence[bytes]], Generator[bytes]]
@@ -220,7 +223,8 @@ class _ItemReader:
     """Cuts a stream of msgpack objects that arrives in pieces into the bytes of each object."""
 
     def __init__(self) -> None:
-        self._unpacker = msgpack.Unpacker(max_buffer_size=ITEM_BYTES_MOST)
+        # The buffer holds what is left of an item and one more chunk.
+        self._unpacker = msgpack.Unpacker(max_buffer_size=2 * ITEM_BYTES_MOST)
         self._received = 0
         self._boundary = 0  # end of the last whole object
         self._rest: list[bytes] = []  # the beginning of an object that is not complete yet
@@ -234,14 +238,16 @@ class _ItemReader:
         """Take the next piece, from this offset of this chunk; return objects complete now, and where each starts."""
         before = self._received
         self._received += len(data)
-        if self._received - self._boundary > ITEM_BYTES_MOST:
-            raise GarbledItems("an item is larger than any item can be")
+        if len(data) + sum(map(len, self._rest)) > 2 * ITEM_BYTES_MOST:
+            raise ItemTooLarge(_TOO_LARGE)
         ends = [end - before for end in self._ends(data)]
         if not ends:
             if not self._rest:
                 self._rest_start = (chunk, offset)
             if data:
                 self._rest.append(data)
+            if self._received - self._boundary > ITEM_BYTES_MOST:
+                raise ItemTooLarge(_TOO_LARGE)
             return [], []
         begins = [0, *ends[:-1]]
         self._check_maps(data, begins)
@@ -266,9 +272,10 @@ class _ItemReader:
         skip, tell, note = self._unpacker.skip, self._unpacker.tell, ends.append
         try:
             self._unpacker.feed(data)
-            while True:
+            while len(ends) <= max(_FEW_ITEMS, len(data) // ITEM_BYTES_LEAST):
                 skip()
                 note(tell())
+            raise GarbledItems("the items are smaller than any item can be")
         except msgpack.OutOfData:
             return ends
         except (ValueError, msgpack.UnpackException, RecursionError) as error:

@@ -4,20 +4,40 @@ This is the only file that touches the engine's private API, so it is small, sta
 only after the self-test has passed with the very program it belongs to. It reads and never writes, under a shared lock.
 
 Requests come as JSON lines on standard input, answers go as frames (one letter, 8 bytes of length, content) to what was
-standard output when it started: J a JSON answer, C a chunk, E an error. It ends when its input does.
+standard output when it started: J a JSON answer, I chunk ids side by side, C a chunk, E an error. It ends when its input does.
+
+The repository may be hostile. Nothing is unpacked before its size is known, an archive may not unpack to far more than is
+stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
 """
 
 import json
+import lzma
 import os
+import resource
 import signal
 import struct
 import sys
+import zlib
 from pathlib import Path
 from typing import IO, Any
 
-PROTOCOL = 1
+PROTOCOL = 2
+MEMORY_BYTES = 128 * 1024 * 1024
+STORED_BYTES_MOST = 8 * 1024 * 1024
+CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
+OBJECT_BYTES_MOST = 20 * 1024 * 1024  # manifest, and what an archive says about itself: the engine's own limit
+SAME_CHUNK_MOST = 4  # times, on average; a real archive names one twice where a folder was given twice
+ARCHIVE_BYTES_FREE = 8 * 1024 * 1024
+ARCHIVE_RATIO_MOST = 200  # metadata of real trees packs 3 to 60 times
+
 _FRAME = struct.Struct(">cQ")
-_CHUNKS_AT_ONCE = 64
+_CHUNKS_AT_ONCE = 32
+MESSAGE_CHARACTERS_MOST = 1000
+_LZ4_BYTES_MOST = 16 * 1024 * 1024
+
+
+class TooLarge(Exception):
+    """Unpacking would take more memory than a real archive needs."""
 
 
 def main() -> int:
@@ -43,23 +63,28 @@ def serve(request: Any, output: IO[bytes]) -> None:
     setup_logging(level="error")
 
     import borg  # type: ignore[import-not-found]
-    from borg.helpers import Manifest  # type: ignore[import-not-found]
 
     with open_repository(request["repository"], request["lock_wait"]) as repository:
-        manifest, key = Manifest.load(repository, (Manifest.Operation.READ,))
+        manifest, key = open_manifest(repository)
         send(
             output,
             b"J",
             {"protocol": PROTOCOL, "version": borg.__version__, "latest_nanoseconds": latest_nanoseconds()},
         )
         output.flush()
+        budget = Budget()
         for line in sys.stdin:
-            answer(json.loads(line), repository, manifest, key, output)
+            try:
+                answer(json.loads(line), repository, manifest, key, budget, output)
+            except BrokenPipeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one archive is at fault, others may be fine
+                complain(output, error)
             output.flush()
 
 
 def open_repository(location: str, lock_wait: int) -> Any:
-    from borg.helpers import Location
+    from borg.helpers import Location  # type: ignore[import-not-found]
     from borg.remote import RemoteRepository  # type: ignore[import-not-found]
     from borg.repository import Repository  # type: ignore[import-not-found]
 
@@ -86,21 +111,42 @@ def remote_options() -> Any:
     )
 
 
+def open_manifest(repository: Any) -> Any:
+    """Load the manifest, within the limit on memory: only what the repository's own index takes comes before it."""
+    from borg.crypto.key import key_factory  # type: ignore[import-not-found]
+    from borg.helpers import Manifest
+
+    stored = repository.get(Manifest.MANIFEST_ID)
+    limit_memory()
+    key = key_factory(repository, stored)
+    check_size(key, None, stored, OBJECT_BYTES_MOST)
+    return Manifest.load(repository, (Manifest.Operation.READ,), key)
+
+
+def limit_memory() -> None:
+    """Have the kernel refuse whatever goes beyond; without /proc (not Linux) the checks of sizes are all there is."""
+    try:
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = taken + MEMORY_BYTES
+    if hard == resource.RLIM_INFINITY or hard > wanted:
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+
+
 def latest_nanoseconds() -> Any:
     from borg.helpers.time import MAX_NS  # type: ignore[import-not-found]
 
     return MAX_NS
 
 
-def answer(request: Any, repository: Any, manifest: Any, key: Any, output: IO[bytes]) -> None:
+def answer(request: Any, repository: Any, manifest: Any, key: Any, budget: "Budget", output: IO[bytes]) -> None:
     if request["op"] == "ids":
-        send(output, b"J", [chunk.hex() for chunk in item_chunks(request["archive"], repository, manifest, key)])
+        budget.reset()
+        send_bytes(output, b"I", b"".join(item_chunks(request["archive"], repository, manifest, key)))
     elif request["op"] == "get":
-        ids = [bytes.fromhex(chunk) for chunk in request["ids"]]
-        for start in range(0, len(ids), _CHUNKS_AT_ONCE):
-            batch = ids[start : start + _CHUNKS_AT_ONCE]
-            for chunk, data in zip(batch, repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
-                send_bytes(output, b"C", key.decrypt(chunk, data))
+        hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], repository, key, budget, output)
     else:
         raise ValueError("unknown request")
 
@@ -112,16 +158,140 @@ def item_chunks(archive_id: str, repository: Any, manifest: Any, key: Any) -> An
     names = [name for name in manifest.archives if manifest.archives[name].id == wanted]
     if not names:
         raise LookupError("no archive with this id")
-    return Archive(repository, key, manifest, names[0]).metadata.items
+    check_size(key, wanted, repository.get(wanted), OBJECT_BYTES_MOST)
+    chunks = Archive(repository, key, manifest, names[0]).metadata.items
+    if len(chunks) > SAME_CHUNK_MOST * len(set(chunks)):
+        raise TooLarge("the archive names the same chunks of metadata again and again")
+    return chunks
+
+
+def hand_out(ids: Any, repository: Any, key: Any, budget: "Budget", output: IO[bytes]) -> None:
+    """Send these chunks. Raise TooLarge for one that is too large, or when all of them are far more than is stored."""
+    for start in range(0, len(ids), _CHUNKS_AT_ONCE):
+        batch = ids[start : start + _CHUNKS_AT_ONCE]
+        for chunk, data in zip(batch, repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
+            plain = unpack(key, chunk, data, CHUNK_BYTES_MOST)
+            budget.spend(chunk, len(data), len(plain))
+            send_bytes(output, b"C", plain)
+
+
+class Budget:
+    """What the metadata of one archive may unpack to: a chunk that is named again and again is stored once."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._seen: Any = set()
+        self._stored = self._unpacked = 0
+
+    def spend(self, chunk: bytes, stored: int, unpacked: int) -> None:
+        self._stored += 0 if chunk in self._seen else stored
+        self._seen.add(chunk)
+        self._unpacked += unpacked
+        if self._unpacked > ARCHIVE_BYTES_FREE + ARCHIVE_RATIO_MOST * self._stored:
+            raise TooLarge("the archive's metadata unpacks to far more than is stored")
+
+
+# --- unpacking within bounds ------------------------------------------------------------------------------------------
+
+
+def unpack(key: Any, chunk: Any, stored: Any, most: int) -> Any:
+    """Given a stored chunk, return its content, authenticated. Raise TooLarge if that has more bytes than `most`."""
+    check_size(key, chunk, stored, most)
+    plain = key.decrypt(chunk, stored)
+    if len(plain) > most:
+        raise TooLarge("a chunk of metadata is larger than any the engine makes")
+    return plain
+
+
+def check_size(key: Any, chunk: Any, stored: Any, most: int) -> None:
+    """Raise TooLarge if the chunk would unpack to more bytes than `most`."""
+    if len(stored) > max(STORED_BYTES_MOST, most):
+        raise TooLarge("a stored chunk of metadata is larger than any the engine makes")
+    packed = bytes(key.decrypt(chunk, stored, decompress=False))
+    if not fits(packed, most):
+        raise TooLarge("a chunk of metadata unpacks to more than any the engine makes")
+
+
+def fits(packed: bytes, most: int) -> bool:
+    """Whether what the engine's compressor made has at most this many bytes, found out without unpacking it at once."""
+    kind = packed[:2]
+    if kind == b"\x00\x00":
+        return len(packed) <= most + 2
+    if kind == b"\x01\x00":
+        return lz4_fits(packed[2:], max(most, _LZ4_BYTES_MOST))
+    if kind == b"\x02\x00":
+        return streamed_fits(lzma.LZMADecompressor(), packed[2:], most)
+    if kind == b"\x03\x00":
+        return zstd_size(packed[2:]) <= most
+    if kind == b"\x04\x00":  # padded, so that its size tells nothing: what is packed stands inside
+        inner = packed[6 : 6 + int.from_bytes(packed[2:6], "little")]
+        return inner[:2] != kind and fits(inner, most)
+    return streamed_fits(zlib.decompressobj(), packed, most)
+
+
+def streamed_fits(decompressor: Any, packed: bytes, most: int) -> bool:
+    try:
+        return len(decompressor.decompress(packed, most + 1)) <= most
+    except (zlib.error, lzma.LZMAError):
+        return True  # the engine will say that it is broken
+
+
+def zstd_size(packed: bytes) -> int:
+    """Given a zstd frame, return the size of its content as its head declares it: the engine takes no more than that."""
+    if packed[:4] != b"\x28\xb5\x2f\xfd" or len(packed) < 6:
+        return len(packed)  # broken, and the engine refuses it as it refuses a frame that declares no size
+    flags = packed[4]
+    single = bool(flags & 0x20)
+    start = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
+    width = (1 if single else 0, 2, 4, 8)[flags >> 6]
+    size = int.from_bytes(packed[start : start + width], "little")
+    return size + 256 if width == 2 else size
+
+
+def lz4_fits(packed: bytes, most: int) -> bool:
+    """An lz4 block does not declare its size. Most are so small that no content of theirs can be too large."""
+    if 71 * len(packed) + 255 * packed.count(b"\xff") <= most:
+        return True
+    size = at = 0
+    while at < len(packed) and size <= most:
+        token = packed[at]
+        literals, at = lz4_length(packed, at + 1, token >> 4)
+        at += literals + 2
+        size += literals
+        if at >= len(packed):
+            break
+        match, at = lz4_length(packed, at, token & 15)
+        size += match + 4
+    return size <= most
+
+
+def lz4_length(packed: bytes, at: int, length: int) -> Any:
+    """Return a length of which the token says this much, and where it ends."""
+    if length < 15:
+        return length, at
+    while at < len(packed) and packed[at] == 255:
+        length += 255
+        at += 1
+    return length + (packed[at] if at < len(packed) else 0), at + 1
 
 
 def complain(output: IO[bytes], error: Exception) -> int:
     try:
-        send(output, b"E", {"kind": type(error).__name__, "message": str(error)})
+        kind = "MemoryError" if is_out_of_memory(error) else type(error).__name__
+        send(output, b"E", {"kind": kind, "message": str(error)[:MESSAGE_CHARACTERS_MOST]})
         output.flush()
     except BrokenPipeError:
         return 1
     return 2
+
+
+def is_out_of_memory(error: Any) -> bool:
+    """Whether an error, or one that it was made of, is the limit on memory."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def send(output: IO[bytes], letter: bytes, value: Any) -> None:

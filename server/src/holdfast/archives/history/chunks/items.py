@@ -1,6 +1,7 @@
 """An item of the engine's metadata stream (engine 1) as an entry."""
 
 import stat
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -10,6 +11,10 @@ from holdfast.archives.history.entry import Entry, microseconds, owner_name
 from holdfast.archives.history.errors import GarbledItems
 
 _CONTENT_BYTES = 8
+_WHOLE_BYTES_MOST = 64 * 1024  # of an item that is unpacked at once: its objects take up to a hundred times its bytes
+_FIELD_BYTES_MOST = 64 * 1024  # of a larger item each field is looked at alone
+_CHUNK_BYTES_MOST = 64  # an entry of the list of chunks: an id and two numbers
+_WANTED = frozenset([b"path", b"mode", b"uid", b"gid", b"user", b"group", b"mtime", b"source", b"size", b"part"])
 
 
 class ItemParser:
@@ -22,8 +27,8 @@ class ItemParser:
     def parse(self, record: bytes) -> Entry | None:
         """Return the entry; None for an item that the engine does not list. Raise GarbledItems if it is no item."""
         try:
-            item = msgpack.unpackb(record, raw=True, strict_map_key=False)
-        except (ValueError, msgpack.UnpackException, RecursionError) as error:
+            item = _unpacked(record)
+        except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
             raise GarbledItems(f"an item cannot be read: {error}") from error
         if not isinstance(item, dict):
             raise GarbledItems("an item is not a map")
@@ -58,9 +63,74 @@ class ItemParser:
 
     def _content(self, chunks: Any) -> int:
         """Two files with the same chunks in the same order have the same content."""
-        joined = b"".join([chunk[0] for chunk in chunks])
-        digest = blake2b(joined, digest_size=_CONTENT_BYTES, key=self._secret).digest()
-        return int.from_bytes(digest, "little", signed=True) or 1
+        hashed = blake2b(digest_size=_CONTENT_BYTES, key=self._secret)
+        for chunk in chunks:
+            hashed.update(chunk[0])
+        return int.from_bytes(hashed.digest(), "little", signed=True) or 1
+
+
+def _unpacked(record: bytes) -> Any:
+    """Given an item's bytes, return it; of a large one only the fields that an entry needs, its chunks one at a time."""
+    if len(record) <= _WHOLE_BYTES_MOST:
+        return msgpack.unpackb(record, raw=True, strict_map_key=False)
+    fields = _Fields(record)
+    item: dict[bytes, Any] = {}
+    for _ in range(fields.map_length()):
+        name = fields.value(_FIELD_BYTES_MOST)
+        if name == b"chunks":
+            item[name] = _Chunks(record, fields.skipped()[0])
+        elif isinstance(name, bytes) and name in _WANTED:
+            item[name] = fields.value(_FIELD_BYTES_MOST)
+        else:
+            fields.skipped()
+    return item
+
+
+class _Fields:
+    """Walks over the parts of a packed value without making objects of those that nobody wants."""
+
+    def __init__(self, record: bytes, start: int = 0) -> None:
+        self._record = record
+        self._start = start
+        self._unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=len(record))
+        self._unpacker.feed(memoryview(record)[start:])
+
+    def map_length(self) -> int:
+        length: int = self._unpacker.read_map_header()
+        return length
+
+    def list_length(self) -> int:
+        length: int = self._unpacker.read_array_header()
+        return length
+
+    def skipped(self) -> tuple[int, int]:
+        """Pass over the next value and return where it stands."""
+        begin = self._unpacker.tell()
+        self._unpacker.skip()
+        return self._start + begin, self._start + self._unpacker.tell()
+
+    def value(self, most: int) -> Any:
+        """Return the next value. Raise ValueError if it takes more bytes than this."""
+        begin, end = self.skipped()
+        if end - begin > most:
+            raise ValueError("a field of an item is too large")
+        return msgpack.unpackb(self._record[begin:end], raw=True, strict_map_key=False)
+
+
+class _Chunks:
+    """The list of chunks of a large item, read anew each time it is walked through."""
+
+    def __init__(self, record: bytes, start: int) -> None:
+        self._record = record
+        self._start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        fields = _Fields(self._record, self._start)
+        try:
+            for _ in range(fields.list_length()):
+                yield fields.value(_CHUNK_BYTES_MOST)
+        except msgpack.UnpackException as error:
+            raise ValueError(f"a list of chunks cannot be read: {error}") from error
 
 
 def _size(item: dict[bytes, Any], mode: int, link: bytes, chunks: Any) -> int:

@@ -1,0 +1,82 @@
+"""The calendar of all schedules over 62 days, and what a next due time costs."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from sqlalchemy import insert
+
+from bench.report import Bench, Measurement, Options
+from bench.running import folder
+from bench.schedules import _values
+from holdfast.schedules.calendar import cron
+from holdfast.schedules.calendar.plan import Calendar, next_due
+from holdfast.schedules.models import Schedule
+from holdfast.schedules.overview import Span, read_calendar
+from holdfast.schedules.sight import Sight
+from holdfast.schedules.store import all_targets
+from holdfast.storage.session import Database
+from tests.support.stores import a_store
+from tests.unit.schedules.running.world import World
+
+SCHEDULES = 1_000
+DAYS = 62
+CALENDAR_MILLISECONDS = 500.0
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+def run(options: Options) -> list[Measurement]:
+    with folder() as place, a_store(options.store, place) as database:
+        _fill(database)
+        first, took, entries = _read(database), [], 0
+        for _ in range(options.repeats(5)):
+            took.append(_read(database)[0])
+            entries = first[1]
+    return [
+        Measurement(f"schedules: calendar of {DAYS} days, {SCHEDULES} schedules, first time", first[0] * 1000, "ms"),
+        Measurement(
+            f"schedules: calendar of {DAYS} days, {SCHEDULES} schedules",
+            min(took) * 1000,
+            "ms",
+            CALENDAR_MILLISECONDS,
+            f"{entries:,} entries, as JSON",
+        ),
+        Measurement("schedules: next due time, not seen before", _next_due() * 1e6, "µs"),
+    ]
+
+
+def _fill(database: Database) -> None:
+    """Each schedule has a time of its own, in one of three zones."""
+    world = World(database)
+    repository = world.repository()
+    with database.reading() as session:
+        like = _values(session.get_one(Schedule, world.schedule(repository)))
+    rows = []
+    for number in range(SCHEDULES):
+        zone = ("Europe/Berlin", "America/New_York", "UTC")[number % 3]
+        calendar = {"schedule_mode": "cron", "cron_expression": f"{number % 60} {number // 60} * * *", "timezone": zone}
+        rows.append({**like, **calendar, "id": number + 2, "uuid": uuid4().hex, "name": f"schedule {number}"})
+    with database.writing() as session:
+        session.execute(insert(Schedule), rows)
+
+
+def _read(database: Database) -> tuple[float, int]:
+    """Seconds for the answer as it is sent, and how many entries it has."""
+    began = time.perf_counter()
+    with database.reading() as session:
+        sight = Sight(None, all_targets(session))
+        answer = read_calendar(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
+        answer.model_dump_json()
+    return time.perf_counter() - began, len(answer.entries)
+
+
+def _next_due() -> float:
+    cron.next_after.cache_clear()
+    calendars = [Calendar("cron", f"{number % 60} {number // 60} * * *", "Europe/Berlin") for number in range(1_000)]
+    began = time.perf_counter()
+    for calendar in calendars:
+        next_due(calendar, NOW)
+    return (time.perf_counter() - began) / len(calendars)
+
+
+BENCH = Bench("a calendar of 62 days for 1,000 schedules within half a second", run)

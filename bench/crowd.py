@@ -1,0 +1,164 @@
+"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the idle service."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from backup_protocol import AUTHORIZATION_HEADER
+from bench.crowd_support.clients import SORTS
+from bench.filling import prepare
+from bench.fleet import enroll
+from bench.report import Bench, Measurement, Options
+from bench.running import folder, pid_of, serving, settings_for, signed_in
+from bench.timing import milliseconds, percentile
+from tests.support.service import Client, ServiceProcess, wait_until
+
+CLIENTS, QUICK_CLIENTS = 200, 40
+SECONDS, QUICK_SECONDS = 30.0, 8.0
+SETTLE_SECONDS = 3.0
+PAUSE_SECONDS = 0.01
+MOST_TIMES_IDLE = 3.0
+CONTENT_BYTES = 32 * 1024 * 1024
+BESIDE = 8
+"""Agents of the normal work, apart from those that poll for long."""
+
+Calls = dict[str, Callable[[], object]]
+
+
+def run(options: Options) -> list[Measurement]:
+    number = QUICK_CLIENTS if options.quick else CLIENTS
+    seconds = QUICK_SECONDS if options.quick else SECONDS
+    with folder() as place, settings_for(place / "data", options.store) as settings:
+        database = prepare(settings)
+        agents = enroll(database, number + BESIDE)
+        database.dispose()
+        with serving(settings) as service:
+            admin = signed_in(service)
+            plan = the_plan(service, admin, place, [token for _, token in agents[BESIDE:]], number)
+            calls = normal_work(service, admin, agents[:BESIDE])
+            latencies(calls, seconds / 3)  # the first round of everything is not idle
+            idle = latencies(calls, seconds)
+            told: list[Measurement] = []
+            for sorts in (*([name] for name in SORTS), list(SORTS)):
+                with crowd({**plan, "sorts": sorts}):
+                    time.sleep(SETTLE_SECONDS)
+                    beside = latencies(calls, seconds)
+                    told += compared(sorts, idle, beside, number, service)
+            again = latencies(calls, seconds)
+            told += compared(["idle again"], idle, again, 0, service)
+    return told
+
+
+def the_plan(service: ServiceProcess, admin: Client, place: Path, agents: list[str], number: int) -> dict[str, Any]:
+    source = place / "source"
+    source.mkdir()
+    (source / "content").write_bytes(os.urandom(CONTENT_BYTES))
+    repository = admin.create_repository(place / "repository", [source], encryption="none", passphrase=None)
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+    base = f"/api/repositories/{repository['id']}/archives"
+    archive = wait_until(lambda: admin.get(base).json()["archives"], what="the archive is known")[0]
+    return {
+        "port": service.port,
+        "number": number,
+        "credential": f"X-Backup-Authorization: {admin.headers['X-Backup-Authorization']}",
+        "agents": agents,
+        "live": f"{base}/live",
+        "download": f"{base}/{archive['id']}/download",
+    }
+
+
+def normal_work(service: ServiceProcess, admin: Client, agents: Sequence[tuple[str, str]]) -> Calls:
+    turns = {"heartbeat": 0, "poll": 0}
+    machines = [(agent_id, service.client(), token) for agent_id, token in agents]
+    for _, client, token in machines:
+        client.headers[AUTHORIZATION_HEADER] = f"Bearer {token}"
+
+    def machine(what: str) -> tuple[str, Client]:
+        turns[what] += 1
+        agent_id, client, _ = machines[turns[what] % len(machines)]
+        return agent_id, client
+
+    def heartbeat() -> object:
+        agent_id, client = machine("heartbeat")
+        body = {
+            "agent_id": agent_id,
+            "hostname": "machine",
+            "agent_version": "0.1.0",
+            "engine_versions": [{"major": 1, "version": "1.4.0", "path": "/usr/bin/borg"}],
+            "capabilities": ["backup.create", "backup.cancel", "logs.stream"],
+            "running_job_ids": [],
+        }
+        return _good(client.post("/api/agents/heartbeat", json=body))
+
+    other = service.client()
+    return {
+        "/health/ready": lambda: _good(other.get("/health/ready")),
+        "auth/me": lambda: _good(admin.get("/api/auth/me")),
+        "heartbeat": heartbeat,
+        "poll": lambda: _good(machine("poll")[1].get("/api/agents/jobs/poll")),
+    }
+
+
+def _good(answer: Any) -> object:
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def latencies(calls: Calls, seconds: float) -> dict[str, list[float]]:
+    """The calls in turn, so that a slow moment of the machine strikes all of them alike."""
+    told: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call()
+            told[name].append(time.perf_counter() - began)
+        time.sleep(PAUSE_SECONDS)
+    return told
+
+
+@contextmanager
+def crowd(plan: dict[str, Any]) -> Iterator[None]:
+    clients = subprocess.Popen(
+        [sys.executable, "-m", "bench.crowd_support.clients"], stdin=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert clients.stdin is not None
+    clients.stdin.write(json.dumps(plan) + "\n")
+    clients.stdin.flush()
+    try:
+        yield
+    finally:
+        clients.stdin.close()
+        clients.wait(60)
+
+
+def compared(
+    sorts: list[str],
+    idle: dict[str, list[float]],
+    beside: dict[str, list[float]],
+    number: int,
+    service: ServiceProcess,
+) -> list[Measurement]:
+    who = "all sorts at once" if len(sorts) > 1 else sorts[0]
+    process = psutil.Process(pid_of(service))
+    engines = sum("borg" in child.name() for child in process.children(recursive=True))
+    megabytes = process.memory_info().rss / 1e6
+    told = []
+    for name, before in idle.items():
+        first, now = percentile(before, 99), percentile(beside[name], 99)
+        note = f"{milliseconds(first):.1f} → {milliseconds(now):.1f} ms, {len(beside[name])} calls, {engines} engines"
+        limit = MOST_TIMES_IDLE if number else None
+        told.append(Measurement(f"{number} x {who}: p99 of {name} / idle", now / first, "x", limit, note))
+    told.append(Measurement(f"{number} x {who}: memory of the service", megabytes, "MB"))
+    return told
+
+
+BENCH = Bench("beside 200 slow clients of each sort, p99 of normal work at most 3 x that of the idle service", run)

@@ -1,0 +1,121 @@
+"""The tick with many schedules: 10,000 due at once, none due, and how long a due time waits until it is released."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from uuid import uuid4
+
+from sqlalchemy import insert
+
+from bench.report import Bench, Measurement, Options
+from bench.running import folder
+from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
+from holdfast.repositories.models import Repository
+from holdfast.schedules.models import Schedule
+from holdfast.schedules.running.tick import Tick
+from holdfast.storage.session import Database
+from tests.support.stores import a_store
+from tests.unit.schedules.running.world import NIGHTLY, REGISTRY, World, at
+
+DUE_SECONDS = 3.0
+TRANSACTION_MILLISECONDS = 100.0
+IDLE_MILLISECONDS = 2.0
+RELEASE_MILLISECONDS = 1000.0
+
+
+def run(options: Options) -> list[Measurement]:
+    number = 2_000 if options.quick else 10_000
+    with folder() as place, a_store(options.store, place) as database:
+        _fill(database, number)
+        tick = Tick(database, REGISTRY, Supervisor())
+        tick.once(at(2, 1))
+        idle = _idle(tick, options.repeats(200))
+        tick.longest_transaction_seconds = 0.0
+        began = time.monotonic()
+        tick.once(at(2, 2))
+        busy = time.monotonic() - began
+        rows = len(World(database).rows())
+    waits = _due_to_released(options)
+    return [
+        Measurement(f"schedules: tick with {number} due at once", busy, "s", DUE_SECONDS * number / 10_000),
+        Measurement("schedules: due times without a row", number - rows, "rows", 0),
+        Measurement(
+            "schedules: longest transaction of that tick",
+            tick.longest_transaction_seconds * 1000,
+            "ms",
+            TRANSACTION_MILLISECONDS,
+        ),
+        Measurement(f"schedules: tick with {number} schedules, none due", idle * 1000, "ms", IDLE_MILLISECONDS),
+        Measurement("schedules: due to released, 99th percentile", waits * 1000, "ms", RELEASE_MILLISECONDS),
+    ]
+
+
+def _fill(database: Database, number: int) -> None:
+    """As many schedules as repositories, all due at the same time."""
+    world = World(database)
+    world.repository()
+    schedule = world.schedule(1, **NIGHTLY)
+    with database.reading() as session:
+        like_repository = _values(session.get_one(Repository, 1))
+        like_schedule = _values(session.get_one(Schedule, schedule))
+    repositories = []
+    for index in range(number - 1):
+        name = uuid4().hex
+        own = {"uuid": name, "name": name, "path": f"/srv/{name}", "identity": f"/srv/{name}"}
+        repositories.append({**like_repository, **own, "id": index + 2})
+    schedules = [
+        {**like_schedule, "id": index + 2, "uuid": uuid4().hex, "name": uuid4().hex}
+        | {"targets": {"repository_ids": [index + 2]}}
+        for index in range(number - 1)
+    ]
+    for first in range(0, number, 1000):
+        with database.writing() as session:
+            if some := repositories[first : first + 1000]:
+                session.execute(insert(Repository), some)
+                session.execute(insert(Schedule), schedules[first : first + 1000])
+
+
+def _values(row: Repository | Schedule) -> dict[str, object]:
+    return {column.key: getattr(row, column.key) for column in row.__table__.columns}
+
+
+def _idle(tick: Tick, repeats: int) -> float:
+    """The median of a tick that finds nothing to do."""
+    times = []
+    for number in range(repeats):
+        began = time.monotonic()
+        tick.once(at(2, 1) + timedelta(milliseconds=number + 1))
+        times.append(time.monotonic() - began)
+    return sorted(times)[len(times) // 2]
+
+
+def _due_to_released(options: Options) -> float:
+    """From the due time to the release, by the tick as the service runs it."""
+    with folder() as place, a_store(options.store, place) as database, _ticking(database) as tick:
+        world = World(database, now=clock.now())
+        waits = []
+        for _ in range(options.repeats(25)):
+            due = clock.now() + timedelta(seconds=1.2)
+            repository = world.repository()
+            schedule = world.schedule(repository, next_due_at=due, **NIGHTLY)
+            tick.wake.notify()
+            while not (rows := [row for row in world.rows(schedule) if row.released_at is not None]):
+                time.sleep(0.02)
+            waits.append((rows[0].released_at - due).total_seconds())  # type: ignore[operator]
+    return sorted(waits)[int(len(waits) * 0.99)]
+
+
+@contextmanager
+def _ticking(database: Database) -> Iterator[Tick]:
+    supervisor = Supervisor()
+    tick = Tick(database, REGISTRY, supervisor)
+    tick.start()
+    try:
+        yield tick
+    finally:
+        supervisor.stop()
+
+
+BENCH = Bench("10,000 schedules due at once are released within 3 s, in transactions of at most 100 ms", run)

@@ -1,0 +1,52 @@
+"""What the jobs of this agent leave alone: its own folders, the repositories of its machine, and a service that runs here too."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from backup_agent.places import Places
+from backup_engine.guarded import Guard
+from backup_engine.own_places import OwnPlaces, is_really_within
+from backup_protocol import BackupBlock, RestoreBlock
+
+
+def own_folders(places: Places) -> tuple[str, ...]:
+    return str(places.config.absolute()), str(places.state.absolute())
+
+
+def guard_of(own: Iterable[str], block: RestoreBlock) -> Guard:
+    """What a restore must not write to."""
+    places = [os.fsencode(path) for path in (*own, *block.repositories)]
+    return Guard(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
+
+
+def left_out_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
+    """The engine's patterns that keep the agent's own folders, and those of a service on this machine, out of a backup."""
+    same = [path for path, identity in _known(block.service_places) if _identity(path) == identity]
+    return OwnPlaces([*own, *same]).exclusions(block.source_paths)
+
+
+def sources_outside(block: BackupBlock) -> list[str]:
+    """Sources that links on this machine lead out of the folders that the backup is confined to."""
+    if not block.within:
+        return []
+    return [source for source in block.source_paths if not is_really_within(source, block.within)]
+
+
+def _known(places: Iterable[Mapping[str, Any]]) -> list[tuple[str, tuple[int, int]]]:
+    """Paths of the service with their device and inode there. What cannot be read is none of them."""
+    found = []
+    for place in places:
+        path, device, inode = (place.get(name) for name in ("path", "device", "inode"))
+        if isinstance(path, str) and isinstance(device, int) and isinstance(inode, int):
+            found.append((path, (device, inode)))
+    return found
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,162 @@
+"""Where on this machine the service may have files restored: decided here, because the service may have been broken into.
+
+`restore_to` of `config.toml` names folders; without it, everything is allowed that is not part of the system. The agent's own
+places are never a destination, and a wider restore passes over them (`guarding`). Places are compared by name and by device and inode, after resolving links.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from backup_agent.places import Places
+from backup_engine.system_folders import SYSTEM, is_within
+from backup_jobs.restore.place import Refused
+from backup_jobs.restore.placing import OPEN
+from backup_jobs.restore.private_tree import PrivateTree, opened
+from backup_jobs.restore.unfit import Inside
+
+NOT_ALLOWED = "restore.not_allowed_there"
+Inode = tuple[int, int]
+
+
+class NotAllowedThere(Refused):
+    """This machine does not let the service restore to a place. The message names it, and what to do."""
+
+    key = NOT_ALLOWED
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder or file, by all the ways in which a path may lead to it."""
+
+    names: frozenset[bytes]
+    inode: Inode | None
+
+    @staticmethod
+    def of(path: str | Path) -> "Place":
+        given, found = Path(path).absolute(), None
+        with suppress(OSError):
+            found = _inode(given.stat())
+        return Place(frozenset({bytes(given), bytes(given.resolve())}), found)
+
+    def holds(self, path: bytes, above: frozenset[Inode]) -> bool:
+        """Whether a path is this place or below it. `above` are the folders on the way to it, and itself."""
+        return any(is_within(path, name) for name in self.names) or self.inode in above
+
+
+class RestoreTo:
+    """The rule of this machine."""
+
+    def __init__(self, restore_to: Sequence[str] | None = None, own: Iterable[str | Path] = ()) -> None:
+        self._allowed = None if restore_to is None else [Place.of(folder) for folder in restore_to]
+        self._system = [Place.of(folder) for folder in SYSTEM] if restore_to is None else []
+        self.own = tuple(map(str, own))
+        """What else a restore passes over, beside the agent's folders."""
+        self._own = [Place.of(place) for place in self.own]
+
+    def require(self, destination: bytes) -> None:
+        """Raise NotAllowedThere unless files may be restored to this folder. Nothing has been written yet."""
+        above = _inodes_on_the_way(destination)
+        if self._allowed is not None and not any(place.holds(destination, above) for place in self._allowed):
+            raise NotAllowedThere(_sentence(destination))
+        if any(place.holds(destination, above) for place in (*self._system, *self._own)):
+            raise NotAllowedThere(_sentence(destination))
+
+    def require_targets(self, destination: bytes, targets: Iterable[bytes]) -> None:
+        """The same for names below a destination that is allowed itself. Raise NotAllowedThere for the first that is not."""
+        inner = [name for place in self._system for name in place.names if is_within(name, destination)]
+        if not inner:
+            return
+        for target in targets:
+            path = _join(destination, target)
+            if any(is_within(path, name) for name in inner):
+                raise NotAllowedThere(_sentence(path))
+
+    def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
+        """Raise NotAllowedThere if something of an extracted tree would land where nothing is restored to.
+
+        The last look before anything is moved: by name, and for folders that exist on both sides by device and inode.
+        """
+        names = (name for place in self._system for name in place.names if is_within(name, destination))
+        inner = sorted({_below(name, destination) for name in names})
+        shut = {place.inode for place in self._system} - {None}
+        with opened(destination) as target:
+            for source in private.sources(roots):
+                with closing(Inside(source.folder)) as inside:
+                    named = [name for name in inner if source.names is None or name in source.names]
+                    met = next((name for name in named if inside.find(name) is not None), None)
+                if met is None and source.names is None:
+                    met = _meeting(source.folder, target, source.path, shut)
+                if met is not None:
+                    raise NotAllowedThere(_sentence(_join(destination, met)))
+
+
+def own_places(places: Places, engines: Iterable[str] = ()) -> list[str | Path]:
+    """What makes up the agent: its configuration and state, its program, the engines that are named in its configuration."""
+    environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
+    return [places.config, places.state, Path(__file__).parent, *environment, *engines]
+
+
+def shown(restore_to: Sequence[str] | None) -> str:
+    """The rule in a line."""
+    if restore_to is None:
+        return f"everywhere except {', '.join(SYSTEM[:4])} and other folders of the system"
+    return ", ".join(restore_to) or "nowhere"
+
+
+def _below(path: bytes, folder: bytes) -> bytes:
+    return path[len(folder.rstrip(b"/")) + 1 :]
+
+
+def _join(folder: bytes, path: bytes) -> bytes:
+    return folder.rstrip(b"/") + b"/" + path
+
+
+def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
+    """Of each folder above a path and of itself, as far as they exist."""
+    found, place = set(), b""
+    for part in [b"", *filter(None, path.split(b"/"))]:
+        place = place.rstrip(b"/") + b"/" + part
+        with suppress(OSError):
+            found.add(_inode(os.lstat(place)))
+    return frozenset(found)
+
+
+def _meeting(source: int, target: int, path: bytes, shut: set[Inode | None]) -> bytes | None:
+    for name in os.listdir(source):
+        raw = os.fsencode(name)
+        if not (_is_folder(source, raw) and _is_folder(target, raw)):
+            continue
+        where = path + b"/" + raw if path else raw
+        if _inode(os.stat(raw, dir_fd=target, follow_symlinks=False)) in shut:
+            return where
+        from_folder, into_folder = os.open(raw, OPEN, dir_fd=source), os.open(raw, OPEN, dir_fd=target)
+        try:
+            if (below := _meeting(from_folder, into_folder, where, shut)) is not None:
+                return below
+        finally:
+            os.close(from_folder)
+            os.close(into_folder)
+    return None
+
+
+def _is_folder(folder: int, name: bytes) -> bool:
+    with suppress(OSError):
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return False
+
+
+def _inode(status: os.stat_result) -> Inode:
+    return status.st_dev, status.st_ino
+
+
+def _sentence(path: bytes) -> str:
+    shown_path = path.decode("utf-8", "replace")
+    return (
+        f"This machine lets nothing be restored to {shown_path}. Nothing was written."
+        " Choose another destination, or allow it with restore_to in the agent's config.toml."
+    )

@@ -1,0 +1,108 @@
+"""Programs that are asked a short question: all that they answer, but no more than a bound, and no longer than they may take."""
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+LARGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of the output, and of the error stream."""
+BLOCK = 1 << 16
+
+
+class SaidTooMuch(Exception):
+    """The program says more than an answer can be. It was ended."""
+
+
+def run(
+    command: Sequence[str],
+    given: bytes,
+    seconds: float,
+    environment: Mapping[str, str],
+    *,
+    start_new_session: bool = False,
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run it to its end. Raise OSError if it cannot be run, TimeoutExpired or SaidTooMuch once it is ended instead."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=start_new_session,
+    )
+    try:
+        output, errors = answer_of(process, given, seconds)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    finally:
+        end(process)
+
+
+def answer_of(process: "subprocess.Popen[bytes]", given: bytes, seconds: float) -> tuple[bytes, bytes]:
+    """Its output and its error stream, once it has ended. Raise TimeoutExpired or SaidTooMuch; then it still runs."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    deadline = time.monotonic() + seconds
+    said: dict[Any, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as waiting:
+        for stream in said:
+            waiting.register(stream, selectors.EVENT_READ)
+        rest = _begin_to_give(process, given, waiting)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            if not ready and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            for key, _ in ready:
+                if key.fileobj is process.stdin:
+                    rest = _give(process.stdin, rest, waiting)
+                else:
+                    _hear(key.fileobj, said[key.fileobj], waiting)
+    process.wait(max(0.0, deadline - time.monotonic()) + 1.0)
+    return bytes(said[process.stdout]), bytes(said[process.stderr])
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Whatever it does, it is over, and nothing of it stays open."""
+    process.kill()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    process.wait()
+
+
+def _begin_to_give(process: "subprocess.Popen[bytes]", given: bytes, waiting: selectors.BaseSelector) -> memoryview:
+    assert process.stdin is not None
+    if given:
+        os.set_blocking(process.stdin.fileno(), False)
+        waiting.register(process.stdin, selectors.EVENT_WRITE)
+    else:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    return memoryview(given)
+
+
+def _give(stream: IO[bytes], rest: memoryview, waiting: selectors.BaseSelector) -> memoryview:
+    try:
+        rest = rest[os.write(stream.fileno(), rest[:BLOCK]) :]
+    except BlockingIOError:
+        return rest
+    except BrokenPipeError:
+        rest = rest[:0]
+    if not rest:
+        waiting.unregister(stream)
+        stream.close()
+    return rest
+
+
+def _hear(stream: Any, said: bytearray, waiting: selectors.BaseSelector) -> None:
+    block = os.read(stream.fileno(), BLOCK)
+    if not block:
+        waiting.unregister(stream)
+        return
+    said += block
+    if len(said) > LARGEST_ANSWER:
+        raise SaidTooMuch

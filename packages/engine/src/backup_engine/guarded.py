@@ -1,0 +1,201 @@
+"""Folders and files that a restore must leave alone, and the names that lead to them.
+
+They are recognised by device and inode, so that another mount or spelling does not hide them; where nothing exists yet, by name. A
+restore never follows links below its destination, so what is looked at here is never looked at through one.
+
+The text of this file is also handed to the Python of other machines: it imports the standard library alone.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+
+OWN = "own"
+"""The place itself."""
+ABOVE = "above"
+"""A folder or a link on the way to it."""
+IN_OWN_PLACE = "it belongs to the data of the backup service or to a repository; these are never restored over"
+ABOVE_OWN_PLACE = "the data of the backup service, or a repository, is reached through what is there"
+MOST_STEPS = 1000
+MOST_LEVELS = 4096
+MOST_FOLDERS = 10_000
+LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+NONE: Mapping[bytes, str] = {}
+
+Identity = tuple[int, int]
+
+
+class Guard:
+    """``places`` are absolute paths.
+
+    ``known`` are paths with the device and inode that they have on another machine: a place only where they agree here, which
+    is then the same machine.
+    """
+
+    in_place = IN_OWN_PLACE
+    above_place = ABOVE_OWN_PLACE
+
+    def __init__(self, places: Iterable[bytes] = (), known: Iterable[tuple[bytes, int, int]] = ()) -> None:
+        self._identities: set[Identity] = set()
+        self._by_folder: dict[Identity, dict[bytes, str]] = {}
+        self._by_path: dict[bytes, dict[bytes, str]] = {}
+        for place in places:
+            self._add(place)
+        for place, device, inode in known:
+            if identity_at(place, follow=True) == (device, inode):
+                self._add(place)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._by_path
+
+    def holds(self, path: bytes) -> bool:
+        """Whether a path is one of the places, or in one."""
+        if any(self.names_at(folder).get(name) == OWN for folder, name in steps(path)):
+            return True
+        deepest = path
+        while True:
+            try:
+                descriptor = os.open(deepest or b"/", LOOK)
+            except (NotADirectoryError, FileNotFoundError):
+                deepest = deepest.rpartition(b"/")[0]
+                continue
+            except OSError:
+                return False
+            return self._is_inside(descriptor)
+
+    def is_own(self, folder: int) -> bool:
+        """Whether an opened folder is one of the places."""
+        return self._identity(folder) in self._identities
+
+    def names_in(self, folder: int, path: bytes) -> Mapping[bytes, str]:
+        """The names in an opened folder that a restore has to mind: OWN or ABOVE for each. `path` is the folder's."""
+        return self._names(self._identity(folder), path)
+
+    def names_at(self, path: bytes) -> Mapping[bytes, str]:
+        """The same for a folder that may not exist."""
+        return self._names(identity_at(path), path)
+
+    def is_own_at(self, path: bytes) -> bool:
+        found = identity_at(path)
+        return found is not None and found in self._identities
+
+    def _names(self, identity: Identity | None, path: bytes) -> Mapping[bytes, str]:
+        by_path = self._by_path.get(path or b"/", NONE)
+        by_folder = self._by_folder.get(identity, NONE) if identity is not None else NONE
+        if not by_path or not by_folder:
+            return by_path or by_folder
+        return {
+            name: OWN if OWN in (by_path.get(name), by_folder.get(name)) else ABOVE for name in {*by_path, *by_folder}
+        }
+
+    def _add(self, place: bytes) -> None:
+        found = list(steps(place))
+        for number, (folder, name) in enumerate(found, 1):
+            kind = OWN if number == len(found) else ABOVE
+            _note(self._by_path.setdefault(folder, {}), name, kind)
+            identity = identity_at(folder)
+            if identity is not None:
+                _note(self._by_folder.setdefault(identity, {}), name, kind)
+        own = identity_at(place, follow=True)
+        if own is not None:
+            self._identities.add(own)
+
+    def _is_inside(self, descriptor: int) -> bool:
+        """Whether an opened folder is in one of the places. The descriptor is closed."""
+        before = None
+        try:
+            for _ in range(MOST_LEVELS):
+                now = self._identity(descriptor)
+                if now in self._identities:
+                    return True
+                if now == before:
+                    return False
+                before = now
+                above = os.open(b"..", LOOK, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = above
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _identity(self, descriptor: int) -> Identity:
+        found = os.fstat(descriptor)
+        return found.st_dev, found.st_ino
+
+
+class GuardedTargets:
+    """Says of one target after the other, relative to a destination, whether it is in a place."""
+
+    def __init__(self, guard: Guard, destination: bytes) -> None:
+        self._guard = guard
+        self._root = destination.rstrip(b"/")
+        self._folders: dict[bytes, Mapping[bytes, str] | None] = {}
+
+    def is_own(self, target: bytes, *, is_directory: bool) -> bool:
+        if self._guard.is_empty:
+            return False
+        folder, _, name = target.rpartition(b"/")
+        names = self._names(folder)
+        if names is None or names.get(name) == OWN:
+            return True
+        return is_directory and self._guard.is_own_at(self._root + b"/" + target)
+
+    def _names(self, folder: bytes) -> Mapping[bytes, str] | None:
+        """What to mind in a folder; None for one that is in a place."""
+        if folder not in self._folders:
+            if len(self._folders) >= MOST_FOLDERS:
+                self._folders.clear()
+            unknown = [folder]
+            while unknown[-1] and (above := unknown[-1].rpartition(b"/")[0]) not in self._folders:
+                unknown.append(above)
+            for each in reversed(unknown):  # from the top: no look needs another one, however deep the path
+                self._folders[each] = self._looked_up(each)
+        return self._folders[folder]
+
+    def _looked_up(self, folder: bytes) -> Mapping[bytes, str] | None:
+        if folder and self.is_own(folder, is_directory=True):
+            return None
+        return self._guard.names_at(self._root + b"/" + folder if folder else self._root)
+
+
+def steps(path: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Each name that is looked up on the way along a path, links followed, with the folder that it is looked up in."""
+    folder, remaining = b"", [part for part in path.split(b"/") if part not in (b"", b".")]
+    for _ in range(MOST_STEPS):
+        if not remaining:
+            return
+        name = remaining.pop(0)
+        if name == b"..":
+            folder = folder.rpartition(b"/")[0]
+            continue
+        link = _link(folder + b"/" + name)
+        yield folder or b"/", name
+        if link is None:
+            folder += b"/" + name
+            continue
+        if link.startswith(b"/"):
+            folder = b""
+        remaining = [part for part in link.split(b"/") if part not in (b"", b".")] + remaining
+
+
+def identity_at(path: bytes, *, follow: bool = False) -> Identity | None:
+    try:
+        found = os.stat(path or b"/", follow_symlinks=follow)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _link(path: bytes) -> bytes | None:
+    try:
+        return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _note(names: dict[bytes, str], name: bytes, kind: str) -> None:
+    if names.get(name) != OWN:
+        names[name] = kind

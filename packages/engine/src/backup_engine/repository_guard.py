@@ -1,0 +1,407 @@
+"""What is made sure on the engine's own machine, right before the engine runs and right after it has ended.
+
+Loaded by ``shim.py``, and copied beside it to other machines: it imports the standard library alone, nothing of this package,
+and must run under Python 3.9. A guard is a record of the command:
+
+==============  ==========================================================================================================
+``major``       the engine's major version
+``engine_id``   the id that the repository must have; None: nobody knows it yet
+``path``        the repository's folder on this machine; None: it lies elsewhere, and only the engine can tell its id
+``program``     the engine
+``probe``       arguments with which the engine tells the id of a repository that lies elsewhere
+``must_tell``   whether a probe that fails ends the run; False for the removal of locks, which may be what makes it fail
+``tells_id``    whether the output names the repository, so that what only reads needs no probe
+``older``       ``refuse``: as the engine does; ``accept``: the engine is to forget that it has seen a newer state;
+                ``look``: the engine works with records of its own that nobody keeps
+==============  ==========================================================================================================
+
+The engine's own record of a repository (its "security directory") refuses a repository that is older than the last state
+seen. Major 2 runs several engines on one repository at the same time, and one that has loaded the repository's state before
+another one recorded a newer one takes that for such a repository. So each run of major 2 gets a copy of the record as it was before
+the run began, and what it learns is put back afterwards: never more than what the repository is certain to have by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module of that name takes longer to load than all others together
+    from typing import Any
+
+REPLACED = "Guard.RepositoryReplaced"
+LOCK_HOLDER = "Guard.LockHolder"
+NAME = "backup_engine.repository_guard"
+REFUSED = 2
+ENGINE_ID = re.compile(r"[0-9a-f]{64}")
+LARGEST_FILE = 1 << 16
+LARGEST_PROBE = 1 << 20
+"""Bytes of what an engine says that is only asked which repository it is. One that says more is ended."""
+LOOK_SECONDS = 0.2
+MOST_HOLDERS = 5
+RECORD = ("key-type", "location", "manifest-timestamp")
+TIMESTAMP = "manifest-timestamp"
+PRIVATE, LENT, PRIVATE_CACHE, PROBE = "security", "lent", "cache", "probe"
+OUTPUT_END = 1 << 16
+ID_AT_THE_END = re.compile(rb'"repository":\s*\{[^{}]*"id":\s*"([0-9a-f]{64})"')
+LOCK_CODES = (2, 70, 71, 72, 73, 74, 75)
+
+
+class Refused(Exception):
+    """The engine must not run. ``lines`` are what it would have said, ``code`` how it would have ended."""
+
+    def __init__(self, lines: bytes, code: int = REFUSED) -> None:
+        super().__init__(code)
+        self.lines = lines
+        self.code = code
+
+
+# --- before -----------------------------------------------------------------------------------------------------------
+
+
+def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
+    """In the process that becomes the engine: make sure of the repository, and change the environment. Raise Refused."""
+    expected = guard.get("engine_id")
+    found = identify(guard, probe_environment)
+    if expected and found and found != expected:
+        raise Refused(replaced(expected, found))
+    known = expected or found
+    known = known if known and ENGINE_ID.fullmatch(known) else None
+    if guard.get("older") == "look":
+        environment["BORG_SECURITY_DIR"] = os.path.join(os.getcwd(), PRIVATE)
+        environment["BORG_CACHE_DIR"] = os.path.join(os.getcwd(), PRIVATE_CACHE)
+    elif known:
+        if guard.get("older") == "accept":
+            forget_newer_state(guard["major"], environment, known)
+        if guard["major"] == 2:
+            lend_record(environment, known)
+    if guard.get("path") and left_by_dead_engine_of_this_machine(guard["path"], environment.get("BORG_HOST_ID")):
+        environment.pop("BORG_HOST_ID", None)  # under its own name the engine itself removes the lock
+
+
+def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
+    """Whether the engine has to be asked first which repository it is."""
+    if guard.get("path"):
+        return False
+    is_told = guard.get("tells_id") and not is_piped
+    return guard.get("older") == "accept" or bool(guard.get("engine_id") and not is_told)
+
+
+def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) -> str | None:
+    """The id of the repository that is there now; None where there is none, or nobody has to know."""
+    if guard.get("path"):
+        return id_in_folder(guard["path"])
+    if probe_environment is None:
+        return None
+    return probed(guard, probe_environment)
+
+
+def id_in_folder(path: str) -> str | None:
+    """The id that a repository's own files tell, of either major."""
+    config = os.path.join(path.encode("utf-8", "surrogateescape"), b"config")
+    for name, pattern in (
+        (config, rb"(?m)^\s*id\s*=\s*([0-9a-fA-F]{64})\s*$"),
+        (os.path.join(config, b"id"), rb"^\s*([0-9a-fA-F]{64})\s*$"),
+    ):
+        content = read(name)
+        found = re.search(pattern, content) if content else None
+        if found:
+            return found.group(1).decode().lower()
+    return None
+
+
+def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
+    """Ask the engine. Raise Refused with the engine's own words if it does not open the repository."""
+    import subprocess  # only here: every run pays for what is imported above
+
+    if guard.get("older") != "refuse":
+        # The question is which repository it is, not how old.
+        folder = os.path.join(os.getcwd(), PROBE)
+        environment = {
+            **environment,
+            "BORG_SECURITY_DIR": os.path.join(folder, PRIVATE),
+            "BORG_CACHE_DIR": os.path.join(folder, PRIVATE_CACHE),
+        }
+    with open("probe.out", "w+b") as output, open("probe.err", "w+b") as errors:
+        run = subprocess.Popen(
+            [guard["program"], *guard["probe"]],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            close_fds=False,
+        )
+        while run.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                run.wait(LOOK_SECONDS)
+            if max(os.fstat(stream.fileno()).st_size for stream in (output, errors)) > LARGEST_PROBE:
+                run.kill()
+        told = id_told(beginning(output))
+        words = beginning(errors)
+    for name in ("probe.out", "probe.err"):
+        os.unlink(name)
+    if told is None and guard.get("must_tell", True):
+        code = run.returncode if run.returncode > 0 else 128 - run.returncode
+        raise Refused(words, code or REFUSED)
+    return told
+
+
+def beginning(stream: Any) -> bytes:
+    stream.seek(0)
+    content: bytes = stream.read(LARGEST_PROBE)
+    return content
+
+
+def id_told(output: bytes) -> str | None:
+    """The repository's id in the JSON that the engine writes about it."""
+    try:
+        told = json.loads(output)["repository"]["id"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return told if isinstance(told, str) and ENGINE_ID.fullmatch(told) else None
+
+
+def replaced(expected: str, found: str) -> bytes:
+    words = f"Another repository lies at this place: it has the id {found}, and {expected} was expected."
+    return message("ERROR", REPLACED, words)
+
+
+def message(level: str, msgid: str, words: str, **more: object) -> bytes:
+    """A line as the engine itself writes them."""
+    record = {"type": "log_message", "time": time.time(), "levelname": level, "name": NAME, "msgid": msgid}
+    return json.dumps({**record, "message": words, **more}).encode() + b"\n"
+
+
+# --- the engine's record of a repository ------------------------------------------------------------------------------
+
+
+def record_folder(major: int, environment: dict[str, str], engine_id: str) -> str:
+    base = environment["BORG_BASE_DIR"]
+    below = (".config", "borg") if major == 1 else (".local", "share", "borg")
+    return os.path.join(base, *below, "security", engine_id)
+
+
+def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) -> None:
+    """Remove what says how new the repository was. The counter of major 1 that keeps it from using a key twice stays."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(record_folder(major, environment, engine_id), TIMESTAMP))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(record_folder(major, environment, engine_id), ".pending"))
+    config = os.path.join(environment["BORG_BASE_DIR"], ".cache", "borg", engine_id, "config")
+    content = read(config)
+    if content is not None:
+        write(config, re.sub(rb"(?m)^timestamp\s*=.*\n?", b"", content))
+
+
+def lend_record(environment: dict[str, str], engine_id: str) -> None:
+    """Give the engine a copy of the record, and say in the lock of the record that one is in use."""
+    shared = record_folder(2, environment, engine_id)
+    os.makedirs(shared, mode=0o700, exist_ok=True)
+    private, lent = (os.path.join(os.getcwd(), folder, engine_id) for folder in (PRIVATE, LENT))
+    os.makedirs(private, mode=0o700, exist_ok=True)
+    os.makedirs(lent, mode=0o700, exist_ok=True)
+    using = os.open(os.path.join(shared, ".runs"), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(using, fcntl.LOCK_SH)
+    os.set_inheritable(using, True)
+    for name in RECORD:
+        content = read(os.path.join(shared, name))
+        if content is not None:
+            for folder in (private, lent):
+                write(os.path.join(folder, name), content, synced=False)
+    environment["BORG_SECURITY_DIR"] = os.path.join(os.getcwd(), PRIVATE)
+
+
+def take_record_back(environment: dict[str, str]) -> None:
+    """Put what a run of major 2 has learnt into the record that all runs share.
+
+    Of several runs at the same time, the one that computed the newest state need not be the one that wrote last. So while
+    others run only the oldest of their states is noted, and the last of them puts that into the record.
+    """
+    for engine_id in filter(ENGINE_ID.fullmatch, listed(LENT)):
+        shared = record_folder(2, environment, engine_id)
+        learnt = {name: what_changed(engine_id, name) for name in RECORD}
+        for name in ("key-type", "location"):
+            if content := learnt[name]:
+                write(os.path.join(shared, name), content)
+        put_timestamp_back(shared, learnt[TIMESTAMP])
+
+
+def what_changed(engine_id: str, name: str) -> bytes | None:
+    """What the run has put into a file of its record; None if it left the file as it was."""
+    content = read(os.path.join(PRIVATE, engine_id, name))
+    return content if content != read(os.path.join(LENT, engine_id, name)) else None
+
+
+def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
+    pending, current = os.path.join(shared, ".pending"), os.path.join(shared, TIMESTAMP)
+    guarding = os.open(os.path.join(shared, ".merging"), os.O_RDWR | os.O_CREAT, 0o600)
+    runs = os.open(os.path.join(shared, ".runs"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(guarding, fcntl.LOCK_EX)
+        certain = min(filter(None, (learnt, read(pending))), default=None)
+        if certain is None:
+            return
+        try:
+            fcntl.flock(runs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            write(pending, certain)
+            return
+        if certain > (read(current) or b""):
+            write(current, certain)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(pending)
+    finally:
+        os.close(runs)
+        os.close(guarding)
+
+
+# --- after ------------------------------------------------------------------------------------------------------------
+
+
+def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> Refused | None:
+    """In the shim, once the engine has ended: return what is to be added to its words, and how it really ended."""
+    if guard.get("older") != "look" and guard["major"] == 2:
+        take_record_back(environment)
+    if any(os.path.isdir(folder) for folder in (PRIVATE, PROBE)):
+        import shutil
+
+        for folder in (PRIVATE, LENT, PRIVATE_CACHE, PROBE):
+            shutil.rmtree(folder, ignore_errors=True)
+    if code in LOCK_CODES and guard.get("path"):
+        return Refused(b"".join(map(told_holder, lock_holders(guard["path"])[:MOST_HOLDERS])), code)
+    return told_of_another(guard) if code == 0 else None
+
+
+def told_of_another(guard: dict[str, Any]) -> Refused | None:
+    """Where the output itself names the repository: refuse the output of another one, and do not keep it."""
+    expected = guard.get("engine_id")
+    if guard.get("path") or not guard.get("tells_id") or not expected or not os.path.exists("out"):
+        return None
+    with open("out", "r+b") as output:
+        output.seek(max(0, output.seek(0, os.SEEK_END) - OUTPUT_END))
+        found = ID_AT_THE_END.findall(output.read())
+        if not found or found[-1].decode() == expected:
+            return None
+        output.truncate(0)
+    return Refused(replaced(expected, found[-1].decode()))
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def lock_holders(path: str) -> list[dict[str, Any]]:
+    """Who holds the locks of a repository in a folder of this machine: host, pid, and since when, where known."""
+    return [*_of_exclusive_folder(path), *_of_roster(path), *_of_lock_objects(path)]
+
+
+def _of_exclusive_folder(path: str) -> list[dict[str, Any]]:
+    folder = os.path.join(path, "lock.exclusive")
+    found = []
+    for name in listed(folder):
+        match = re.fullmatch(r"(?P<host>.+)\.(?P<pid>\d+)-[0-9a-f]+", name)
+        if match:
+            found.append(
+                {"host": match["host"], "pid": int(match["pid"]), "since": changed(os.path.join(folder, name))}
+            )
+    return found
+
+
+def _of_roster(path: str) -> list[dict[str, Any]]:
+    file = os.path.join(path, "lock.roster")
+    try:
+        roster = json.loads(read(file) or b"{}")
+        entries = [entry for kind in ("exclusive", "shared") for entry in roster.get(kind, ())]
+        return [{"host": str(host), "pid": int(pid), "since": changed(file)} for host, pid, _ in entries]
+    except (ValueError, TypeError, AttributeError):
+        return []
+
+
+def _of_lock_objects(path: str) -> list[dict[str, Any]]:
+    folder = os.path.join(path, "locks")
+    found = []
+    for name in listed(folder):
+        try:
+            told = json.loads(read(os.path.join(folder, name)) or b"")
+            found.append({"host": str(told["hostid"]), "pid": int(told["processid"]), "since": str(told["time"])})
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def left_by_dead_engine_of_this_machine(path: str, own_name: str | None) -> bool:
+    """Whether a lock was taken under the name that an engine of this machine has by itself, and its process is gone."""
+    others = [holder for holder in lock_holders(path) if holder["host"] != own_name]
+    if not others:
+        return False
+    name = name_of_this_machine()
+    return any(holder["host"] == name and not is_alive(holder["pid"]) for holder in others)
+
+
+def name_of_this_machine() -> str:
+    """As the engine names it: the full name of the host, and the address of its network card."""
+    import socket
+    import uuid
+
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        for entry in socket.getaddrinfo(name, None, 0, socket.SOCK_DGRAM, 0, socket.AI_CANONNAME):
+            if entry[3]:
+                name = entry[3]
+                break
+    return f"{name}@{uuid.getnode()}"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def told_holder(holder: dict[str, Any]) -> bytes:
+    since = f" since {holder['since']}" if holder["since"] else ""
+    words = f"The lock is held by process {holder['pid']} of {holder['host']}{since}."
+    return message("INFO", LOCK_HOLDER, words)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def changed(file: str) -> str | None:
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(os.stat(file).st_mtime))
+    except OSError:
+        return None
+
+
+def read(file: str | bytes) -> bytes | None:
+    try:
+        with open(file, "rb") as stream:
+            return stream.read(LARGEST_FILE)
+    except OSError:
+        return None
+
+
+def write(file: str, content: bytes, *, synced: bool = True) -> None:
+    part = f"{file}.{os.getpid()}"
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        if synced:
+            os.fsync(stream.fileno())
+    os.replace(part, file)

@@ -1,0 +1,1 @@
+"""What each kind of job does: its steps, its evidence, its end. A host gives it a place to run."""

@@ -1,0 +1,77 @@
+"""What the repository itself shows about its archives and sizes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backup_engine import bounded_json
+from backup_engine.outcome import SENTENCES
+from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
+from backup_engine.requests import InfoRequest, ListArchivesRequest
+from backup_jobs.work import EvidenceUnknown, OpenedRepository, readable
+
+EVERYTHING = ListArchivesRequest(consider_checkpoints=True)
+"""With left-over checkpoints: they are archives too, and can be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What `info` shows, read and as it was printed."""
+
+    result: InfoResult
+    document: dict[str, Any]
+
+
+def read_archives(stdout: Path) -> list[ArchiveInfo]:
+    """Given the spooled output of a listing, return all archives. Raise EvidenceUnknown if it is not whole."""
+    try:
+        return parse_archives(stdout.read_bytes())
+    except (GarbledOutput, OSError) as error:
+        raise EvidenceUnknown("engine.failed", SENTENCES["engine.failed"]) from error
+
+
+def archives_now(
+    repository: OpenedRepository, question: str, request: ListArchivesRequest = EVERYTHING
+) -> list[ArchiveInfo]:
+    """List the archives, whatever else has been asked of the job. Raise EvidenceUnknown if that fails."""
+    command = repository.engine.list_archives(repository.location, request)
+    return read_archives(repository.find_out(question, command).stdout)
+
+
+def info_now(repository: OpenedRepository, question: str, archive: str | None = None) -> Info:
+    """The repository, or one of its archives. Raise EvidenceUnknown if it cannot be asked."""
+    step = repository.find_out(question, repository.engine.info(repository.location, InfoRequest(archive)))
+    try:
+        return Info(parse_info(step.stdout.read_bytes()), document(step.stdout))
+    except (GarbledOutput, OSError) as error:
+        raise EvidenceUnknown("engine.failed", SENTENCES["engine.failed"]) from error
+
+
+def document(file: Path) -> dict[str, Any]:
+    """The JSON object that the engine printed. What is not valid UTF-8 in it becomes replacement characters."""
+    content: dict[str, Any] = _storable(bounded_json.document(file.read_bytes()))
+    return content
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {readable(key): _storable(item) for key, item in value.items()}
+    return value
+
+
+def described(archive: ArchiveInfo) -> dict[str, Any]:
+    return {
+        "name": readable(archive.name),
+        "id": archive.id,
+        "start": archive.start.isoformat(),
+        "end": archive.end.isoformat() if archive.end else None,
+    }
+
+
+def ids(archives: Iterable[ArchiveInfo]) -> frozenset[str]:
+    return frozenset(archive.id for archive in archives)

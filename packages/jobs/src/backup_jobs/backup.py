@@ -1,0 +1,269 @@
+"""`backup.create`: one archive of the source paths."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from backup_engine import missing_sources
+from backup_engine.outcome import Accumulator
+from backup_engine.parse import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
+from backup_engine.requests import CreateRequest, DeleteArchiveRequest, ListArchivesRequest
+from backup_jobs.archives import Info, archives_now, described, document, info_now
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.host import Interrupted, Step
+from backup_jobs.progress import BackupProgress
+from backup_jobs.sources import LeftOut
+from backup_jobs.work import (
+    INTERRUPTED,
+    LOCKED,
+    EvidenceUnknown,
+    Work,
+    again_when_interrupted,
+    ended_without_success,
+    readable,
+    try_again,
+    warnings_of,
+)
+from backup_protocol import BackupBlock
+
+STEP = "create"
+BEFORE, AFTER = "evidence-before", "evidence"
+"""The repository is asked before a further attempt and after an unclear end: two questions, never one answer."""
+KEY_PREFIX = "holdfast:"
+DELETE_TRIES = 3
+MAY_COME_AFTER_THE_ARCHIVE = frozenset(
+    {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
+)
+"""Failures that may strike when the archive is already complete, such as a full disk under the engine's cache."""
+LEFT_NO_RECORD = "The engine left no record of its end; the repository holds the archive, complete."
+FAILED_LATE = "The engine failed when the archive was complete; the repository holds it."
+STOPPED_LATE = "The engine was stopped when the archive was complete; the repository holds it."
+MADE_NOTHING = "The engine said that it succeeded but made no archive."
+OUTSIDE = "A link leads out of the repository's sources. Only an admin may back up what is outside them."
+OWN_PLACES_ONLY = (
+    "The sources hold nothing but the service's own data, which is left out of backups."
+    " To back it up, an admin names it in the repository's sources and confirms it."
+)
+
+
+def run(work: Work[BackupBlock]) -> Ended:
+    return _Backup(work).run()
+
+
+def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
+    return _Backup(work).interrupted(interrupted)
+
+
+def key_of(block: BackupBlock) -> str | None:
+    """The word of the comment by which the archive is known as this job's."""
+    return next((word for word in (block.comment or "").split() if word.startswith(KEY_PREFIX)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The archive of this job as the repository shows it; `info` where it could be read."""
+
+    archive: ArchiveInfo
+    info: Info | None
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        archives = self.info.result.archives if self.info else ()
+        return asdict(archives[0].stats) if archives else {}
+
+
+class _Backup:
+    """One attempt. Every method may be called again for the same attempt after a restart."""
+
+    def __init__(self, work: Work[BackupBlock]) -> None:
+        self._work = work
+        self._host = work.host
+        self._block = work.block
+        self._left_out: LeftOut = work.sources.left_out()
+        self._sources = tuple(path for path in work.block.source_paths if path not in self._left_out.sources)
+
+    def run(self) -> Ended:
+        if not self._host.has_begun(STEP):
+            if self._host.may_have_run:
+                try:
+                    found = self._evidence(BEFORE)
+                except EvidenceUnknown as unknown:
+                    return self._ask_again(unknown)
+                if found is not None:
+                    return self._by_evidence(found, Accumulator(), LEFT_NO_RECORD)
+            if refused := self._refused():
+                return refused
+        command = self._work.engine.create(self._work.location, self._request())
+        self._host.log(*self._left_out.lines)
+        progress = BackupProgress(self._host, self._work.sources.expected_size)
+        step = self._host.step(STEP, command, on_event=progress.hear)
+        return _with_storage(self._concluded(step), step)
+
+    def _refused(self) -> Failed | None:
+        if self._work.sources.outside():
+            return Failed("backup.sources_not_allowed", OUTSIDE)
+        if self._block.source_paths and not self._sources:
+            return Failed("backup.own_places", OWN_PLACES_ONLY)
+        missing = self._work.sources.missing(self._sources)
+        return _sources_missing(missing) if self._sources and len(missing) == len(self._sources) else None
+
+    def interrupted(self, interrupted: Interrupted) -> Ended:
+        """Nobody knows how the engine ended: ask the repository whether the archive is there."""
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return self._ask_again(unknown)
+        if found is not None:
+            return self._by_evidence(found, interrupted.accumulator, LEFT_NO_RECORD)
+        return again_when_interrupted(interrupted)
+
+    def _request(self) -> CreateRequest:
+        block = self._block
+        return CreateRequest(
+            archive_name=block.archive_name,
+            source_paths=self._sources,
+            exclude_patterns=(*self._left_out.patterns, *block.exclude_patterns),
+            compression=block.compression,
+            comment=block.comment,
+            custom_flags=block.custom_flags,
+            upload_ratelimit_kib=block.upload_ratelimit_kib,
+        )
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _concluded(self, step: Step) -> Ended:
+        bad = ended_without_success(self._host, step)
+        if isinstance(bad, Stopped):
+            return self._stopped(step, bad)
+        if isinstance(bad, Failed):
+            return self._failed(step, bad)
+        if bad is not None:
+            return bad
+        try:
+            created = parse_create_result(step.stdout.read_bytes())
+        except (GarbledOutput, OSError):
+            return self._without_result(step)
+        if step.accumulator.all_sources_missing(self._sources):
+            return self._remove_empty(self._work.engine.address(created.archive_name, created.archive_id))
+        return self._completed(step, created)
+
+    def _stopped(self, step: Step, ending: Stopped) -> Ended:
+        """The engine stopped because it was asked to; but it may have made the archive just before."""
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return replace(ending, error_key=unknown.key, message=_not_known(unknown))
+        return self._by_evidence(found, step.accumulator, STOPPED_LATE) if found else ending
+
+    def _failed(self, step: Step, ending: Failed) -> Ended:
+        """The engine failed; but it may have made the archive just before."""
+        if ending.error_key not in MAY_COME_AFTER_THE_ARCHIVE:
+            return ending
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            # A repository that refuses to be read fails for the reason that is known already.
+            return self._ask_again(unknown) if unknown.key == INTERRUPTED else ending
+        return self._by_evidence(found, step.accumulator, FAILED_LATE, warned=True) if found else ending
+
+    def _without_result(self, step: Step) -> Ended:
+        """The engine reported success, but its result cannot be read."""
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return self._ask_again(unknown)
+        if found is None:
+            return Failed("engine.failed", MADE_NOTHING, step.exit.code)
+        return self._by_evidence(found, step.accumulator, LEFT_NO_RECORD)
+
+    def _remove_empty(self, archive: str) -> Failed:
+        """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
+        command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(archive))
+        for number in range(1, DELETE_TRIES + 1):
+            try:
+                self._host.step(f"delete-empty-{number}", command, despite_cancel=True)
+                break
+            except Interrupted:
+                continue
+        return _sources_missing(self._sources)
+
+    def _completed(self, step: Step, created: CreateResult) -> Completed:
+        ended_at = datetime.fromtimestamp(step.exit.finished_at, UTC)
+        completed = Completed(step.exit.code, step.is_warned, readable(created.archive_name), asdict(created.stats))
+        completed = replace(completed, details={"created": document(step.stdout)}, ended_at=ended_at)
+        return self._success(completed, step.accumulator)
+
+    def _by_evidence(self, found: _Found, accumulator: Accumulator, line: str, *, warned: bool = False) -> Ended:
+        if accumulator.all_sources_missing(self._sources):
+            return self._remove_empty(self._work.engine.address(found.archive.name, found.archive.id))
+        self._host.log(line)
+        details: dict[str, Any] = {"archive": described(found.archive), "by_evidence": True}
+        if found.info:
+            details["info"] = found.info.document
+        warned = warned or accumulator.warning_count > 0
+        completed = Completed(None, warned, readable(found.archive.name), found.stats, details=details)
+        return self._success(replace(completed, ended_at=found.archive.end), accumulator)
+
+    def _success(self, completed: Completed, accumulator: Accumulator) -> Completed:
+        self._host.log(summary(completed.archive_name or "", completed.stats))
+        self._host.report(**completed.stats, progress_percent=100.0, estimated_time_remaining=0)
+        return replace(
+            completed,
+            warned=completed.warned or bool(self._left_out.sources),
+            warnings=(*self._left_out.warnings, *warnings_of(accumulator)),
+            details={**completed.details, "warning_count": accumulator.warning_count},
+        )
+
+    # --- the evidence ---------------------------------------------------------------------------------------------
+
+    def _evidence(self, question: str) -> _Found | None:
+        """Look for the archive of this job in the repository. Raise EvidenceUnknown if that cannot be found out."""
+        key = key_of(self._block)
+        if key is None:
+            return None
+        for archive in archives_now(self._work, question, ListArchivesRequest()):
+            if key in archive.comment.split():
+                return _Found(archive, self._info(question, archive))
+        return None
+
+    def _info(self, question: str, archive: ArchiveInfo) -> Info | None:
+        try:
+            return info_now(self._work, f"{question}-info", self._work.engine.address(archive.name, archive.id))
+        except EvidenceUnknown:
+            return None
+
+    def _ask_again(self, unknown: EvidenceUnknown) -> TryAgain:
+        message = unknown.message if unknown.key == LOCKED else _not_known(unknown)
+        return try_again(self._host, unknown.key, message)
+
+
+def _with_storage(ended: Ended, step: Step) -> Ended:
+    """The end with the space where the repository is stored, measured beside the engine: also of a backup that failed."""
+    free, total = step.exit.free_bytes, step.exit.total_bytes
+    if isinstance(ended, TryAgain) or free is None or total is None:
+        return ended
+    return replace(ended, details={**ended.details, "storage": {"free_bytes": free, "total_bytes": total}})
+
+
+def _not_known(unknown: EvidenceUnknown) -> str:
+    return f"The repository could not be asked whether it holds the archive: {unknown.message}"
+
+
+def _sources_missing(missing: tuple[str, ...]) -> Failed:
+    return Failed(
+        missing_sources.KEY,
+        missing_sources.sentence(missing),
+        details={"error_params": missing_sources.params(missing)},
+        warnings=missing_sources.warnings(missing),
+    )
+
+
+def summary(archive: str, stats: Mapping[str, Any]) -> str:
+    """The last line of a successful backup's log."""
+    shown = [
+        f"{stats['nfiles']} files" if stats.get("nfiles") is not None else "",
+        f"{stats['original_size']} bytes" if stats.get("original_size") is not None else "",
+        f"{stats['deduplicated_size']} bytes new" if stats.get("deduplicated_size") is not None else "",
+    ]
+    return f"Archive {archive}: {', '.join(filter(None, shown)) or 'complete'}."

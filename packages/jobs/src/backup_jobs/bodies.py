@@ -1,0 +1,62 @@
+"""Every kind of job that has its body here, and the frame around each attempt at one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backup_engine.detect import EngineUnsupported
+from backup_engine.requests import InvalidRequest
+from backup_jobs import backup, break_lock, check, compact, delete, init, list_archives, prune
+from backup_jobs.endings import Ended, Failed, Stopped
+from backup_jobs.host import Cancelled, Interrupted
+from backup_jobs.restore import extract
+from backup_jobs.work import EvidenceUnknown, Work, again_when_interrupted, try_again
+from backup_protocol import JobKind
+
+
+def _again(work: Work[Any], interrupted: Interrupted) -> Ended:
+    """For work that may simply be done again."""
+    del work
+    return again_when_interrupted(interrupted)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """`run` does one attempt, `interrupted` decides what follows when nobody knows how the engine ended.
+
+    Both may be called again for the same attempt after a restart of the host.
+    """
+
+    run: Callable[[Any], Ended]
+    """Given a `Work` with the block of its kind; a host may hand a richer one to bodies of its own."""
+    interrupted: Callable[[Any, Interrupted], Ended] = _again
+
+
+BODIES: Mapping[JobKind, Body] = {
+    JobKind.BACKUP_CREATE: Body(backup.run, backup.interrupted),
+    JobKind.REPOSITORY_INIT: Body(init.run, init.interrupted),
+    JobKind.REPOSITORY_CHECK: Body(check.run),
+    JobKind.REPOSITORY_PRUNE: Body(prune.run, prune.interrupted),
+    JobKind.REPOSITORY_COMPACT: Body(compact.run),
+    JobKind.REPOSITORY_BREAK_LOCK: Body(break_lock.run),
+    JobKind.ARCHIVE_DELETE: Body(delete.run, delete.interrupted),
+    JobKind.ARCHIVES_LIST: Body(list_archives.run),
+    JobKind.RESTORE_EXTRACT: Body(extract.run, extract.interrupted),
+}
+
+
+def attempt(body: Body, work: Work[Any]) -> Ended:
+    """One attempt at a job, brought to its end. Raise Stopping when the host stops first."""
+    try:
+        try:
+            return body.run(work)
+        except Interrupted as interrupted:
+            return body.interrupted(work, interrupted)
+    except Interrupted as interrupted:
+        return again_when_interrupted(interrupted)
+    except EvidenceUnknown as unknown:
+        return try_again(work.host, unknown.key, unknown.message)
+    except Cancelled:
+        return Stopped(details=work.host.earlier)
+    except (InvalidRequest, EngineUnsupported) as error:
+        return Failed(error.key, str(error))

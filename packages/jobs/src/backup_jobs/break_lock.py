@@ -1,0 +1,11 @@
+"""`repository.break_lock`: remove locks that nobody holds any more."""
+
+from backup_engine.requests import BreakLockRequest
+from backup_jobs.endings import Completed, Ended
+from backup_jobs.work import Work, ended_without_success
+from backup_protocol import BreakLockBlock
+
+
+def run(work: Work[BreakLockBlock]) -> Ended:
+    step = work.host.step("break-lock", work.engine.break_lock(work.location, BreakLockRequest()))
+    return ended_without_success(work.host, step) or Completed(step.exit.code)

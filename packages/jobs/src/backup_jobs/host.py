@@ -1,0 +1,141 @@
+"""Where a job runs: what its body may ask of the surroundings. The service's runner and the agent are two hosts."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backup_engine.command import Command
+from backup_engine.events import Event
+from backup_engine.outcome import Accumulator, Outcome
+from backup_engine.process import ExitRecord
+
+SUCCEEDED = frozenset({"completed", "completed_with_warnings"})
+
+
+class Interrupted(Exception):
+    """An engine run ended and left no record of how."""
+
+    def __init__(self, step: str, accumulator: Accumulator) -> None:
+        super().__init__(step)
+        self.step = step
+        self.accumulator = accumulator
+        """What the engine had printed until then."""
+
+    def sentence(self) -> str:
+        return "The engine was killed or the machine went down before it could say how it ended."
+
+
+class Cancelled(Exception):
+    """The job was asked to stop before its next step."""
+
+
+class Stopping(Exception):
+    """The host stops; the engine goes on under its shim and is found again at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One engine run that has ended."""
+
+    exit: ExitRecord
+    outcome: Outcome
+    accumulator: Accumulator
+    stdout: Path
+    stderr: Path
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome.status in SUCCEEDED
+
+    @property
+    def is_warned(self) -> bool:
+        return self.outcome.status == "completed_with_warnings"
+
+
+class Host(ABC):
+    """The surroundings of one attempt at a job.
+
+    A body may be called again for the same attempt after a restart. Steps that have ended are then answered from their
+    spool, a living one is followed on, and log lines already written are skipped; so everything between the steps must be
+    safe to do twice, and every log line must be a function of the steps.
+    """
+
+    @property
+    @abstractmethod
+    def attempt(self) -> int:
+        """The number of this attempt; the first is 1."""
+
+    @property
+    @abstractmethod
+    def earlier(self) -> Mapping[str, Any]:
+        """The details with which the attempt before this one asked to be tried again; empty for the first."""
+
+    @property
+    def ran_before(self) -> bool:
+        """True when a host that has lost its memory of the job may have run it before."""
+        return False
+
+    @property
+    def may_have_run(self) -> bool:
+        """True when an earlier attempt may have done the work already."""
+        return self.attempt > 1 or self.ran_before
+
+    @abstractmethod
+    def step(
+        self,
+        name: str,
+        command: Command,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        despite_cancel: bool = False,
+        quiet: bool = False,
+    ) -> Step:
+        """Run an engine command under the shim, or find it again. Raise Interrupted if nobody knows how it ended.
+
+        Raise Cancelled if the job was cancelled before the step began, unless it is one that finds out the truth and must
+        run `despite_cancel`. A `quiet` step leaves no lines in the log.
+        """
+
+    @abstractmethod
+    def has_begun(self, name: str) -> bool:
+        """True when a step of this name has been started in this attempt, perhaps before a restart of the host."""
+
+    @abstractmethod
+    def once(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What `make` returns, made once in this attempt: after a restart it is what was made before.
+
+        For what must not be found out twice, because the job's own work changes it. The value is kept as JSON.
+        """
+
+    @abstractmethod
+    def kept(self, name: str) -> Mapping[str, Any] | None:
+        """What `once` has kept under this name in this attempt; None when it was never made."""
+
+    @abstractmethod
+    def pause(self, seconds: float) -> None:
+        """Wait for something outside this job. Raise Cancelled or Stopping as soon as one is asked for."""
+
+    @abstractmethod
+    def log(self, *lines: str) -> None:
+        """Append to the job's log."""
+
+    @abstractmethod
+    def report(self, **progress: Any) -> None:
+        """Set progress values; they are passed on together, at most once a second."""
+
+    @abstractmethod
+    def is_cancelled(self) -> bool:
+        """True once somebody has asked for the job to stop."""
+
+    @abstractmethod
+    def is_stopping(self) -> bool:
+        """True once the host is to stop."""
+
+    def require_going_on(self) -> None:
+        """Raise Stopping or Cancelled if the work is to end here."""
+        if self.is_stopping():
+            raise Stopping
+        if self.is_cancelled():
+            raise Cancelled

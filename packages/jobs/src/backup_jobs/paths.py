@@ -1,0 +1,64 @@
+"""Archived paths: bytes inside, text where it is exact and base64 beside it where the bytes are not valid UTF-8."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Json = str | Mapping[str, str]
+
+
+def readable(path: bytes) -> str:
+    return path.decode("utf-8", "replace")
+
+
+def exact(path: bytes) -> str | None:
+    """The base64 form of a path that is not valid UTF-8, else None: the readable form is exact already."""
+    try:
+        path.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(path).decode()
+    return None
+
+
+def from_exact(encoded: str) -> bytes:
+    """Given a base64 form, return its bytes. Raise ValueError if it is none."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise ValueError("not valid base64") from error
+
+
+def from_json(value: Json) -> bytes:
+    """Given a path as text or as ``{path_b64}``, return its bytes. Raise ValueError if it is no path at all."""
+    raw = value.encode("utf-8") if isinstance(value, str) else from_exact(value["path_b64"])
+    if b"\0" in raw:
+        raise ValueError("a path never holds a NUL")
+    return raw
+
+
+def to_json(path: bytes) -> Json:
+    encoded = exact(path)
+    return path.decode("utf-8") if encoded is None else {"path_b64": encoded}
+
+
+def shown(path: bytes) -> dict[str, str]:
+    """A path in an answer: always readable, and exact beside it where that is not the same."""
+    encoded = exact(path)
+    return {"path": readable(path)} | ({"path_b64": encoded} if encoded is not None else {})
+
+
+def ancestors(path: bytes) -> Iterable[bytes]:
+    """The folders above a path, nearest first."""
+    while (cut := path.rfind(b"/")) > 0:
+        path = path[:cut]
+        yield path
+
+
+def for_engine(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def describe(result: Mapping[str, Any]) -> str:
+    """One failed or skipped item of a result as a line of the log."""
+    return f"{result['path']}: {result['reason']}"

@@ -1,0 +1,197 @@
+"""How a restore may end, and what is then reported about it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from backup_engine.guarded import IN_OWN_PLACE
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.host import Host, Step
+from backup_jobs.paths import describe, shown
+from backup_jobs.restore.survey import Survey, readable_paths
+
+NOTHING: Mapping[str, Any] = {
+    "files_restored": 0,
+    "bytes_restored": 0,
+    "files_skipped": 0,
+    "bytes_skipped": 0,
+    "files_failed": 0,
+    "bytes_failed": 0,
+    "files_passed_over": 0,
+    "bytes_passed_over": 0,
+    "files_not_restored": 0,
+    "special_files": 0,
+    "skipped": [],
+    "failed": [],
+    "passed_over": [],
+    "special": [],
+    "conflicts": [],
+    "conflict_count": 0,
+}
+GIVEN_UP = "The engine could not extract too many of the files; its log names them. Nothing was restored."
+
+
+def refused(key: str, message: str, **details: Any) -> Failed:
+    return Failed(key, f"{message} Nothing was restored.", details={**NOTHING, **details})
+
+
+def interrupted(sentence: str) -> Failed:
+    return Failed(
+        "operations.interrupted", f"{sentence} Nothing was restored; start the restore again.", details=NOTHING
+    )
+
+
+def with_nothing(bad: Failed | Stopped | TryAgain) -> Ended:
+    """An engine run that came to nothing: report that nothing was restored."""
+    match bad:
+        case Failed():
+            return replace(bad, message=f"{bad.message} Nothing was restored.", details=NOTHING)
+        case Stopped():
+            return replace(bad, details=NOTHING)
+        case TryAgain():
+            return bad
+
+
+def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None:
+    """What the listing shows that keeps a restore from being begun."""
+    if found := fault(surveyed) or forbidden(surveyed):
+        return refused(*found)
+    if overwrite == "fail" and surveyed.conflict_count and not dry_run:
+        return conflicting(surveyed.conflict_count, surveyed.shown_conflicts())
+    return None
+
+
+def fault(surveyed: Survey) -> tuple[str, str] | None:
+    """What is wrong with the archive or the wanted paths, whatever is at the destination: key and sentence."""
+    if surveyed.missing:
+        return "archives.path_not_found", f"The archive does not hold {readable_paths(surveyed.missing)}."
+    if surveyed.unsafe:
+        named = readable_paths(surveyed.unsafe)
+        return (
+            "restore.unsafe_archive",
+            f"The archive holds paths that lead out of the destination, or that no file can have: {named}.",
+        )
+    if surveyed.collisions:
+        named = readable_paths(surveyed.collisions)
+        return "restore.names_collide", f"Several of the wanted folders hold the same names: {named}."
+    return None
+
+
+def forbidden(surveyed: Survey) -> tuple[str, str] | None:
+    """Key and sentence where what was chosen, or all of it, would land in the program's own data or in a repository."""
+    if surveyed.own_roots or (surveyed.own_files and surveyed.own_files == surveyed.files):
+        return target_forbidden(readable_paths(surveyed.own_roots or surveyed.own))
+    return None
+
+
+def target_forbidden(named: str) -> tuple[str, str]:
+    sentence = f"Restored there, these paths would land in a repository or the data of the backup program: {named}."
+    return "restore.destination_forbidden", f"{sentence} Choose another destination."
+
+
+def conflicting(count: int, conflicts: list[dict[str, str]]) -> Failed:
+    sentence = f"{count} of the files to restore are there already; the first: {describe(conflicts[0])}."
+    return refused("restore.conflicts", sentence, conflicts=conflicts, conflict_count=count)
+
+
+def dry_run(surveyed: Survey) -> Completed:
+    details = {
+        "dry_run": True,
+        "files": surveyed.files,
+        "bytes": surveyed.size,
+        "special_files": surveyed.special,
+        "conflicts": surveyed.shown_conflicts(),
+        "conflict_count": surveyed.conflict_count,
+        "files_passed_over": surveyed.own_files,
+        "passed_over": [{**shown(path), "reason": IN_OWN_PLACE} for path in surveyed.own],
+    }
+    return Completed(None, details=details)
+
+
+def dry_run_line(surveyed: Survey, destination: str) -> str:
+    return (
+        f"Dry run: {surveyed.files} files ({surveyed.size} bytes) would be restored to {destination};"
+        f" {surveyed.conflict_count} are there already."
+    )
+
+
+def first_line(surveyed: Survey, archive: str, destination: str) -> str:
+    return f"Restoring {surveyed.files} files ({surveyed.size} bytes) of {archive} to {destination}."
+
+
+def ended(
+    host: Host, step: Step | None, moved: Mapping[str, Any], attributes: Iterable[str], more: Iterable[Any] = ()
+) -> Ended:
+    """The ending of a restore that has its files, from the account of moving them; `more` are other warnings."""
+    result, code = moved["result"], step.exit.code if step else None
+    warnings = (*_warnings(moved, attributes), *more)
+    host.log(*_log_lines(moved), *(f"WARNING: {warning['message']}" for warning in warnings))
+    if moved["how"] == "conflicts":
+        failed = conflicting(result["conflict_count"], result["conflicts"])
+        return replace(failed, details=result, warnings=warnings)
+    if moved["how"] == "cancelled":
+        return Stopped(code, result)
+    if moved["how"] == "given_up":
+        return Failed("restore.incomplete", GIVEN_UP, code, result, warnings)
+    if result["files_failed"]:
+        return Failed("restore.incomplete", incomplete(result), code, result, warnings)
+    host.report(
+        nfiles=result["files_restored"],
+        restored_size=result["bytes_restored"],
+        original_size=moved["size"],
+        progress_percent=100.0,
+        message=None,
+    )
+    return Completed(code, bool(warnings), warnings=warnings, details=result)
+
+
+def incomplete(result: Mapping[str, Any]) -> str:
+    first = f"; the first: {describe(result['failed'][0])}" if result["failed"] else ""
+    return _storable(f"{result['files_failed']} files were not restored{first}.")
+
+
+def _warnings(moved: Mapping[str, Any], attributes: Iterable[str]) -> list[dict[str, Any]]:
+    result = moved["result"]
+    special = [{"path": item["path"], "message": describe(item)} for item in result["special"]]
+    folders = [
+        {"path": item["path"], "message": f"{item['path']}: attributes not set: {item['reason']}"}
+        for item in moved["attributes"]
+    ]
+    engine = [{"path": None, "message": _storable(message)} for message in attributes]
+    unnamed = about_special(result["special_files"] - len(result["special"]))
+    return [*special, *unnamed, *folders, *engine, *passed_over(result)]
+
+
+def about_special(count: int) -> list[dict[str, Any]]:
+    return [{"path": None, "message": f"{count} FIFOs or devices are not restored."}] if count > 0 else []
+
+
+def passed_over(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The warning of a restore that has left own places and repositories alone."""
+    if not result.get("files_passed_over") and not result.get("passed_over"):
+        return []
+    first = f"; the first: {result['passed_over'][0]['path']}" if result.get("passed_over") else ""
+    count = result.get("files_passed_over", 0)
+    sentence = (
+        f"{count} files were passed over, because they belong to the data of the service or to a repository{first}."
+    )
+    return [{"path": None, "message": _storable(sentence)}]
+
+
+def _log_lines(moved: Mapping[str, Any]) -> list[str]:
+    result = moved["result"]
+    lines = [f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes)."]
+    if result["files_not_restored"]:
+        lines.append(f"Not restored, because the operation was stopped: {result['files_not_restored']} files.")
+    if result["files_skipped"]:
+        lines.append(f"Skipped, because something is there already: {result['files_skipped']} files.")
+        lines += [f"  {describe(item)}" for item in result["skipped"]]
+    if result["files_failed"]:
+        lines.append(f"Not restored: {result['files_failed']} files.")
+        lines += [f"  {describe(item)}" for item in result["failed"]]
+    return lines
+
+
+def _storable(text: str) -> str:
+    """The text without what a store cannot hold: NUL and lone surrogates."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -1,0 +1,54 @@
+"""The machine that files are restored to, as the host of the restore knows it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from backup_engine.guarded import Guard
+from backup_jobs.restore.private_tree import PrivateTree
+from backup_jobs.work import Work
+from backup_protocol import RestoreBlock
+
+
+class Refused(Exception):
+    """This machine lets nothing be restored to a place. The message is the whole answer."""
+
+    key = "restore.destination_forbidden"
+
+
+class RestorePlace(ABC):
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """Names the private folder: 32 hexadecimal digits, the same for all of the job."""
+
+    @property
+    @abstractmethod
+    def guard(self) -> Guard:
+        """What must be left alone."""
+
+    def require(self, destination: bytes) -> None:
+        """Raise Refused or DestinationUnusable unless files may be restored to this folder. Nothing is written yet."""
+        del destination
+
+    def require_targets(self, destination: bytes, targets: Iterable[bytes]) -> None:
+        """The same for the listed paths, each where it lands relative to the destination."""
+        del destination, targets
+
+    def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
+        """The last look at what was extracted, before anything is moved. Raise Refused."""
+        del private, destination, roots
+
+    def sweep(self, private: PrivateTree) -> None:
+        """Remove what other restores have left here that were killed together with their machine."""
+        del private
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreWork(Work[RestoreBlock]):
+    known_place: RestorePlace | None = None
+
+    @property
+    def place(self) -> RestorePlace:
+        assert self.known_place is not None, "a restore knows its machine"
+        return self.known_place

@@ -1,0 +1,281 @@
+"""The folder into which a restore extracts, before anything is moved into place.
+
+It lies on the destination's file system, so that moving is renaming. Every folder is opened by itself, relative to the one
+above it and never through a symbolic link: what somebody else has put there must not lead the restore elsewhere.
+
+The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
+"""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from backup_engine.guarded import OWN, Guard
+from backup_jobs.restore.occupied import FILE_THERE, FOLDER_THERE
+from backup_jobs.restore.placing import OPEN, Folders, Placed, Placing, below, count_files
+
+PREFIX = ".holdfast-restore-"
+PRIVATE_NAME = re.compile(re.escape(PREFIX) + r"(?P<uuid>[0-9a-f]{32})")
+TREE = "tree"
+MODE = 0o700
+"""Of folders that a restore makes by itself: what is restored may have been protected by a folder above it."""
+PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class DestinationUnusable(Exception):
+    """The destination is not a folder that a restore may write to. The message says why."""
+
+    key = "restore.destination_unusable"
+
+    @staticmethod
+    def because(reason: str) -> "DestinationUnusable":
+        return DestinationUnusable(f"The destination cannot be used: {reason}.")
+
+
+class DestinationIsLink(DestinationUnusable):
+    key = "restore.destination_is_link"
+
+
+class DestinationForbidden(DestinationUnusable):
+    """The destination is in what the guard protects."""
+
+    key = "restore.destination_forbidden"
+
+
+FORBIDDEN = "The destination lies inside a repository or the data of the backup program."
+
+
+def inspect(path: bytes) -> None:
+    """Raise DestinationUnusable if the path cannot become the destination, as far as can be seen without writing."""
+    place = b""
+    for part in _parts(path):
+        place += b"/" + part
+        try:
+            mode = os.lstat(place).st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise DestinationUnusable.because(error.strerror or "it cannot be read") from error
+        _require_folder(place, mode)
+
+
+@contextmanager
+def opened(path: bytes, *, make: bool = False) -> Iterator[int]:
+    """A descriptor of a folder, reached component by component. Raise DestinationUnusable if something is in the way."""
+    parts = _parts(path)
+    descriptor = os.open("/", PASS_THROUGH if parts else OPEN)
+    place = b""
+    try:
+        for number, part in enumerate(parts, 1):
+            place += b"/" + part
+            inner = _enter(descriptor, part, place, OPEN if number == len(parts) else PASS_THROUGH, make=make)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _enter(above: int, part: bytes, place: bytes, flags: int, *, make: bool) -> int:
+    if make:
+        with suppress(OSError):
+            os.mkdir(part, MODE, dir_fd=above)
+    try:
+        return os.open(part, flags, dir_fd=above)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            _require_folder(place, os.stat(part, dir_fd=above, follow_symlinks=False).st_mode)
+        raise DestinationUnusable.because(f"{_readable(place)}: {error.strerror}") from error
+
+
+def _require_folder(place: bytes, mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        sentence = "is a symbolic link; nothing is written through one. Name the folder that it leads to."
+        raise DestinationIsLink(f"The place {_readable(place)} {sentence}")
+    if not stat.S_ISDIR(mode):
+        raise DestinationUnusable.because(f"{_readable(place)} is not a folder")
+
+
+def _parts(path: bytes) -> list[bytes]:
+    return [part for part in path.split(b"/") if part]
+
+
+def _readable(path: bytes) -> str:
+    return path.decode("utf-8", "replace")
+
+
+def deepest_folder(path: bytes, names: list[bytes]) -> bytes:
+    """Given a folder and names below it, return the deepest of them that is a real folder now."""
+    for name in names:
+        following = path.rstrip(b"/") + b"/" + name
+        try:
+            if not stat.S_ISDIR(os.lstat(following).st_mode):
+                return path
+        except OSError:
+            return path
+        path = following
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder of the tree, its archived path, and which of its names are to be moved; None: all of them."""
+
+    folder: int
+    path: bytes
+    names: tuple[bytes, ...] | None = None
+
+
+class PrivateTree:
+    """`base` is the folder that holds it; files are moved to the destination, which is `base` where none is given."""
+
+    def __init__(self, base: bytes, key: str, guard: Guard | None = None, destination: bytes | None = None) -> None:
+        self.base = base
+        self.name = PREFIX + key
+        self._guard = guard or Guard()
+        self._destination = base if destination is None else destination
+
+    @property
+    def path(self) -> bytes:
+        return b"/".join((self.base.rstrip(b"/"), os.fsencode(self.name), TREE.encode()))
+
+    def make(self) -> None:
+        """Make it anew, empty. Raise DestinationUnusable."""
+        if self._guard.holds(self._destination):
+            raise DestinationForbidden(FORBIDDEN)
+        self.remove()
+        with opened(self.base, make=True) as base:
+            try:
+                os.mkdir(self.name, MODE, dir_fd=base)
+                folder = os.open(self.name, OPEN, dir_fd=base)
+                try:
+                    os.mkdir(TREE, MODE, dir_fd=folder)
+                finally:
+                    os.close(folder)
+            except OSError as error:
+                raise DestinationUnusable.because(error.strerror or "it cannot be written to") from error
+
+    @contextmanager
+    def tree(self) -> Iterator[int]:
+        """A descriptor of the extracted tree. Raise DestinationUnusable if it is gone, or not the one that was made."""
+        with opened(self.path) as descriptor:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                raise DestinationUnusable.because("somebody else put a folder in place of the private one")
+            yield descriptor
+
+    def remove(self) -> None:
+        with suppress(DestinationUnusable), opened(self.base) as base:
+            remove_folder(base, self.name)
+
+    def count(self) -> tuple[int, int]:
+        """The files that were extracted, and their bytes."""
+        with self.tree() as tree:
+            return count_files(tree)
+
+    def sources(self, roots: tuple[bytes, ...]) -> Iterator[Source]:
+        """What is to be moved: the whole tree, or, with roots, the contents of each, or itself where it is a file."""
+        with self.tree() as tree:
+            yield from _sources(tree, roots)
+
+    def conflicts(self, roots: tuple[bytes, ...]) -> list[tuple[bytes, str]]:
+        """What is at the destination already of the files to be moved."""
+        found: list[tuple[bytes, str]] = []
+        with opened(self._destination) as target:
+            for source in self.sources(roots):
+                _find_conflicts(source, target, self._destination, self._guard, found)
+        return found
+
+    def place(
+        self,
+        roots: tuple[bytes, ...],
+        overwrite: str,
+        is_cancelled: Callable[[], bool],
+        folders: Folders | None = None,
+        report: Callable[[int], None] | None = None,
+    ) -> Placed:
+        """Move everything into place. `folders` are those that exist and are to get their archived times and modes."""
+        placing = Placing(overwrite, folders or {}, is_cancelled, report or _report_nothing, self._guard)
+        with opened(self._destination) as target:
+            for source in self.sources(roots):
+                if source.names is None:
+                    placing.contents(source.folder, target, source.path, self._destination)
+                for name in source.names or ():
+                    placing.single(source.folder, target, source.path, name, self._destination)
+        return placing.placed
+
+
+def _report_nothing(moved: int) -> None:
+    del moved
+
+
+def _sources(tree: int, roots: tuple[bytes, ...]) -> Iterator[Source]:
+    if not roots:
+        yield Source(tree, b"")
+    for root in roots:
+        folder, _, name = root.rpartition(b"/")
+        with suppress(FileNotFoundError):  # not extracted, or moved before the restore was broken off
+            with below(tree, folder) as source:
+                if not stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
+                    yield Source(source, folder, (name,))
+                    continue
+            with below(tree, root) as source:
+                yield Source(source, root)
+
+
+def _find_conflicts(source: Source, target: int, place: bytes, guard: Guard, found: list[tuple[bytes, str]]) -> None:
+    minded: Mapping[bytes, str] = guard.names_in(target, place)
+    for name in _names(source.folder) if source.names is None else source.names:
+        if minded.get(name) == OWN:
+            continue
+        where = source.path + b"/" + name if source.path else name
+        there = _mode_at(target, name)
+        if there == 0:
+            continue
+        mine = os.stat(name, dir_fd=source.folder, follow_symlinks=False).st_mode
+        if not stat.S_ISDIR(mine) or not stat.S_ISDIR(there):
+            found.append((where, FOLDER_THERE if stat.S_ISDIR(there) else FILE_THERE))
+            continue
+        from_folder, into_folder = os.open(name, OPEN, dir_fd=source.folder), os.open(name, OPEN, dir_fd=target)
+        try:
+            if not guard.is_own(into_folder):
+                inner = place.rstrip(b"/") + b"/" + name
+                _find_conflicts(Source(from_folder, where), into_folder, inner, guard, found)
+        finally:
+            os.close(from_folder)
+            os.close(into_folder)
+
+
+def _names(folder: int) -> list[bytes]:
+    return sorted(os.fsencode(name) for name in os.listdir(folder))
+
+
+def _mode_at(folder: int, name: bytes) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def left_behind(base: int) -> dict[str, str]:
+    """The private folders in a folder, by their keys."""
+    return {found["uuid"]: name for name in os.listdir(base) if (found := PRIVATE_NAME.fullmatch(name))}
+
+
+def remove_folder(base: int, name: str) -> None:
+    """Remove a folder of ours with all it holds, as far as possible."""
+    if os.geteuid() != 0:
+        _make_writable(base, name)
+    shutil.rmtree(name, ignore_errors=True, dir_fd=base)
+
+
+def _make_writable(base: int, name: str) -> None:
+    """Only root may empty a folder that its owner may not write to."""
+    with suppress(OSError):
+        for _, folders, _, descriptor in os.fwalk(name, dir_fd=base, follow_symlinks=False):
+            for folder in folders:
+                if stat.S_ISDIR(os.stat(folder, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    os.chmod(folder, MODE, dir_fd=descriptor)

@@ -1,0 +1,177 @@
+"""What an extracted tree may hold and a restore never moves into place: hard links to files outside it, FIFOs and devices.
+
+An archive can claim that a file is another name of one that lies elsewhere, and some engines then link that file into the
+tree. Restored, the name would share its content with the other file from then on. Such a file gives itself away: it has more
+names than the tree holds. The text of this file is also handed to the Python of ssh machines: it imports the standard library
+alone.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+FOREIGN = "it is a hard link to a file outside the restored folder"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Inode = tuple[int, int]
+
+
+@dataclass
+class Unfit:
+    foreign: list[tuple[bytes, int]] = field(default_factory=list)
+    """Paths, each with the size of the file that it was a name of."""
+    special: list[bytes] = field(default_factory=list)
+
+
+def remove_unfit(tree: int) -> Unfit:
+    """Given a descriptor of an extracted tree, remove these names from it, and return them."""
+    with accessible(tree):
+        shared = _shared_with_outside(tree)
+        found = Unfit()
+        for folder in _folders(tree):
+            with entered(tree, folder) as descriptor:
+                for name, status in _names(descriptor):
+                    if _inode(status) in shared:
+                        found.foreign.append((_join(folder, name), status.st_size))
+                    elif _is_special(status):
+                        found.special.append(_join(folder, name))
+                    else:
+                        continue
+                    remove_name(descriptor, name)
+    return found
+
+
+def _shared_with_outside(tree: int) -> set[Inode]:
+    """The files that have more names than the tree holds."""
+    missing: dict[Inode, int] = {}
+    for folder in _folders(tree):
+        with entered(tree, folder) as descriptor:
+            for _, status in _names(descriptor):
+                if status.st_nlink > 1:
+                    left = missing.pop(_inode(status), status.st_nlink) - 1
+                    if left:
+                        missing[_inode(status)] = left
+    return set(missing)
+
+
+def _folders(tree: int) -> Iterator[bytes]:
+    """Every folder of the tree, as a path relative to it. Never through a symbolic link."""
+    waiting = [b"."]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        with entered(tree, folder) as descriptor, os.scandir(descriptor) as entries:
+            below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        waiting += [_join(folder, os.fsencode(name)) for name in below]
+
+
+def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
+    """All that is in a folder and is no folder itself."""
+    with os.scandir(folder) as entries:
+        found = [(os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries]
+    return [(name, status) for name, status in found if not stat.S_ISDIR(status.st_mode)]
+
+
+@contextmanager
+def accessible(tree: int) -> Iterator[dict[bytes, int]]:
+    """Meanwhile, let every folder be one that its owner may read and change: root needs no leave, others do.
+
+    The folders that had to be opened up come with the modes that they get back.
+    """
+    closed: list[tuple[bytes, int]] = []
+    if os.geteuid() != 0:
+        waiting = [b"."]
+        while waiting:
+            folder = waiting.pop()
+            mode = stat.S_IMODE(os.stat(folder, dir_fd=tree, follow_symlinks=False).st_mode)
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                closed.append((folder, mode))
+                os.chmod(folder, mode | stat.S_IRWXU, dir_fd=tree)
+            with entered(tree, folder) as descriptor, os.scandir(descriptor) as entries:
+                below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            waiting += [_join(folder, os.fsencode(name)) for name in below]
+    try:
+        yield dict(closed)
+    finally:
+        for folder, mode in reversed(closed):
+            os.chmod(folder, mode, dir_fd=tree)
+
+
+class Inside:
+    """Looks at names in a tree, each folder on the way opened by itself and never through a symbolic link.
+
+    The folder of the last name stays open: names of a listing mostly follow one another.
+    """
+
+    def __init__(self, tree: int) -> None:
+        self._tree = tree
+        self._path: bytes | None = None
+        self._folder = -1
+
+    def find(self, path: bytes) -> os.stat_result | None:
+        """What has this name; None for nothing, or for a name that leads out of the tree."""
+        folder, _, name = path.rpartition(b"/")
+        if any(part in (b"", b".", b"..") for part in path.split(b"/")):
+            return None
+        try:
+            return os.stat(name, dir_fd=self._descriptor(folder), follow_symlinks=False)
+        except (OSError, ValueError):
+            return None
+
+    def remove(self, path: bytes) -> None:
+        """Take away what was found under this name."""
+        folder, _, name = path.rpartition(b"/")
+        remove_name(self._descriptor(folder), name)
+
+    def _descriptor(self, folder: bytes) -> int:
+        if folder != self._path:
+            self.close()
+            descriptor = os.dup(self._tree)
+            for part in filter(None, folder.split(b"/")):
+                try:
+                    below = os.open(part, FOLDER, dir_fd=descriptor)
+                finally:
+                    os.close(descriptor)
+                descriptor = below
+            self._path, self._folder = folder, descriptor
+        return self._folder
+
+    def close(self) -> None:
+        if self._path is not None:
+            os.close(self._folder)
+            self._path = None
+
+
+@contextmanager
+def entered(tree: int, folder: bytes) -> Iterator[int]:
+    """A folder that was found in the tree."""
+    descriptor = os.open(folder, FOLDER, dir_fd=tree)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove_name(folder: int, name: bytes) -> None:
+    """Take a name away with all that is below it, and leave the times of its folder as they were."""
+    before = os.fstat(folder)
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        shutil.rmtree(name, dir_fd=folder)
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _join(folder: bytes, name: bytes) -> bytes:
+    return name if folder == b"." else folder + b"/" + name
+
+
+def _inode(status: os.stat_result) -> Inode:
+    return status.st_dev, status.st_ino
+
+
+def _is_special(status: os.stat_result) -> bool:
+    return not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode))

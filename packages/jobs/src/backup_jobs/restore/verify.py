@@ -1,0 +1,180 @@
+"""Whether the engine has extracted what the archive's listing names. What it has not is never moved into place."""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from backup_engine.extracted import LINK_IN_THE_WAY, NOT_EXTRACTED, Complaints, fault
+from backup_engine.guarded import GuardedTargets
+from backup_engine.listing import REGULAR, ListedFile
+from backup_jobs.paths import from_json, to_json
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.occupied import Occupied
+from backup_jobs.restore.placing import below
+from backup_jobs.restore.private_tree import remove_folder
+from backup_jobs.restore.survey import MOST_SHOWN, is_root
+from backup_jobs.restore.unfit import FOREIGN, Inside, accessible
+from backup_jobs.restore.unfit import remove_unfit as remove_never_placed
+
+MOST_FAILED = 10_000
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be moved into place, and what is not.
+
+    ``removed`` are items that were extracted and must not be moved, each with the modification time of its folder.
+    ``folders`` are the archived ones that exist at the destination: their times and modes, because emptying a folder
+    changes the one, and being allowed to empty it may change the other.
+    """
+
+    files: int = 0
+    size: int = 0
+    special: list[bytes] = field(default_factory=list)
+    failed: list[tuple[bytes, str, int]] = field(default_factory=list)
+    removed: list[tuple[bytes, int]] = field(default_factory=list)
+    folders: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    conflicts: list[tuple[bytes, str]] = field(default_factory=list)
+    conflict_count: int = 0
+    given_up: bool = False
+    unnamed: int = 0
+    """Failed ones beside those, of which only the number is known; likewise special ones."""
+    unnamed_special: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "files": self.files,
+            "size": self.size,
+            "special": [to_json(path) for path in self.special],
+            "failed": [[to_json(path), reason, size] for path, reason, size in self.failed],
+            "removed": [[to_json(path), time] for path, time in self.removed],
+            "folders": [[to_json(path), *values] for path, values in self.folders.items()],
+            "conflicts": [[to_json(path), reason] for path, reason in self.conflicts],
+            "conflict_count": self.conflict_count,
+            "given_up": self.given_up,
+            "unnamed": self.unnamed,
+            "unnamed_special": self.unnamed_special,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "Plan":
+        return Plan(
+            files=value["files"],
+            size=value["size"],
+            special=[from_json(path) for path in value["special"]],
+            failed=[(from_json(path), reason, size) for path, reason, size in value["failed"]],
+            removed=[(from_json(path), time) for path, time in value["removed"]],
+            folders={from_json(path): (time, mode) for path, time, mode in value["folders"]},
+            conflicts=[(from_json(path), reason) for path, reason in value["conflicts"]],
+            conflict_count=value["conflict_count"],
+            given_up=value["given_up"],
+            unnamed=value.get("unnamed", 0),
+            unnamed_special=value.get("unnamed_special", 0),
+        )
+
+
+class Verifier:
+    """Compares the extracted tree with the listing, item by item."""
+
+    def __init__(
+        self,
+        tree: int,
+        placement: Placement,
+        occupied: Occupied,
+        links_in_the_way: Iterable[bytes],
+        complaints: Complaints,
+        guarded: GuardedTargets | None = None,
+    ) -> None:
+        self._tree = tree
+        self._placement = placement
+        self._occupied = occupied
+        self._guarded = guarded
+        self._in_the_way = frozenset(links_in_the_way)
+        self._complaints = complaints
+        self._foreign: set[bytes] = set()
+        self._closed: dict[bytes, int] = {}
+        self._inside = Inside(tree)
+        self._plan = Plan(given_up=complaints.too_many)
+
+    def verify(self, items: Iterable[ListedFile]) -> Plan:
+        with accessible(self._tree) as self._closed, closing(Inside(self._tree)) as self._inside:
+            self._foreign = {path for path, _ in remove_never_placed(self._tree).foreign}
+            for item in items:
+                if not (self._plan.given_up or is_root(item)):
+                    self._look_at(item)
+        return self._plan
+
+    def _look_at(self, item: ListedFile) -> None:
+        if item.path in self._in_the_way:
+            self._fail(item, LINK_IN_THE_WAY)
+            return
+        found = self._inside.find(item.path)
+        if found is None:
+            if item.is_special:
+                self._plan.special.append(item.path)
+            else:
+                self._fail(item, self._reason(item))
+            return
+        if item.is_special:
+            self._plan.special.append(item.path)
+            self._remove(item.path)
+        elif reason := fault(item, found, self._complaints):
+            self._fail(item, reason)
+            if not item.is_directory:
+                self._remove(item.path)
+        else:
+            self._accept(item, found)
+
+    def _reason(self, item: ListedFile) -> str:
+        return FOREIGN if item.path in self._foreign else self._complaints.of(item.path) or NOT_EXTRACTED
+
+    def _accept(self, item: ListedFile, found: os.stat_result) -> None:
+        target = self._placement.target(item.path, is_directory=item.is_directory)
+        if item.is_directory:
+            if target is not None and self._occupied.is_folder(target):
+                self._plan.folders[item.path] = (
+                    found.st_mtime_ns,
+                    self._closed.get(item.path, stat.S_IMODE(found.st_mode)),
+                )
+        else:
+            self._plan.files += 1
+            self._plan.size += found.st_size if item.type == REGULAR else 0
+        if target is None or (self._guarded and self._guarded.is_own(target, is_directory=item.is_directory)):
+            return
+        if reason := self._occupied.conflict(target, is_directory=item.is_directory):
+            self._plan.conflict_count += 1
+            if len(self._plan.conflicts) < MOST_SHOWN:
+                self._plan.conflicts.append((item.path, reason))
+
+    def _fail(self, item: ListedFile, reason: str) -> None:
+        if len(self._plan.failed) >= MOST_FAILED:
+            self._plan.given_up = True
+            return
+        self._plan.failed.append((item.path, reason, item.size))
+
+    def _remove(self, path: bytes) -> None:
+        folder = path.rpartition(b"/")[0] or b"."
+        changed = os.stat(folder, dir_fd=self._tree, follow_symlinks=False).st_mtime_ns
+        self._plan.removed.append((path, changed))
+
+
+def remove_unfit(tree: int, plan: Plan) -> None:
+    """Take out of the tree what must not be moved, and leave the times of its folders as they were."""
+    for path, time in plan.removed:
+        folder, _, name = path.rpartition(b"/")
+        with suppress(FileNotFoundError), below(tree, folder) as descriptor:
+            _remove(descriptor, name)
+            if folder:
+                os.utime(descriptor, ns=(os.fstat(descriptor).st_atime_ns, time))
+
+
+def _remove(folder: int, name: bytes) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        remove_folder(folder, os.fsdecode(name))

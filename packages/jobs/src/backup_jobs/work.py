@@ -1,0 +1,135 @@
+"""What every job works with, and what every job makes of the end of an engine run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from backup_engine.command import Command
+from backup_engine.far.request import has_begun_elsewhere, request_file
+from backup_engine.interface import Engine
+from backup_engine.outcome import SENTENCES, UNREACHABLE, Accumulator
+from backup_engine.requests import RepositoryLocation
+from backup_jobs.endings import Failed, Stopped, TryAgain, Warnings
+from backup_jobs.host import Host, Interrupted, Step
+from backup_jobs.sources import Sources
+from backup_protocol import Block
+
+FINDING_OUT_TRIES = 5
+BACKOFF_SECONDS = 2.0
+"""Times the number of the attempt: the pause before the next one."""
+LOCKED = "engine.locked"
+INTERRUPTED = "operations.interrupted"
+
+Wanted = TypeVar("Wanted", bound=Block, covariant=True)
+
+
+class EvidenceUnknown(Exception):
+    """The repository could not be asked. Where nobody handles it, the job is tried again."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+
+
+class OpenedRepository(Protocol):
+    """A repository that can be asked."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def location(self) -> RepositoryLocation: ...
+
+    def find_out(self, name: str, command: Command) -> Step: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Wanted]):
+    """A job with its repository opened. `block` is what was asked for, as an agent would get it."""
+
+    host: Host
+    known_engine: Engine | None
+    """None for a kind that needs none."""
+    location: RepositoryLocation
+    block: Wanted
+    known_sources: Sources | None = None
+
+    @property
+    def engine(self) -> Engine:
+        assert self.known_engine is not None
+        return self.known_engine
+
+    @property
+    def sources(self) -> Sources:
+        assert self.known_sources is not None, "a backup knows its machine's sources"
+        return self.known_sources
+
+    def find_out(self, name: str, command: Command) -> Step:
+        return find_out(self.host, name, command)
+
+
+def find_out(host: Host, name: str, command: Command) -> Step:
+    """Run a reading step, despite a cancel, until one is not itself cut off. Raise EvidenceUnknown if it fails."""
+    for number in range(1, FINDING_OUT_TRIES + 1):
+        try:
+            step = host.step(f"{name}-{number}", command, despite_cancel=True, quiet=True)
+        except Interrupted:
+            continue
+        if step.succeeded:
+            return step
+        outcome = step.outcome
+        raise EvidenceUnknown(outcome.error_key or "engine.failed", outcome.message or SENTENCES["engine.failed"])
+    raise EvidenceUnknown(INTERRUPTED, "The engine was killed each time it was asked.")
+
+
+def ended_without_success(host: Host, step: Step) -> Failed | Stopped | TryAgain | None:
+    """The ending of an engine run that was cancelled or failed; None when it succeeded."""
+    outcome = step.outcome
+    if outcome.status == "cancelled":
+        return Stopped(step.exit.code)
+    if outcome.error_key == LOCKED or (outcome.error_key == UNREACHABLE and _never_reached(step)):
+        return try_again(host, outcome.error_key, outcome.message)
+    if outcome.status == "failed":
+        key = outcome.error_key or "engine.failed"
+        message = outcome.message or SENTENCES["engine.failed"]
+        return Failed(key, message, step.exit.code, warnings=warnings_of(step.accumulator))
+    return None
+
+
+def try_again(host: Host, key: str, message: str | None = None) -> TryAgain:
+    """Another program holds the repository, or it could not be asked: give it a little time."""
+    return TryAgain(key, message or SENTENCES[key], BACKOFF_SECONDS * host.attempt)
+
+
+def again_when_interrupted(interrupted: Interrupted) -> TryAgain:
+    return TryAgain(INTERRUPTED, interrupted.sentence())
+
+
+def _never_reached(step: Step) -> bool:
+    """True when the attempt's machine did not answer at all: nothing was begun there, so it can be tried again."""
+    folder = step.stderr.parent
+    return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
+
+
+Bad = TypeVar("Bad", bound=Failed | Stopped | TryAgain)
+
+
+def with_details(bad: Bad, details: Mapping[str, Any]) -> Bad:
+    """The same ending, with what the job has to report about it."""
+    return replace(bad, details=details)
+
+
+def readable(text: str) -> str:
+    """Engine text as text that can be stored: undecodable bytes become replacement characters."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return text.encode("utf-8", "replace").decode()
+
+
+def warnings_of(accumulator: Accumulator) -> Warnings:
+    return tuple(
+        {"path": readable(warning.path) if warning.path else None, "message": readable(warning.message)}
+        for warning in accumulator.warnings
+    )

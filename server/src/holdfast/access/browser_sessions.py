@@ -1,0 +1,86 @@
+"""The login of a browser: a cookie that only refreshes, beside the access token that the page keeps in memory.
+
+Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both ask for a header that no other site can send, so no
+other route can be called on a user's behalf. Each use of the cookie replaces it; one that was replaced and comes again has been
+copied, and its session ends.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, sessions
+from holdfast.access.models import LoginSession, User
+from holdfast.errors import Unauthenticated
+from holdfast.kit import clock
+from holdfast.kit.tokens import new_token, token_hash
+from holdfast.settings import Settings
+
+PREFIX = "bk_web_"
+GRACE = timedelta(seconds=10)
+"""For how long the cookie before the last may come again: its answer may have been lost, or two tabs were quick."""
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    public_id: str
+    must_change_password: bool
+    cookie: str | None
+    """The new cookie, or None if another tab has just got it."""
+
+
+def begin(session: Session, public_id: str) -> str:
+    """Give the login session a cookie. Return it."""
+    cookie = new_token(PREFIX)
+    changed = update(LoginSession).where(LoginSession.public_id == public_id)
+    session.execute(changed.values(refresh_hash=token_hash(cookie), refreshed_at=clock.now()))
+    return cookie
+
+
+def refresh(session: Session, settings: Settings, cookie: str, address: str | None) -> Refreshed | None:
+    """Replace the cookie. Return None if it is worth nothing; a copied one has ended its session by then."""
+    now, wanted = clock.now(), token_hash(cookie)
+    found = session.execute(
+        select(LoginSession, User)
+        .join(User, User.id == LoginSession.user_id)
+        .where(or_(LoginSession.refresh_hash == wanted, LoginSession.earlier_refresh_hash == wanted))
+        .with_for_update(of=LoginSession)
+    ).one_or_none()
+    if found is None:
+        return None
+    login, user = found
+    if (
+        login.ended_at is not None
+        or user.disabled
+        or now - login.last_used_at > timedelta(days=settings.session_idle_days)
+    ):
+        return None
+    if login.refresh_hash == wanted:
+        return Refreshed(login.public_id, user.must_change_password, _replace(login, now))
+    if login.refreshed_at is not None and now - login.refreshed_at <= GRACE:
+        return Refreshed(login.public_id, user.must_change_password, None)
+    sessions.end(session, login.id, now)
+    audit.add(
+        session,
+        audit.entry(
+            actor_user_id=user.id,
+            actor=user.username,
+            action="auth.cookie_reused",
+            outcome="auth.session_ended",
+            address=address,
+        ),
+    )
+    return None
+
+
+def _replace(login: LoginSession, now: datetime) -> str:
+    cookie = new_token(PREFIX)
+    login.earlier_refresh_hash, login.refresh_hash = login.refresh_hash, token_hash(cookie)
+    login.refreshed_at = login.last_used_at = now
+    return cookie
+
+
+def session_ended() -> Unauthenticated:
+    return Unauthenticated("auth.session_ended", "The session has ended; log in again.")

@@ -1,0 +1,85 @@
+"""A queue in which nobody waits for more than one place of anybody else."""
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose turn it is: addresses take turns, and within an address its names do."""
+
+    address: str
+    name: str
+
+
+class FairQueue(Generic[Item]):
+    """Dictionaries keep their order: what has had its turn goes to the end of it."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[str, dict[str, deque[Item]]] = {}
+        self._counts: dict[str, int] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def of_address(self, address: str) -> int:
+        return self._counts.get(address, 0)
+
+    def waiting(self, whose: Whose) -> int:
+        return len(self._addresses.get(whose.address, {}).get(whose.name, ()))
+
+    def put(self, whose: Whose, item: Item) -> None:
+        self._addresses.setdefault(whose.address, {}).setdefault(whose.name, deque()).append(item)
+        self._counts[whose.address] = self.of_address(whose.address) + 1
+        self._length += 1
+
+    def take(self, busy: Collection[Whose]) -> tuple[Whose, Item] | None:
+        """Remove and return the next item of somebody who is not busy."""
+        for address, names in self._addresses.items():
+            for name, items in names.items():
+                whose = Whose(address, name)
+                if whose not in busy:
+                    item = items.popleft()
+                    self._to_the_end(whose)
+                    return whose, item
+        return None
+
+    def fullest(self) -> Whose | None:
+        """The name with the most items of the address with the most items."""
+        if not self._counts:
+            return None
+        address = max(self._counts, key=self._counts.__getitem__)
+        names = self._addresses[address]
+        return Whose(address, max(names, key=lambda name: len(names[name])))
+
+    def take_last(self, whose: Whose) -> Item:
+        item = self._addresses[whose.address][whose.name].pop()
+        self._removed(whose)
+        return item
+
+    def remove(self, whose: Whose, item: Item) -> None:
+        """Remove an item, if it still waits."""
+        items = self._addresses.get(whose.address, {}).get(whose.name)
+        if items is not None and item in items:
+            items.remove(item)
+            self._removed(whose)
+
+    def _to_the_end(self, whose: Whose) -> None:
+        names = self._addresses.pop(whose.address)
+        names[whose.name] = names.pop(whose.name)
+        self._addresses[whose.address] = names
+        self._removed(whose)
+
+    def _removed(self, whose: Whose) -> None:
+        self._length -= 1
+        self._counts[whose.address] -= 1
+        names = self._addresses[whose.address]
+        if not names[whose.name]:
+            del names[whose.name]
+        if not names:
+            del self._addresses[whose.address], self._counts[whose.address]

@@ -1,0 +1,42 @@
+"""The state of everything that a user may see."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from holdfast.agents.schemas import MachineItem
+from holdfast.alarms.schemas import AlarmItem
+from holdfast.kit.fields import Timestamp
+from holdfast.kit.schema import Schema
+from holdfast.operations.schemas import OperationItem
+
+Health = Literal["ok", "warned", "overdue", "never", "failed"]
+
+
+class RepositoryHealth(Schema):
+    repository_id: int
+    name: str
+    health: Health = Field(description="`never`: it has never been backed up; the others speak of its last backup.")
+    summary: str
+    last_backup: Timestamp | None
+    last_operation_id: int | None = Field(description="The last backup that succeeded or failed.")
+    overdue: bool | None = Field(description="Null where the plan has no overdue flags.")
+
+
+class ActiveOperation(OperationItem):
+    progress_details: dict[str, Any]
+
+
+class Overview(Schema):
+    verdict: Literal["ok", "attention"]
+    summary: str
+    checked_at: Timestamp
+    repositories: list[RepositoryHealth]
+    running: list[ActiveOperation]
+    waiting: list[ActiveOperation]
+    failed: list[OperationItem] = Field(
+        description="Jobs that failed and have not succeeded since; of restores and the like only those of the last day."
+    )
+    warned: list[OperationItem] = Field(description="Jobs whose last run completed with warnings.")
+    alarms: list[AlarmItem] = Field(description="Open alarms that nobody has acknowledged.")
+    machines_offline: list[MachineItem] | None = Field(description="Null for users who may not see machines.")

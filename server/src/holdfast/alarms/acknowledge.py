@@ -1,0 +1,90 @@
+"""Acknowledging alarms, and changing what raises them."""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, rights
+from holdfast.access.caller import Caller, forbidden
+from holdfast.access.roles import Role
+from holdfast.alarms import errors, store, thresholds
+from holdfast.alarms.kinds import BY_NAME
+from holdfast.alarms.models import Alarm, State
+from holdfast.alarms.schemas import AlarmAcknowledgement, AlarmSettings, AlarmSettingsChange, RepositoryOverride
+from holdfast.errors import Unprocessable
+from holdfast.repositories import errors as repository_errors
+from holdfast.repositories import store as repositories
+
+
+def require(session: Session, caller: Caller, alarm_id: int, role: Role) -> Alarm:
+    """The alarm, if the caller may see it and has the role. Raise NotFound or Forbidden."""
+    alarm = store.get(session, alarm_id)
+    if alarm is None:
+        raise errors.not_found(alarm_id)
+    own = caller.role if alarm.repository_id is None else rights.repository_role(session, caller, alarm.repository_id)
+    if own is None or (alarm.repository_id is None and own is not Role.ADMIN):
+        raise errors.not_found(alarm_id)
+    if own < role:
+        raise forbidden(role)
+    return alarm
+
+
+def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAcknowledgement, now: datetime) -> Alarm:
+    """Silence an alarm until a time, or until it gets worse. Raise Conflict if it has cleared."""
+    alarm = require(session, caller, alarm_id, Role.OPERATOR)
+    if alarm.state == State.CLEARED:
+        raise errors.already_cleared(alarm_id)
+    if wanted.until is not None and wanted.until <= now:
+        raise Unprocessable("alarms.until_past", "`until` must lie in the future; nothing was changed.")
+    alarm.acknowledged_by = caller.username
+    alarm.acknowledged_at = now
+    alarm.acknowledged_until = wanted.until
+    alarm.comment = wanted.comment
+    audit.record(
+        session,
+        actor=caller,
+        action="alarm.acknowledged",
+        object_type="alarm",
+        object_id=alarm.id,
+        details={"kind": alarm.kind, "subject": alarm.subject},
+    )
+    return alarm
+
+
+def settings(session: Session) -> AlarmSettings:
+    own = sorted(thresholds.overrides(session).items())
+    return AlarmSettings(
+        thresholds=thresholds.in_force(session).of_all,
+        repositories=[RepositoryOverride(repository_id=number, thresholds=one) for number, one in own],
+        kinds=list(BY_NAME),
+    )
+
+
+def change_settings(session: Session, caller: Caller, wanted: AlarmSettingsChange) -> AlarmSettings:
+    _require_known_kinds(wanted)
+    if wanted.thresholds is not None:
+        thresholds.put_for_all(session, wanted.thresholds)
+    for one in wanted.repositories:
+        if repositories.get(session, one.repository_id) is None:
+            raise repository_errors.unknown(one.repository_id)
+        thresholds.put_for_repository(session, one.repository_id, one.thresholds)
+    audit.record(
+        session,
+        actor=caller,
+        action="alarm.settings_changed",
+        details={"repositories": [one.repository_id for one in wanted.repositories][:50]},
+    )
+    session.flush()
+    return settings(session)
+
+
+def _require_known_kinds(wanted: AlarmSettingsChange) -> None:
+    off = set(wanted.thresholds.off if wanted.thresholds else ())
+    for one in wanted.repositories:
+        off |= set((one.thresholds.off if one.thresholds else None) or ())
+    if unknown := sorted(off - set(BY_NAME)):
+        raise Unprocessable(
+            "alarms.unknown_kind",
+            "`off` names a kind of alarm that does not exist; nothing was changed.",
+            kind=unknown[0],
+        )

@@ -1,0 +1,30 @@
+"""Every kind of alarm. To add one: a file with a `KIND`, and its line here."""
+
+from holdfast.alarms.kind import AlarmKind
+from holdfast.alarms.kinds import (
+    agent_silent,
+    clock_jumped,
+    clock_skew,
+    damaged,
+    key_not_exported,
+    overdue,
+    schedule_missing,
+    storage_full,
+    tick_late,
+)
+
+KINDS: tuple[AlarmKind, ...] = (
+    overdue.BACKUP,
+    overdue.CHECK,
+    overdue.RESTORE_CHECK,
+    overdue.MIRROR,
+    schedule_missing.KIND,
+    agent_silent.KIND,
+    storage_full.KIND,
+    key_not_exported.KIND,
+    clock_skew.KIND,
+    clock_jumped.KIND,
+    damaged.KIND,
+    tick_late.KIND,
+)
+BY_NAME = {kind.name: kind for kind in KINDS}

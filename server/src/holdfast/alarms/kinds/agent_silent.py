@@ -1,0 +1,75 @@
+"""`agent_silent`: a machine has a backup to make, and its agent has not been heard of for a day."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import column, func, select, table
+
+from backup_protocol import AgentStatus
+from holdfast.agents import last_heard
+from holdfast.agents.models import AgentMachine
+from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown, unclear
+from holdfast.alarms.models import Severity
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.repositories.models import Repository
+from holdfast.storage.types import UtcDateTime
+
+SHUT_OUT = (AgentStatus.DISABLED, AgentStatus.REVOKED)
+PRESENT = timedelta(minutes=5)
+"""Heartbeats come twice a minute and are stored once a minute."""
+
+_AGENTS = select(AgentMachine.id, AgentMachine.last_seen_at, AgentMachine.created_at).where(
+    AgentMachine.status.not_in(SHUT_OUT)
+)
+_REPOSITORIES = select(
+    Repository.agent_machine_id,
+    Repository.id,
+    func.coalesce(Repository.last_backup, Repository.created_at).label("since"),
+).where(Repository.agent_machine_id.is_not(None))
+_QUEUED = select(Operation.repository_id).where(
+    Operation.status == Status.PENDING, Operation.kind == "backup", Operation.machine_id.is_not(None)
+)
+_runs = table(
+    "schedule_runs", column("repository_id"), column("outcome"), column("look_at"), column("due_at", UtcDateTime)
+)
+_WAITING = select(_runs.c.repository_id).where(_runs.c.look_at.is_not(None), _runs.c.outcome == "waiting")
+
+
+def find(look: Look) -> Iterator[Finding]:
+    limit = look.now - timedelta(hours=look.thresholds.of_all.agent_silent_hours)
+    heard = last_heard.everybody(look.session)
+    silent: dict[int, datetime | None] = {}
+    for row in look.session.execute(_AGENTS):
+        seen = last_heard.latest((row.last_seen_at, heard.get(row.id)))
+        if (seen or row.created_at) < limit:
+            silent[row.id] = seen
+        elif row.id in look.open and (seen or row.created_at) < look.now - PRESENT:
+            yield unclear(Subject("agent", row.id))  # heard of and silent again: one heartbeat does not clear the alarm
+    due = _due(look) if silent else {}
+    for number, seen in silent.items():
+        if number in due:
+            evidence = {"last_seen_at": shown(seen), "repositories_due": due[number]}
+            yield Finding(Subject("agent", number), Severity.WARNING, evidence)
+
+
+def _due(look: Look) -> dict[int, int]:
+    """How many repositories of each agent have a backup to make: it waits, or it is overdue."""
+    waiting = {*look.session.scalars(_QUEUED), *look.session.scalars(_WAITING.where(_runs.c.due_at <= look.now))}
+    due: dict[int, int] = {}
+    for row in look.session.execute(_REPOSITORIES):
+        rule = look.overdue.get(row.id, {}).get("backup")
+        late = rule is not None and (look.now - row.since).total_seconds() > rule.seconds
+        if late or row.id in waiting:
+            due[row.agent_machine_id] = due.get(row.agent_machine_id, 0) + 1
+    return due
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    seen = evidence.get("last_seen_at")
+    heard = f"has been silent since {on_day(seen)}" if seen else "has never been heard of"
+    return f"The agent of {name} {heard}, and a backup of its machine is due."
+
+
+KIND = AlarmKind("agent_silent", find, message, clear_after=timedelta(minutes=10))

@@ -1,0 +1,28 @@
+"""`clock_jumped`: the service's clock went back, so due times were computed anew."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from holdfast.alarms.kind import THE_SERVICE, AlarmKind, Finding, Look, age, on_day, shown
+from holdfast.alarms.kinds.schedule_state import clock_jump
+from holdfast.alarms.models import Severity
+
+SHOWN_FOR = timedelta(hours=24)
+
+
+def find(look: Look) -> Iterator[Finding]:
+    at, seconds = clock_jump(look.session)
+    if at is not None and look.now - at < SHOWN_FOR:
+        yield Finding(THE_SERVICE, Severity.WARNING, {"jumped_at": shown(at), "seconds": seconds})
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    del name
+    by = age(abs(float(evidence.get("seconds") or 0)))
+    return (
+        f"The service's clock went back by {by} at {on_day(evidence.get('jumped_at'))}; due times were computed anew."
+    )
+
+
+KIND = AlarmKind("clock_jumped", find, message)

@@ -1,0 +1,32 @@
+"""`key_not_exported`: without a copy of its key, a repository can be lost with one disk."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import select
+
+from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject
+from holdfast.alarms.models import Severity
+from holdfast.repositories.models import Repository
+
+_NEVER = select(Repository.id, Repository.created_at, Repository.encryption).where(
+    Repository.encryption != "none", Repository.key_exported_at.is_(None)
+)
+
+
+def find(look: Look) -> Iterator[Finding]:
+    least = timedelta(days=look.thresholds.least("key_export_days"))
+    for row in look.session.execute(_NEVER.where(Repository.created_at < look.now - least)):
+        if look.now - row.created_at > timedelta(days=look.thresholds.of(row.id).key_export_days):
+            # A key file is on one machine alone; a key in the repository is lost only with the repository's own records.
+            severity = Severity.CRITICAL if row.encryption.startswith("keyfile") else Severity.WARNING
+            yield Finding(Subject("repository", row.id), severity, {"encryption": row.encryption})
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    del evidence
+    return f"{name}: its key has never been exported. Keep a copy elsewhere: holdfast repos export-key."
+
+
+KIND = AlarmKind("key_not_exported", find, message)

@@ -1,0 +1,128 @@
+"""`backup_overdue`, `check_overdue`, `restore_check_overdue`, `mirror_behind`: the last success is too old."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Select, column, func, or_, select, table, true
+from sqlalchemy.orm import InstrumentedAttribute
+
+from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, age, on_day, shown
+from holdfast.alarms.models import Severity
+from holdfast.alarms.thresholds import AlarmThresholds
+from holdfast.repositories.models import Repository
+
+HOUR, DAY = 3_600.0, 86_400.0
+
+_mirrors = table(
+    "repository_mirrors", column("repository_id"), column("mode"), column("created_at", Repository.created_at.type)
+)
+
+
+def _candidates(column_: InstrumentedAttribute[datetime | None], asked: Any) -> Select[*tuple[Any, ...]]:
+    """Repositories with their last success, the time that its age counts from, and whether it is wanted without a schedule."""
+    since = func.coalesce(column_, Repository.created_at)
+    chosen = select(Repository.id, column_.label("success"), since.label("since"), asked.label("asked"))
+    return chosen.where(Repository.mode != "observe")
+
+
+def _find(
+    look: Look,
+    *,
+    cell: str,
+    candidates: Select[*tuple[Any, ...]],
+    since: Any,
+    own: Callable[[AlarmThresholds], float | None],
+) -> Iterator[Finding]:
+    """`own` is the threshold that somebody set for alarms."""
+    least = _least(look, cell, own)
+    if least is None:
+        return
+    for row in look.session.execute(candidates.where(since < look.now - timedelta(seconds=least))):
+        rule = look.overdue.get(row.id, {}).get(cell)
+        thresholds = look.thresholds.of(row.id)
+        seconds = own(thresholds) or (rule.seconds if rule else None)
+        wanted = row.asked or (rule is not None and rule.schedule_id is not None)
+        passed = (look.now - row.since).total_seconds()
+        if seconds is None or not wanted or passed <= seconds:
+            continue
+        critical = passed > seconds * thresholds.critical_factor
+        evidence = {
+            "last_success_at": shown(row.success),
+            "counted_from": shown(row.since),
+            "threshold_seconds": int(seconds),
+            "schedule_id": rule.schedule_id if rule else None,
+        }
+        yield Finding(Subject("repository", row.id), Severity.CRITICAL if critical else Severity.WARNING, evidence)
+
+
+def _least(look: Look, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:
+    """The smallest threshold that any repository can have: whatever succeeded later than that is not overdue."""
+    known = [look.least_overdue[cell]] if cell in look.least_overdue else []
+    known += [seconds for one in look.thresholds.every() if (seconds := own(one)) is not None]
+    return min(known, default=None)
+
+
+def _message(what: str, name: str, evidence: Mapping[str, Any]) -> str:
+    last = evidence.get("last_success_at")
+    limit = age(float(evidence.get("threshold_seconds") or 0))
+    if last is None:
+        return f"{name}: {what} has never succeeded, and is overdue after {limit}."
+    return f"{name}: the last successful {what} was at {on_day(last)}; it is overdue after {limit}."
+
+
+def _kind(
+    name: str,
+    what: str,
+    cell: str,
+    column_: InstrumentedAttribute[datetime | None],
+    own: Callable[[AlarmThresholds], float | None],
+    *,
+    always: bool = False,
+) -> AlarmKind:
+    """`always`: wanted on every repository, and not only where a schedule asks for it or it has succeeded before."""
+    since = func.coalesce(column_, Repository.created_at)
+    asked = true() if always else column_.is_not(None)
+    find = partial(_find, cell=cell, candidates=_candidates(column_, asked), since=since, own=own)
+    return AlarmKind(name, find, partial(_message, what))
+
+
+def _of(field: str, unit: float) -> Callable[[AlarmThresholds], float | None]:
+    def own(thresholds: AlarmThresholds) -> float | None:
+        value: float | None = getattr(thresholds, field)
+        return None if value is None else value * unit
+
+    return own
+
+
+BACKUP = _kind(
+    "backup_overdue", "backup", "backup", Repository.last_backup, _of("backup_overdue_hours", HOUR), always=True
+)
+CHECK = _kind("check_overdue", "check", "check", Repository.last_check, _of("check_overdue_days", DAY))
+RESTORE_CHECK = _kind(
+    "restore_check_overdue",
+    "restore check",
+    "restore_check",
+    Repository.last_restore_check,
+    _of("restore_check_overdue_days", DAY),
+)
+
+# A mirror that somebody syncs by hand is late only where a schedule asks for it, and one that holds the last backup is not
+# behind, however old both are.
+_SINCE_MIRROR = func.coalesce(Repository.last_mirror, _mirrors.c.created_at)
+_BEHIND = (
+    select(
+        Repository.id,
+        Repository.last_mirror.label("success"),
+        _SINCE_MIRROR.label("since"),
+        (_mirrors.c.mode != "manual").label("asked"),
+    )
+    .join(_mirrors, _mirrors.c.repository_id == Repository.id)
+    .where(or_(Repository.last_mirror.is_(None), Repository.last_backup > Repository.last_mirror))
+)
+MIRROR = AlarmKind(
+    "mirror_behind",
+    partial(_find, cell="mirror", candidates=_BEHIND, since=_SINCE_MIRROR, own=_of("mirror_behind_days", DAY)),
+    partial(_message, "sync of the mirror"),
+)

@@ -1,0 +1,33 @@
+"""`schedule_missing`: nothing will back this repository up, and nothing has for a week."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select
+
+from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown
+from holdfast.alarms.models import Severity
+from holdfast.repositories.models import Repository
+
+_SINCE = func.coalesce(Repository.last_backup, Repository.created_at)
+_CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since")).where(Repository.mode != "observe")
+
+
+def find(look: Look) -> Iterator[Finding]:
+    least = timedelta(days=look.thresholds.least("schedule_missing_days"))
+    for row in look.session.execute(_CANDIDATES.where(look.now - least > _SINCE)):
+        rule = look.overdue.get(row.id, {}).get("backup")
+        if rule is not None and rule.schedule_id is not None:
+            continue
+        if look.now - row.since > timedelta(days=look.thresholds.of(row.id).schedule_missing_days):
+            evidence = {"last_success_at": shown(row.last_backup), "counted_from": shown(row.since)}
+            yield Finding(Subject("repository", row.id), Severity.WARNING, evidence)
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    since = on_day(evidence.get("counted_from"))
+    return f"{name}: no enabled schedule backs it up, and there was no backup since {since}."
+
+
+KIND = AlarmKind("schedule_missing", find, message)

@@ -1,0 +1,113 @@
+"""`storage_full`: the place of a repository is nearly full, or soon will be."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Float, Subquery, and_, cast, func, or_, select
+
+from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, shown, unclear, unknown
+from holdfast.alarms.models import Severity, StorageDay
+from holdfast.alarms.thresholds import AlarmThresholds
+from holdfast.repositories.models import Repository
+
+GROWTH_OVER = timedelta(days=14)
+GROWTH_NEEDS = timedelta(days=3)
+"""A shorter past says nothing about the future: one large backup is not a trend."""
+CLEAR_PERCENT = 2.0
+"""Above the threshold by this much, there is room again."""
+CLEAR_DAYS = 1.5
+"""Of the threshold: only beyond it there is time again."""
+CRITICAL_PERCENT = 3.0
+
+
+def find(look: Look) -> Iterator[Finding]:
+    first = _first_measurements(look)
+    rows = _MEASURED.outerjoin(first, first.c.repository_id == Repository.id).add_columns(
+        first.c.seen_at.label("first_at"), first.c.free_bytes.label("first_free")
+    )
+    for row in look.session.execute(rows.where(or_(_is_low(look), _shrinks(look, first)))):
+        days_left = _days_left(row)
+        finding = _judge(row, days_left, look.thresholds.of(row.id))
+        if finding is not None:
+            yield finding
+    if look.open:
+        for repository_id in look.session.scalars(_UNMEASURED.where(Repository.id.in_(look.open))):
+            yield unknown(Subject("repository", repository_id))
+
+
+def _is_low(look: Look) -> ColumnElement[bool]:
+    """Only these can be below the threshold of a repository, or too close to it to clear."""
+    percent = look.thresholds.most("storage_free_percent") + CLEAR_PERCENT
+    return _TOTAL * (percent / 100) >= _FREE
+
+
+def _shrinks(look: Look, first: Subquery) -> ColumnElement[bool]:
+    """Only these can be used up in time: growth is measured over three days at least."""
+    days = look.thresholds.most("storage_full_days") * CLEAR_DAYS
+    used = cast(first.c.free_bytes, Float) - _FREE
+    return _FREE * float(GROWTH_NEEDS.days) <= used * days
+
+
+def _judge(row: Any, days_left: float | None, thresholds: AlarmThresholds) -> Finding | None:
+    subject = Subject("repository", row.id)
+    percent = 100 * row.storage_free_bytes / row.storage_total_bytes
+    limit, days = thresholds.storage_free_percent, thresholds.storage_full_days
+    if percent < limit or (days_left is not None and days_left < days):
+        evidence = {
+            "free_bytes": row.storage_free_bytes,
+            "total_bytes": row.storage_total_bytes,
+            "free_percent": round(percent, 1),
+            "days_left": round(days_left) if days_left is not None and days_left < days else None,
+            "measured_at": shown(row.storage_seen_at),
+        }
+        return Finding(subject, Severity.CRITICAL if percent < CRITICAL_PERCENT else Severity.WARNING, evidence)
+    if percent <= limit + CLEAR_PERCENT or (days_left is not None and days_left <= days * CLEAR_DAYS):
+        return unclear(subject)
+    return None
+
+
+def _days_left(row: Any) -> float | None:
+    """Days until the space is used up, at the growth of the last 14; None if it does not shrink or nobody knows."""
+    if row.first_at is None:
+        return None
+    days = (row.storage_seen_at - row.first_at) / timedelta(days=1)
+    used = row.first_free - row.storage_free_bytes
+    if days < GROWTH_NEEDS.days or used <= 0:
+        return None
+    return float(row.storage_free_bytes / (used / days))
+
+
+def _first_measurements(look: Look) -> Subquery:
+    """The oldest measurement of the last 14 days of each repository."""
+    oldest = (
+        select(StorageDay.repository_id, func.min(StorageDay.day).label("day"))
+        .where(StorageDay.day >= (look.now - GROWTH_OVER).date())
+        .group_by(StorageDay.repository_id)
+        .subquery()
+    )
+    rows = select(StorageDay.repository_id, StorageDay.seen_at, StorageDay.free_bytes)
+    same = and_(oldest.c.repository_id == StorageDay.repository_id, oldest.c.day == StorageDay.day)
+    return rows.join(oldest, same).subquery()
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    free = f"{name}: {evidence.get('free_percent')} % of its storage is free"
+    days = evidence.get("days_left")
+    soon = f", and at the present growth it is full in {days} days" if days is not None else ""
+    return f"{free}{soon}. Prune and compact, or add space."
+
+
+# As floating point: whole numbers that an agent makes up would overflow.
+_FREE, _TOTAL = cast(Repository.storage_free_bytes, Float), cast(Repository.storage_total_bytes, Float)
+_MEASURED = select(
+    Repository.id, Repository.storage_free_bytes, Repository.storage_total_bytes, Repository.storage_seen_at
+).where(
+    Repository.storage_free_bytes.is_not(None),
+    Repository.storage_total_bytes > 0,
+    Repository.storage_seen_at.is_not(None),
+)
+_UNMEASURED = select(Repository.id).where(
+    Repository.storage_free_bytes.is_(None) | Repository.storage_seen_at.is_(None)
+)
+KIND = AlarmKind("storage_full", find, message)

@@ -1,0 +1,25 @@
+"""`tick_late`: nobody looks for due schedules, so nothing starts by itself."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from holdfast.alarms.kind import THE_SERVICE, AlarmKind, Finding, Look, on_day, shown
+from holdfast.alarms.kinds.schedule_state import last_tick
+from holdfast.alarms.models import Severity
+
+
+def find(look: Look) -> Iterator[Finding]:
+    last = last_tick(look.session)
+    if last is not None and look.now - last > timedelta(minutes=look.thresholds.of_all.tick_late_minutes):
+        yield Finding(THE_SERVICE, Severity.CRITICAL, {"last_tick_at": shown(last)})
+
+
+def message(name: str, evidence: Mapping[str, Any]) -> str:
+    del name
+    since = on_day(evidence.get("last_tick_at"))
+    return f"Schedules have not been looked at since {since}: nothing starts by itself. Look at the service's log."
+
+
+# A service that was down for an hour has not ticked for an hour; its first tick comes within a minute.
+KIND = AlarmKind("tick_late", find, message, raise_after=timedelta(minutes=2))

@@ -1,0 +1,102 @@
+"""The tables of alarms."""
+
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, ForeignKey, Index, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+NOT_CLEARED = text("state <> 'cleared'")
+
+
+class State(StrEnum):
+    WATCHED = "watched"
+    """The evidence is bad, but not for long enough to raise an alarm."""
+    OPEN = "open"
+    CLEARED = "cleared"
+
+
+class Severity(StrEnum):
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
+
+
+class Alarm(Base):
+    """One thing that is wrong with one subject, from when the evidence showed it until the evidence shows its end."""
+
+    __tablename__ = "alarms"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    kind: Mapped[str] = mapped_column(String(40))
+    subject: Mapped[str] = mapped_column(String(60))
+    """What it is about: `repository:12`, `agent:3`, `service:0`."""
+    repository_id: Mapped[int | None] = mapped_column(Identifier)
+    """Whoever may see this repository may see the alarm; without one, administrators alone."""
+    severity: Mapped[str] = mapped_column(String(10))
+    state: Mapped[str] = mapped_column(String(10))
+    since: Mapped[datetime] = mapped_column(UtcDateTime)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """When the evidence last showed it."""
+    known: Mapped[bool] = mapped_column(Boolean, default=True)
+    """False while the evidence is missing: then nobody knows whether it still holds."""
+    clearing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Since when the evidence is good, for kinds that want it to stay good for a while."""
+    cleared_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    evidence: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    acknowledged_by: Mapped[str | None] = mapped_column(String(64))
+    acknowledged_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    acknowledged_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    comment: Mapped[str | None] = mapped_column(Text)
+
+    __table_args__ = (
+        _words("state", State),
+        _words("severity", Severity),
+        Index(
+            "uq_alarms_not_cleared",
+            "kind",
+            "subject",
+            unique=True,
+            sqlite_where=NOT_CLEARED,
+            postgresql_where=NOT_CLEARED,
+        ),
+        Index("ix_alarms_state", "state", "id"),
+        Index("ix_alarms_repository", "repository_id", "state", "id"),
+        Index("ix_alarms_cleared_at", "cleared_at"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+class AlarmOverride(Base):
+    """Thresholds of one repository that differ from those of all."""
+
+    __tablename__ = "alarm_overrides"
+
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    thresholds: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+
+
+class StorageDay(Base):
+    """The last measurement of a day of the space where a repository is stored: what growth is computed from."""
+
+    __tablename__ = "storage_days"
+
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    free_bytes: Mapped[int] = mapped_column(BigInteger)

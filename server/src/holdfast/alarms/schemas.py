@@ -1,0 +1,76 @@
+"""Shapes of the alarm routes."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from holdfast.alarms.models import Severity
+from holdfast.alarms.thresholds import AlarmThresholds, RepositoryThresholds
+from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
+
+AlarmState = Literal["open", "acknowledged", "cleared"]
+
+
+class AlarmSubject(Schema):
+    type: Literal["repository", "agent", "service", "destination"]
+    id: int
+    name: str | None = Field(description="Its present name; null once it is gone.")
+
+
+class AlarmItem(Schema):
+    id: int
+    kind: str
+    severity: Severity
+    state: AlarmState
+    subject: AlarmSubject
+    repository_id: int | None
+    since: Timestamp
+    seen_at: Timestamp = Field(description="When the evidence last showed it.")
+    evidence_known: bool = Field(description="False while the evidence is missing: it may or may not hold still.")
+    cleared_at: Timestamp | None
+    evidence: dict[str, Any]
+    message: str
+    acknowledged_by: str | None
+    acknowledged_at: Timestamp | None
+    acknowledged_until: Timestamp | None = Field(description="Null: until it gets worse or clears.")
+    comment: str | None
+
+
+class Alarms(Schema):
+    alarms: list[AlarmItem]
+    next_cursor: str | None
+
+
+class AlarmAcknowledgement(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    until: Moment | None = Field(None, description="Silent until then; null: until it gets worse or clears.")
+    comment: Annotated[str, PlainText(0, 1000)] | None = None
+
+
+class RepositoryOverride(Schema):
+    repository_id: int
+    thresholds: RepositoryThresholds
+
+
+class AlarmSettings(Schema):
+    thresholds: AlarmThresholds
+    repositories: list[RepositoryOverride] = Field(description="Repositories with thresholds of their own.")
+    kinds: list[str] = Field(description="All kinds of alarms.")
+
+
+class RepositoryOverrideChange(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    repository_id: RowId
+    thresholds: RepositoryThresholds | None = Field(description="Null: as for all others again.")
+
+
+class AlarmSettingsChange(Schema):
+    """What is not given stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    thresholds: AlarmThresholds | None = None
+    repositories: Annotated[list[RepositoryOverrideChange], Field(max_length=10_000)] = Field(default_factory=list)

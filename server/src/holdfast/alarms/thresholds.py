@@ -1,0 +1,115 @@
+"""When evidence counts as bad: thresholds for all, and per repository where somebody set others."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.alarms.models import AlarmOverride
+from holdfast.kit.schema import Schema
+from holdfast.operations import limits as kernel_settings
+
+STORED_AS = "alarm_thresholds"
+
+Hours = Annotated[float, Field(gt=0, le=87_600)]
+Days = Annotated[float, Field(gt=0, le=3_650)]
+Percent = Annotated[float, Field(ge=0, le=90)]
+Kinds = Annotated[list[str], Field(max_length=50)]
+
+
+class AlarmThresholds(Schema):
+    """Thresholds of all repositories, agents and the service."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    backup_overdue_hours: Hours | None = Field(
+        None, description="Age of the last backup that raises the alarm; null: the threshold of /status."
+    )
+    check_overdue_days: Days | None = Field(None, description="Likewise for checks.")
+    restore_check_overdue_days: Days | None = Field(None, description="Likewise for restore checks.")
+    mirror_behind_days: Days | None = Field(None, description="Likewise for the mirror.")
+    critical_factor: Annotated[float, Field(ge=1, le=1000)] = Field(
+        3, description="Overdue alarms become critical at this many times their threshold."
+    )
+    storage_free_percent: Percent = Field(10, description="Free space below this raises the alarm.")
+    storage_full_days: Days = Field(14, description="So does space that will be used up within this many days.")
+    key_export_days: Days = Field(7, description="Age of a repository whose key was never exported.")
+    schedule_missing_days: Days = Field(7, description="Days without a schedule and without a backup.")
+    agent_silent_hours: Hours = Field(24, description="Silence of an agent that has a backup to make.")
+    clock_skew_seconds: Annotated[float, Field(ge=10, le=86_400)] = Field(
+        60, description="Difference between an agent's clock and the service's, for 10 minutes."
+    )
+    tick_late_minutes: Annotated[float, Field(ge=2, le=1440)] = Field(
+        5, description="Minutes since schedules were last looked at."
+    )
+    off: Kinds = Field(default_factory=list, description="Kinds that raise no alarms.")
+
+
+class RepositoryThresholds(Schema):
+    """Thresholds of one repository. What is not given is as for all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    backup_overdue_hours: Hours | None = None
+    check_overdue_days: Days | None = None
+    restore_check_overdue_days: Days | None = None
+    mirror_behind_days: Days | None = None
+    critical_factor: Annotated[float, Field(ge=1, le=1000)] | None = None
+    storage_free_percent: Percent | None = None
+    storage_full_days: Days | None = None
+    key_export_days: Days | None = None
+    schedule_missing_days: Days | None = None
+    off: Kinds | None = Field(None, description="Kinds that raise no alarms for this repository.")
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """All thresholds, resolved per repository."""
+
+    of_all: AlarmThresholds
+    of_repositories: Mapping[int, AlarmThresholds] = field(default_factory=dict)
+
+    def of(self, repository_id: int) -> AlarmThresholds:
+        return self.of_repositories.get(repository_id, self.of_all)
+
+    def least(self, name: str) -> float:
+        """The smallest value of a threshold that any repository has: a query need not look below it."""
+        return min(float(getattr(one, name)) for one in self.every())
+
+    def most(self, name: str) -> float:
+        return max(float(getattr(one, name)) for one in self.every())
+
+    def every(self) -> Iterator[AlarmThresholds]:
+        yield self.of_all
+        yield from self.of_repositories.values()
+
+
+def in_force(session: Session) -> InForce:
+    of_all = AlarmThresholds(**(kernel_settings.get(session, STORED_AS) or {}))
+    rows = session.execute(select(AlarmOverride.repository_id, AlarmOverride.thresholds))
+    return InForce(of_all, {row.repository_id: of_all.model_copy(update=row.thresholds) for row in rows})
+
+
+def overrides(session: Session) -> dict[int, RepositoryThresholds]:
+    rows = session.execute(select(AlarmOverride.repository_id, AlarmOverride.thresholds))
+    return {row.repository_id: RepositoryThresholds(**row.thresholds) for row in rows}
+
+
+def put_for_all(session: Session, thresholds: AlarmThresholds) -> None:
+    kernel_settings.put(session, STORED_AS, thresholds.model_dump())
+
+
+def put_for_repository(session: Session, repository_id: int, thresholds: RepositoryThresholds | None) -> None:
+    """Set the thresholds of a repository; None: it gets those of all again."""
+    given: dict[str, Any] = thresholds.model_dump(exclude_none=True) if thresholds is not None else {}
+    found = session.get(AlarmOverride, repository_id)
+    if found is not None and not given:
+        session.delete(found)
+    elif found is not None:
+        found.thresholds = given
+    elif given:
+        session.add(AlarmOverride(repository_id=repository_id, thresholds=given))
+    session.flush()

@@ -1,0 +1,105 @@
+"""A folder through time, as clients see it: one lane for each name that was ever in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from backup_jobs import paths as text
+from holdfast.archives import paths
+from holdfast.archives.coverage import Covered
+from holdfast.archives.history.answers import PathHistory, unchanged
+from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.errors import InvalidCursor
+from holdfast.archives.lanes_schemas import Lane, LaneArchive, LanePiece, Lanes
+from holdfast.kit.cursor import bad_cursor
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.own_places import Sealed
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
+
+
+def lanes(
+    index: HistoryIndex | None,
+    covered: Covered,
+    archives: Sequence[Archive],
+    directory: bytes,
+    sealed: Sealed,
+    *,
+    limit: int,
+    cursor: str | None,
+) -> Lanes:
+    ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
+    indexed = [archive for archive in ordered if covered.has(archive)]
+    answer = Lanes(
+        **paths.told(directory),
+        archives=[],
+        entries=[],
+        total=0,
+        next_cursor=None,
+        coverage=covered.told(ordered),
+    )
+    if index is None or not indexed:
+        return answer
+    try:
+        page = index.lanes(directory, limit=limit, cursor=cursor)
+    except InvalidCursor as error:
+        raise bad_cursor() from error
+    step = {archive.engine_id: number for number, archive in enumerate(indexed)}
+    changed: set[int] = set()
+    answer.entries = [
+        lane
+        for one in page.lanes
+        if not sealed.hides(one.path) and (lane := _lane(one, step, len(indexed), changed)) is not None
+    ]
+    answer.archives = [
+        LaneArchive(
+            id=archive.id,
+            name=archive.name,
+            series=archive.series,
+            start=archive.start,
+            deduplicated_size=archive.deduplicated_size,
+            changed_here=number in changed,
+        )
+        for number, archive in enumerate(indexed)
+    ]
+    answer.total, answer.next_cursor = page.total, page.next_cursor
+    return answer
+
+
+def _lane(one: PathHistory, step: dict[str, int], archives: int, changed: set[int]) -> Lane | None:
+    """One piece for each run of archives that hold the same version. Note the steps at which the name changed."""
+    at = {step[presence.archive]: presence.entry for presence in one.presence if presence.archive in step}
+    if not at:
+        return None
+    pieces: list[LanePiece] = []
+    before: Entry | None = None
+    for number in range(archives):
+        entry = at.get(number)
+        if entry is not None and before is not None and unchanged(before, entry):
+            pieces[-1].last = number
+        elif entry is not None:
+            pieces.append(_piece(number, entry))
+            changed.add(number)
+        elif before is not None:
+            changed.add(number)
+        before = entry
+    newest = at[max(at)]
+    name = one.path.rsplit(b"/", 1)[-1]
+    return Lane(
+        **paths.told(one.path),
+        name=text.readable(name),
+        name_b64=text.exact(name),
+        type=newest.type,
+        pieces=pieces,
+    )
+
+
+def _piece(number: int, entry: Entry) -> LanePiece:
+    return LanePiece(
+        first=number,
+        last=number,
+        size=None if entry.is_directory else entry.size,
+        mtime=None if entry.is_implicit else paths.moment(entry.mtime),
+    )

@@ -1,0 +1,43 @@
+"""What a backup on this machine leaves out because the service keeps its own data there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from backup_jobs.sources import LeftOut
+from backup_jobs.work import readable
+from holdfast.operations.context import Context
+from holdfast.repositories.location import Opener, runs_on
+from holdfast.repositories.models import Repository
+
+LEFT_OUT = "left out: the service keeps its own data there, and no admin has confirmed this source"
+
+
+def left_out(opener: Opener, context: Context, repository: Repository, sources: tuple[str, ...]) -> LeftOut:
+    """Found out once in an attempt: a restart goes on with what the engine was given."""
+    if repository.execution_target == "agent":
+        return LeftOut()
+    machine_id = runs_on(repository)
+
+    def look() -> dict[str, Any]:
+        if machine_id is not None:
+            known = opener.own_places.identities()
+            return {"patterns": opener.machines.own_places_left_out(machine_id, sources, known), "sources": ()}
+        with context.database.reading() as session:
+            places = opener.own_places.here(session)
+        admitted = [source for source in repository.own_sources if source in sources]
+        kept_back = [source for source in sources if source not in admitted and places.holds(source)]
+        return {"patterns": places.exclusions(sources, admitted), "sources": kept_back}
+
+    found = context.once("left-out", look)
+    return LeftOut(
+        tuple(found["patterns"]), tuple(found["sources"]), _lines(found["patterns"]), _warnings(found["sources"])
+    )
+
+
+def _lines(patterns: Sequence[str]) -> tuple[str, ...]:
+    names = [pattern[len("pp:") :] for pattern in patterns if not pattern.startswith("re:")]
+    return tuple(f"Left out, because the service keeps its own data there: {readable(name)}" for name in names)
+
+
+def _warnings(sources: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    return tuple({"path": readable(source), "message": f"{readable(source)}: {LEFT_OUT}"} for source in sources)

@@ -1,0 +1,199 @@
+"""`holdfast archives`, `browse`, `search`, `history`, `download`: what is in a repository's archives."""
+
+import codecs
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.groups import examples
+from holdfast.entry.client.lookup import ArchiveWord, Repository, archive_id, find_repository
+from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, remark
+from holdfast.entry.client.text import clean_lines
+from holdfast.entry.client.units import count, size, when
+
+Limit = Annotated[int, typer.Option(min=1, help="Most entries to show.")]
+
+
+@examples("holdfast archives etc", "holdfast archives etc --limit 5 --json")
+def archives(
+    repository: Repository, as_json: AsJson = False, limit: Annotated[int, typer.Option(min=1, max=500)] = 50
+) -> None:
+    """List the archives of a repository, newest first."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{found['id']}/archives", limit=limit)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (
+            Column("ID", right=True),
+            Column("NAME", elastic=True),
+            "START",
+            Column("FILES", right=True),
+            Column("SIZE", right=True),
+        ),
+        (
+            (one["id"], one["name"], when(one["start"]), count(one["nfiles"]), size(one["original_size"]))
+            for one in answer["archives"]
+        ),
+        empty=f"{found['name']} has no archives. Make one: holdfast backup {found['name']}",
+    )
+    if answer["next_cursor"] is not None:
+        remark(f"Only the newest {limit} are shown; see --limit.")
+
+
+@examples("holdfast search etc hosts", "holdfast search home report.odt --deleted-only")
+def search(
+    repository: Repository,
+    text: Annotated[str, typer.Argument(help="Part of a name; of the whole path if it has a slash.")],
+    deleted_only: Annotated[bool, typer.Option(help="Only files that the newest archives do not have.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Most files to show.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Find files in all archives of a repository."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{found['id']}/search", q=text, limit=limit, deleted_only=deleted_only)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (
+            Column("PATH", elastic=True),
+            Column("SIZE", right=True),
+            "MODIFIED",
+            Column("ARCHIVES", right=True),
+            "IN LATEST",
+        ),
+        (
+            (one["path"], size(one["size"]), when(one["mtime"]), one["archive_count"], one["present_in_latest"])
+            for one in answer["results"]
+        ),
+        empty=f"No file with {text} in its name in {searched(answer['coverage'])}.",
+    )
+    if answer["truncated"] or answer["next_cursor"] is not None:
+        remark(
+            f"There are more than {count(len(answer['results']), 'file')}; see --limit, or search for more of the name."
+        )
+
+
+def searched(coverage: dict[str, Any]) -> str:
+    """How much of a repository an answer of its index speaks for."""
+    indexed, total = coverage["indexed"], coverage["total"]
+    if indexed == total:
+        return f"any of its {count(total, 'archive')}" if total != 1 else "its only archive"
+    if indexed == 0:
+        return "the index, which has not read any archive yet; look again in a moment"
+    return f"the {count(indexed, 'archive')} that the index has read ({total - indexed:,} not read yet)"
+
+
+@examples("holdfast browse etc latest", "holdfast browse etc latest etc/ssh")
+def browse(
+    repository: Repository,
+    archive: ArchiveWord,
+    path: Annotated[str, typer.Argument(help="Folder in the archive; its root when left out.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=5000, help="Most entries to show.")] = 500,
+    as_json: AsJson = False,
+) -> None:
+    """List a folder of an archive."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/browse"
+    answer = service.get(place, path=path, limit=limit)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        ("MODE", Column("SIZE", right=True), "MODIFIED", Column("NAME", elastic=True)),
+        ((one["mode"], size(one["size"]), when(one["mtime"]), one["name"]) for one in answer["entries"]),
+        empty="The folder is empty.",
+    )
+    if answer["next_cursor"] is not None:
+        remark(f"More than {limit} entries; see --limit.")
+
+
+@examples("holdfast history etc etc/hosts")
+def history(
+    repository: Repository,
+    path: Annotated[str, typer.Argument(help="Path of a file or folder, as archives have it (without leading slash).")],
+    as_json: AsJson = False,
+) -> None:
+    """Show which archives changed a path."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{found['id']}/history", path=path)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (Column("ARCHIVE", elastic=True), "START", "CHANGE", Column("SIZE", right=True), "MODIFIED"),
+        (
+            (one["archive_name"], when(one["start"]), one["change"], size(one["size"]), when(one["mtime"]))
+            for one in answer["entries"]
+        ),
+        empty=_nowhere(answer, found["name"]),
+    )
+    if answer["presence"] == "gone":
+        remark("The newest archive does not have it any more.")
+
+
+def _nowhere(answer: dict[str, Any], repository: str) -> str:
+    """Why a path has no history: it never was in the repository, or not all of it has been read."""
+    if answer["coverage"]["total"] == 0:
+        return f"{repository} has no archives yet."
+    if answer["presence"] == "never":
+        return f"{answer['path']} was never in {repository}: it is not in {searched(answer['coverage'])}."
+    return f"{answer['path']} is not in {searched(answer['coverage'])}."
+
+
+@examples("holdfast download etc latest etc/hosts", "holdfast download etc latest etc/hosts -o - | diff - /etc/hosts")
+def download(
+    repository: Repository,
+    archive: ArchiveWord,
+    path: Annotated[str, typer.Argument(help="Path of a file in the archive.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; `-` for standard output.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch one file of an archive."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/files"
+    target = output or Path(Path(path).name)
+    if str(target) == "-":
+        with service.stream(place, path=path) as answer:
+            _to_output(answer.iter_raw())
+        return
+    if target.exists():
+        fail(f"{target} exists already. Choose another file with --output.", exit_codes.CONFLICT)
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with service.stream(place, path=path) as answer, part.open("wb") as file:
+            for piece in answer.iter_raw():
+                file.write(piece)
+        shutil.move(part, target)
+    except OSError as error:
+        fail(f"cannot write {target}: {error.strerror}.", exit_codes.FAILED)
+    finally:
+        part.unlink(missing_ok=True)
+    fetched = target.stat().st_size
+    done(f"{target}: {size(fetched)}", as_json=as_json, file=str(target), size=fetched)
+
+
+def _to_output(pieces: Iterable[bytes]) -> None:
+    """The bytes as they are into a pipe; on a terminal as text without control sequences."""
+    if not sys.stdout.isatty():
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        typer.echo(clean_lines(decoder.decode(piece)), nl=False)
+    typer.echo(clean_lines(decoder.decode(b"", final=True)))

@@ -1,0 +1,83 @@
+"""`holdfast grants`: who may restore to which machines and folders, beside the repository's own machine."""
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.groups import group
+from holdfast.entry.client.lookup import find_machine, named
+from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, say
+from holdfast.entry.client.units import when
+
+grants = group(
+    "Who may restore to which machines and folders, beside the repository's own machine.",
+    "holdfast grants add /srv/restored --user anna --machine agent:web",
+    "holdfast grants add /srv/restored --role operator",
+    "holdfast grants list",
+)
+
+
+@grants.command("list")
+def list_grants(as_json: AsJson = False) -> None:
+    """List all grants."""
+    answer = connection.api().get("/api/restore-grants")
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (Column("ID", right=True), "WHO", "MACHINE", Column("FOLDER", elastic=True), "BY", "SINCE"),
+        (
+            (one["id"], _who(one), _machine(one), one["folder"], one["created_by"], when(one["created_at"]))
+            for one in answer["grants"]
+        ),
+        empty="No grants: operators restore to the machine of their repository. Add one: holdfast grants add FOLDER",
+    )
+
+
+@grants.command("add")
+def add_grant(
+    folder: Annotated[str, typer.Argument(help="Absolute path; the grant holds for it and all below it.")],
+    machine: Annotated[
+        str, typer.Option(help="local (the service's own), ssh:NAME or agent:NAME; an id will do for a name.")
+    ] = "local",
+    user: Annotated[str | None, typer.Option(help="Name of the user who gets the grant.")] = None,
+    role: Annotated[str | None, typer.Option(help="viewer or operator: everybody with this role or above.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a user or a role restore to a folder of a machine."""
+    if (user is None) == (role is None):
+        fail("Give either --user or --role.", exit_codes.USAGE, key="client.usage")
+    service = connection.api()
+    who = {"role": role} if user is None else {"user_id": _user_id(service, user)}
+    answer = service.post("/api/restore-grants", {**who, **_place(service, machine), "folder": folder})
+    if as_json:
+        print_json(answer)
+    else:
+        say(f"Grant {answer['id']}: {_who(answer)} may restore to {answer['folder']} on {_machine(answer)}.")
+
+
+@grants.command("remove")
+def remove_grant(grant_id: Annotated[int, typer.Argument(help="Id of the grant.")], as_json: AsJson = False) -> None:
+    """Take a grant back. Restores that still wait then fail; those that have begun go on."""
+    connection.api().delete(f"/api/restore-grants/{grant_id}")
+    done(f"Grant {grant_id} was removed.", as_json=as_json, id=grant_id)
+
+
+def _who(grant: dict[str, Any]) -> str:
+    return str(grant["username"]) if grant["user_id"] is not None else f"role {grant['role']}"
+
+
+def _machine(grant: dict[str, Any]) -> str:
+    kind = str(grant["machine_type"])
+    return kind if kind == "local" else f"{kind}:{grant['machine_name'] or grant['machine_id']}"
+
+
+def _user_id(service: Api, name: str) -> int:
+    return int(named(service.get("/api/users")["users"], name, "user", "username", see="users list")["id"])
+
+
+def _place(service: Api, machine: str) -> dict[str, Any]:
+    kind, number = find_machine(service, machine)
+    return {"machine_type": kind, **({} if number is None else {"machine_id": number})}

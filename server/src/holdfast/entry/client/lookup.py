@@ -1,0 +1,103 @@
+"""Finding what a command names: repositories, archives, and other things by name or id."""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.output import fail
+
+PLAIN = re.compile(r"[A-Za-z0-9._-]+")
+"""Names that shells may complete: some shells evaluate what a completion prints."""
+
+
+def repository_names(incomplete: str) -> list[str]:
+    """The names that a shell offers for a repository; none when the service cannot be asked at once."""
+    answer = connection.quietly("/api/repositories/") or {}
+    names = [str(one["name"]) for one in answer.get("repositories", [])]
+    return [name for name in names if name.startswith(incomplete) and PLAIN.fullmatch(name)]
+
+
+Repository = Annotated[str, typer.Argument(help="Name, path or id of a repository.", autocompletion=repository_names)]
+ArchiveWord = Annotated[str, typer.Argument(help="Id or name of the archive, or `latest`.")]
+
+
+def find_repository(service: Api, wanted: str) -> dict[str, Any]:
+    return named(service.get("/api/repositories/")["repositories"], wanted, "repository", "name", "path", see="repos")
+
+
+def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:
+    """The thing that a word names by one of these fields, else by its id. Fail when there is none, or more than one."""
+    known = list(things)
+    for field in (*fields, "id"):
+        found = [one for one in known if str(one[field]) == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(str(one["id"]) for one in found)
+            fail(f"{len(found)} of them are called {wanted}; use the id ({ids}).", exit_codes.USAGE)
+    return fail(
+        f"there is no {noun} called {wanted}. See: holdfast {see}", exit_codes.NOT_FOUND, key="client.not_found"
+    )
+
+
+def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:
+    """The kind and the id of the machine that `local`, `ssh:NAME` or `agent:NAME` names. Only admins see names; ids need no look."""
+    kind, _, name = wanted.partition(":")
+    if kind == "local" and not name:
+        return kind, None
+    if kind in ("ssh", "agent") and name.isdecimal():
+        return kind, int(name)
+    if kind == "ssh" and name:
+        known = service.get("/api/ssh-connections")["connections"]
+        return kind, int(named(known, name, "ssh connection", "name", see="ssh list")["id"])
+    if kind == "agent" and name:
+        known = service.get("/api/managed-machines/agents")["agents"]
+        return kind, int(named(known, name, "agent", "name", see="machines list")["id"])
+    return fail("--machine is local, ssh:NAME or agent:NAME.", exit_codes.USAGE, key="client.usage")
+
+
+def newest_archive(service: Api, repository: dict[str, Any]) -> int:
+    newest = service.get(f"/api/repositories/{repository['id']}/archives", limit=1)["archives"]
+    if not newest:
+        name = repository["name"]
+        fail(
+            f"{name} has no archives in its index. Make one: holdfast backup {name}",
+            exit_codes.NOT_FOUND,
+            key="client.not_found",
+        )
+    found: int = newest[0]["id"]
+    return found
+
+
+def archive_id(service: Api, repository: dict[str, Any], wanted: str) -> int:
+    """The id of an archive that the index knows, by its id, its name, or `latest`."""
+    if wanted == "latest":
+        return newest_archive(service, repository)
+    if wanted.isdigit():
+        return int(wanted)
+    cursor = None
+    while True:
+        page = service.get(f"/api/repositories/{repository['id']}/archives", limit=500, cursor=cursor)
+        for one in page["archives"]:
+            if one["name"] == wanted:
+                found: int = one["id"]
+                return found
+        cursor = page["next_cursor"]
+        if cursor is None:
+            fail(
+                f"the index of {repository['name']} knows no archive called {wanted}. "
+                f"See: holdfast archives {repository['name']}",
+                exit_codes.NOT_FOUND,
+                key="client.not_found",
+            )
+
+
+def archive_reference(service: Api, repository: dict[str, Any], wanted: str) -> dict[str, Any]:
+    """An archive as bodies of requests name it; one that the index does not know may still be named."""
+    if wanted == "latest":
+        return {"archive_id": newest_archive(service, repository)}
+    return {"archive_id": int(wanted)} if wanted.isdigit() else {"archive": wanted}

@@ -1,0 +1,89 @@
+"""`holdfast retention`: which archives of a repository a prune keeps."""
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.groups import group
+from holdfast.entry.client.lookup import Repository, find_repository
+from holdfast.entry.client.output import AsJson, fail, print_fields, print_json, remark, say
+from holdfast.entry.client.retention_rules import (
+    KeepDaily,
+    KeepHourly,
+    KeepLast,
+    KeepMonthly,
+    KeepWeekly,
+    KeepWithin,
+    KeepYearly,
+    given,
+)
+
+retention = group(
+    "Retention: which archives a prune of a repository keeps.",
+    "holdfast retention show etc",
+    "holdfast retention set etc --keep-daily 7 --keep-weekly 4 --keep-monthly 6",
+)
+
+
+@retention.command("show")
+def show_retention(repository: Repository, as_json: AsJson = False) -> None:
+    """Show the rules of a repository."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    if as_json:
+        print_json(found["retention"])
+    else:
+        _print(found)
+
+
+@retention.command("set")
+def set_retention(
+    repository: Repository,
+    keep_within: KeepWithin = None,
+    keep_last: KeepLast = None,
+    keep_hourly: KeepHourly = None,
+    keep_daily: KeepDaily = None,
+    keep_weekly: KeepWeekly = None,
+    keep_monthly: KeepMonthly = None,
+    keep_yearly: KeepYearly = None,
+    add: Annotated[
+        bool, typer.Option("--add", help="Keep the rules that are not given, instead of dropping them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the rules of a repository. Nothing is removed before the next prune."""
+    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
+    if not rules:
+        fail(
+            "no rule was given, such as --keep-daily 7. Drop all rules with: holdfast retention clear", exit_codes.USAGE
+        )
+    service = connection.api()
+    found = find_repository(service, repository)
+    before = {name: value for name, value in found["retention"].items() if value is not None} if add else {}
+    _change(found["id"], {**before, **rules}, service, as_json=as_json)
+
+
+@retention.command("clear")
+def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
+    """Drop all rules of a repository: a prune without rules of its own is refused then."""
+    service = connection.api()
+    _change(find_repository(service, repository)["id"], {}, service, as_json=as_json)
+
+
+def _change(repository_id: int, rules: dict[str, Any], service: connection.Api, *, as_json: bool) -> None:
+    answer = service.put(f"/api/repositories/{repository_id}", {"retention": rules})
+    if as_json:
+        print_json(answer["retention"])
+        return
+    _print(answer)
+    if rules:
+        remark(f"See what would go: holdfast prune {answer['name']} --dry-run")
+
+
+def _print(repository: dict[str, Any]) -> None:
+    rules = [(name.replace("_", " "), value) for name, value in repository["retention"].items() if value is not None]
+    if rules:
+        print_fields(rules)
+    else:
+        say(f"{repository['name']} has no retention rules: nothing is pruned. Set some: holdfast retention set")

@@ -1,0 +1,124 @@
+"""The options of `holdfast schedules create`, `edit` and `preview`, and the request that they ask for."""
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes, schedule_words
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.lookup import find_repository, named
+from holdfast.entry.client.output import fail
+
+
+def schedule_names(incomplete: str) -> list[str]:
+    """The names that a shell offers for a schedule."""
+    from holdfast.entry.client.lookup import PLAIN
+
+    answer = connection.quietly("/api/schedules/") or {}
+    names = [str(one["name"]) for one in answer.get("schedules", [])]
+    return [name for name in names if name.startswith(incomplete) and PLAIN.fullmatch(name)]
+
+
+ScheduleWord = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="Name or id of a schedule.", autocompletion=schedule_names)
+]
+Cron = Annotated[str | None, typer.Option(help="Cron expression of five fields, such as '30 2 * * 1-5'.")]
+At = Annotated[str | None, typer.Option(help="Every day at this time, such as 02:00.")]
+Every = Annotated[str | None, typer.Option(help="At an exact interval, such as 6h.")]
+Laptop = Annotated[
+    str | None,
+    typer.Option(metavar="SPAN", help="Whenever the machine is there and the last success is older, such as 1d."),
+]
+Tz = Annotated[str | None, typer.Option("--tz", help="Time zone, such as Europe/Berlin (default: this machine's).")]
+Repositories = Annotated[
+    list[str] | None,
+    typer.Option("--repository", "-r", metavar="NAME", help="Repository; may be given several times."),
+]
+Labels = Annotated[
+    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Repositories with this label, now or later.")
+]
+All = Annotated[bool, typer.Option("--all", help="Every repository, now or later.")]
+Windows = Annotated[
+    list[str] | None,
+    typer.Option("--window", metavar="WINDOW", help="Start only then, such as 'mon-fri 22:00-06:00'."),
+]
+Spread = Annotated[int | None, typer.Option(min=0, help="Spread the starts over this many minutes.")]
+Retries = Annotated[int | None, typer.Option(min=0, help="Retries after errors that may pass (default: 3).")]
+Compact = Annotated[bool | None, typer.Option("--compact/--no-compact", help="Free space after pruning.")]
+CheckEvery = Annotated[int | None, typer.Option(min=0, metavar="DAYS", help="Check the repository; 0 stops it.")]
+RestoreCheckEvery = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="DAYS", help="Prove by reading back that files can be restored; 0 stops it."),
+]
+Mirror = Annotated[bool | None, typer.Option("--mirror/--no-mirror", help="Bring the mirror up to date.")]
+Description = Annotated[str | None, typer.Option(help="What the schedule is for.")]
+
+
+def calendar(cron: str | None, at: str | None, every: str | None, laptop: str | None, tz: str | None) -> dict[str, Any]:
+    """The fields that say when. Fail when more than one way was given."""
+    if sum(value is not None for value in (cron, at, every, laptop)) > 1:
+        fail("give only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
+    zone = {"timezone": tz} if tz else {}
+    if cron is not None or at is not None:
+        expression = cron if cron is not None else schedule_words.daily_cron(at or "")
+        return {"schedule_mode": "cron", "cron_expression": expression, **zone}
+    if every is not None:
+        return {"schedule_mode": "interval", "interval_minutes": schedule_words.minutes(every), **zone}
+    if laptop is not None:
+        gap = schedule_words.minutes(laptop)
+        return {"schedule_mode": "availability", "min_success_interval_minutes": gap, **zone}
+    return zone
+
+
+def targets(service: Api, repositories: list[str] | None, labels: list[str] | None, everything: bool) -> dict[str, Any]:
+    """The fields that say where."""
+    if sum((bool(repositories), bool(labels), everything)) > 1:
+        fail("give only one of --repository, --label and --all.", exit_codes.USAGE)
+    if repositories:
+        ids = [find_repository(service, word)["id"] for word in repositories]
+        return {"targets": {"repository_ids": ids}}
+    if labels:
+        return {"targets": {"labels": dict(map(schedule_words.label, labels))}}
+    return {"targets": {"all": True}} if everything else {}
+
+
+def steps(
+    before: list[dict[str, Any]],
+    keep: dict[str, Any],
+    compact: bool | None,
+    check_every: int | None,
+    restore_check_every: int | None,
+    mirror: bool | None,
+) -> list[dict[str, Any]]:
+    """The steps that a schedule had, with what the options change."""
+    by_kind = {str(step.get("kind")): dict(step) for step in before or [{"kind": "backup"}]}
+    if keep:
+        by_kind["prune"] = {"kind": "prune", **keep}
+    for kind, wanted in (("compact", compact), ("mirror", mirror)):
+        if wanted:
+            by_kind.setdefault(kind, {"kind": kind})
+        elif wanted is False:
+            by_kind.pop(kind, None)
+    for kind, days in (("check", check_every), ("restore_check", restore_check_every)):
+        if days:
+            by_kind[kind] = {**by_kind.get(kind, {}), "kind": kind, "every_days": days}
+        elif days == 0:
+            by_kind.pop(kind, None)
+    return list(by_kind.values())
+
+
+def limits(
+    windows: list[str] | None, spread: int | None, retries: int | None, description: str | None
+) -> dict[str, Any]:
+    """The other fields that were given."""
+    values = {
+        "windows": [schedule_words.window(text) for text in windows] if windows else None,
+        "spread_minutes": spread,
+        "retries": retries,
+        "description": description,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def find(service: Api, wanted: str) -> dict[str, Any]:
+    return named(service.get("/api/schedules/")["schedules"], wanted, "schedule", "name", see="schedules list")

@@ -1,0 +1,194 @@
+"""Which connections may stay open: bounded in all and for each address, so that slow ones do not keep others out.
+
+A connection is a stranger until a request on it has carried a valid credential. When there are too many, the strangers
+that have been here longest go first; a fleet of agents behind one address is never taken for a flood.
+"""
+
+import asyncio
+import resource
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Protocol
+
+SPARE_DESCRIPTORS = 2048
+"""For the store, engines, logs and pipes."""
+YOUNG_SECONDS = 2.0
+"""A stranger has this long to send its first request before others may push it out."""
+SWEEP_SECONDS = 1.0
+CLOSING_SECONDS = 60.0
+"""How long a closed connection may take to send what is left."""
+
+
+class Connection(Protocol):
+    is_known: bool
+    since: float
+    address: str | None
+
+    def turn_away(self) -> None: ...
+
+    def check(self, now: float) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Bounds:
+    most: int
+    per_address: int
+    strangers_per_address: int
+    head_seconds: float
+    body_seconds: float
+    stall_seconds: float
+    trusted: Sequence[IPv4Network | IPv6Network] = ()
+    """Reverse proxies: many people share their address."""
+    streamed: tuple[str, ...] = ()
+    """Paths whose requests may take as long as they like, once they are answered."""
+
+
+@dataclass
+class _Address:
+    count: int = 0
+    strangers: dict[Connection, None] = field(default_factory=dict)
+
+
+class Gate:
+    """Belongs to the event loop of the service. Dictionaries keep their order: the oldest come first."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._all: dict[Connection, float | None] = {}
+        """Every connection, and since when it has been closing."""
+        self._strangers: dict[Connection, None] = {}
+        self._addresses: dict[str, _Address] = {}
+        self._watched: dict[Connection, None] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeps = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def admit(self, connection: Connection, now: float) -> bool:
+        """Count a new connection in, at the expense of an older stranger if need be. False if there is no room."""
+        if len(self._all) >= self.bounds.most and not self._push_out(self._strangers, now, 0.0):
+            return False
+        connection.address = address = self._counted_for(connection.address)
+        if address is not None:
+            here = self._addresses.setdefault(address, _Address())
+            if here.count >= self.bounds.per_address and not self._push_out(here.strangers, now, 0.0):
+                return False
+            if len(here.strangers) >= self.bounds.strangers_per_address:
+                self._push_out(here.strangers, now, YOUNG_SECONDS)
+            here = self._addresses.setdefault(address, here)
+            here.count += 1
+            here.strangers[connection] = None
+        self._all[connection] = None
+        self._strangers[connection] = None
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        if connection not in self._all:
+            return
+        del self._all[connection]
+        self._watched.pop(connection, None)
+        self._no_stranger(connection)
+        here = self._addresses.get(connection.address or "")
+        if here is not None:
+            here.count -= 1
+            if here.count <= 0:
+                del self._addresses[connection.address or ""]
+
+    def watch(self, connection: Connection) -> None:
+        """Check a connection once a second, until nothing on it is overdue or expected."""
+        self._watched[connection] = None
+        if self._sweeper is None:
+            self._sweep_later()
+
+    def unwatch(self, connection: Connection) -> None:
+        self._watched.pop(connection, None)
+
+    def _push_out(self, strangers: dict[Connection, None], now: float, older_than: float) -> bool:
+        while strangers:
+            oldest = next(iter(strangers))
+            if not oldest.is_known and now - oldest.since < older_than:
+                return False
+            self._no_stranger(oldest)
+            if not oldest.is_known:
+                self.leave(oldest)
+                oldest.turn_away()
+                return True
+        return False
+
+    def _no_stranger(self, connection: Connection) -> None:
+        self._strangers.pop(connection, None)
+        here = self._addresses.get(connection.address or "")
+        if here is not None:
+            here.strangers.pop(connection, None)
+
+    def _counted_for(self, address: str | None) -> str | None:
+        """The address whose bounds apply: for IPv6 the /64 around it, for a trusted proxy none."""
+        try:
+            parsed = ip_address(address or "")
+        except ValueError:
+            return address
+        if any(parsed in network for network in self.bounds.trusted):
+            return None
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+            return str(ip_network((int(parsed), 64), strict=False))
+        return address
+
+    def _sweep_later(self) -> None:
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        now = asyncio.get_running_loop().time()
+        try:
+            for connection in list(self._watched):
+                connection.check(now)
+            self._sweeps += 1
+            if self._sweeps % 30 == 0:
+                self._abort_unread(now)
+        finally:
+            if self._all:
+                self._sweep_later()
+
+    def _abort_unread(self, now: float) -> None:
+        """A connection that is closed stays open while its peer does not read what is left of the last answer."""
+        for connection, closing in list(self._all.items()):
+            if not connection.is_closing():
+                continue
+            if closing is None:
+                self._all[connection] = now
+            elif now - closing > CLOSING_SECONDS:
+                connection.turn_away()
+
+
+def raise_descriptor_limit(connections: int) -> int:
+    """Raise the soft limit on open files as far as connections and our own files need it; return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + SPARE_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_within(wanted: int, descriptors: int) -> int:
+    """How many connections fit the limit on open files, with some left for everything else."""
+    return min(wanted, max(descriptors - SPARE_DESCRIPTORS, descriptors // 2))
+
+
+def trusted_networks(proxies: str | None) -> tuple[IPv4Network | IPv6Network, ...]:
+    """The proxies of the settings as networks; what is no address is passed over, as the server does."""
+    found: list[IPv4Network | IPv6Network] = []
+    for word in (proxies or "").split(","):
+        if word.strip() == "*":
+            return (ip_network("0.0.0.0/0"), ip_network("::/0"))
+        try:
+            found.append(ip_network(word.strip(), strict=False))
+        except ValueError:
+            continue
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""The server's HTTP protocol with what it lacks: time limits for heads, bodies and unread answers, and bounds on heads."""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from holdfast.api import headers
+from holdfast.api.known_connections import KEY
+from holdfast.entry.connection_gate import Gate
+
+MOST_HEAD_BYTES = 64 * 1024
+IDLE, HEAD, BODY = 0, 1, 2
+
+
+def answer(status: HTTPStatus, key: str, message: str, retry_after: int | None = None) -> bytes:
+    """A whole answer, for connections that never reach the application."""
+    content = json.dumps({"detail": {"key": key, "message": message, "params": {}}}).encode()
+    told = [
+        *headers.ALL,
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    if retry_after is not None:
+        told.append((b"retry-after", str(retry_after).encode()))
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(b": ".join(header) for header in told)]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + content
+
+
+TOO_SLOW = answer(HTTPStatus.REQUEST_TIMEOUT, "api.request_too_slow", "The request did not arrive in time.")
+HEAD_TOO_LARGE = answer(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "api.head_too_large", "The head of the request is too large."
+)
+FULL = answer(HTTPStatus.SERVICE_UNAVAILABLE, "api.too_many_connections", "Too many connections; try again.", 5)
+BAD_REQUEST = answer(HTTPStatus.BAD_REQUEST, "api.bad_request", "The request is not well-formed.")
+
+
+class GuardedHttp(HttpToolsProtocol):
+    """One connection. What comes in one piece costs a few comparisons; only what does not is watched."""
+
+    gate: ClassVar[Gate]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.is_known = False
+        self.since = 0.0
+        self.address: str | None = None
+        self._stage = HEAD
+        self._message = 0
+        self._head_bytes = 0
+        self._watched: tuple[int, int] | None = None
+        """The message and stage whose deadline is running."""
+        self._deadline = 0.0
+        self._paused_at: float | None = None
+
+    # --- the transport ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self.address = self.client[0] if self.client else None
+        if self.gate.admit(self, self.since):
+            self._look()
+        else:
+            self._refuse(FULL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gate.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._stage == HEAD:
+            self._head_bytes += len(data)
+            if self._head_bytes > MOST_HEAD_BYTES:
+                self._refuse(HEAD_TOO_LARGE)
+                return
+        if self._stage != IDLE or self._watched is not None:
+            self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._paused_at = self.loop.time()
+        self.gate.watch(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._paused_at = None
+
+    # --- the parser ------------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._stage = HEAD
+        self._message += 1
+        self._head_bytes = 0
+        if not self.is_known:
+            self.scope[KEY] = self  # type: ignore[literal-required]
+
+    def on_headers_complete(self) -> None:
+        self._stage = BODY
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stage = IDLE
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        del msg
+        self._refuse(BAD_REQUEST)
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Start the clock of what has begun and not ended; stop it when all has arrived."""
+        if self._stage == IDLE:
+            self._watched = None
+            return
+        if self._watched == (self._message, self._stage):
+            return
+        self._watched = (self._message, self._stage)
+        bounds = self.gate.bounds
+        self._deadline = self.loop.time() + (bounds.head_seconds if self._stage == HEAD else bounds.body_seconds)
+        self.gate.watch(self)
+
+    def check(self, now: float) -> None:
+        if self._paused_at is not None and now - self._paused_at > self.gate.bounds.stall_seconds:
+            self.turn_away()
+        elif self._watched is not None and now > self._deadline and not self._may_take_long():
+            self._refuse(TOO_SLOW if self._message else b"")
+        elif self._watched is None and self._paused_at is None:
+            self.gate.unwatch(self)
+
+    def _may_take_long(self) -> bool:
+        """Whether the application is reading a body that is passed on as it comes."""
+        if self._stage != BODY or self.cycle is None or self.cycle.response_complete:
+            return False
+        return self.scope["path"].startswith(self.gate.bounds.streamed or ("\0",))
+
+    def turn_away(self) -> None:
+        self.transport.abort()
+
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
+
+    def _refuse(self, words: bytes) -> None:
+        """Close the connection, with an answer unless one has begun."""
+        if self.transport.is_closing():
+            return
+        if words and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
+            self.transport.write(words)
+        self.transport.close()
+
+
+def guarded(gate: Gate) -> type[asyncio.Protocol]:
+    """The protocol of all connections that the gate counts."""
+    return type("GuardedHttpOfGate", (GuardedHttp,), {"gate": gate})

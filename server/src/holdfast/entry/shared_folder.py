@@ -1,0 +1,79 @@
+"""The processes of one installation share their data folder. Each proves at its start that it has the right one.
+
+Calls of agents, spools, logs and keys are files. A process with a folder of its own would start, and then fail at whatever
+another process has begun. So an id is kept both in the store and in the folder, and the two must be equal.
+"""
+
+import os
+import uuid
+from pathlib import Path
+
+from holdfast.operations import limits
+from holdfast.operations.models import KernelSetting
+from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.session import Database
+
+FILE = "data-folder-id"
+SETTING = "data_folder_id"
+
+
+class FolderNotShared(Exception):
+    """The data folder of this process is not the one of the installation."""
+
+
+def require_shared(database: Database, folder: Path) -> None:
+    """Raise FolderNotShared, with nothing changed, if the other processes of this store use another data folder.
+
+    With SQLite the store is in the folder itself. The first start on a store binds it to its folder.
+    """
+    if database.is_sqlite:
+        return
+    known = _known(database)
+    if known is None:
+        known = _bound(database, _own(folder) or _made(folder))
+    if _own(folder) != known:
+        raise FolderNotShared(
+            f"The data folder {folder} is not the one that the other processes of this installation use. Nothing was changed."
+            " Mount the shared folder here; if this folder replaces it for good, run: holdfast admin adopt-data-folder"
+        )
+
+
+def adopt(database: Database, folder: Path) -> None:
+    """Make this folder the installation's own, in place of one that is gone."""
+    own = _own(folder) or _made(folder)
+    with database.writing() as session:
+        limits.put(session, SETTING, own)
+
+
+def _known(database: Database) -> str | None:
+    with database.reading() as session:
+        return limits.get(session, SETTING)
+
+
+def _bound(database: Database, own: str) -> str:
+    """Bind the store to a folder; return the id that it is bound to, by this process or by one that was quicker."""
+    with database.writing() as session:
+        values = {"name": SETTING, "value": own}
+        session.execute(conflict_aware_insert(session, KernelSetting).values(values).on_conflict_do_nothing())
+    return _known(database) or own
+
+
+def _own(folder: Path) -> str | None:
+    try:
+        return (folder / FILE).read_text().strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def _made(folder: Path) -> str:
+    """Make the id of a folder. Of several processes that do so at once, one does, and all get the same."""
+    own = uuid.uuid4().hex
+    part = folder / f"{FILE}.{own}"
+    part.write_text(own + "\n")
+    try:
+        os.link(part, folder / FILE)
+    except FileExistsError:
+        pass
+    finally:
+        part.unlink()
+    return _own(folder) or own

@@ -1,0 +1,36 @@
+"""What reports of maintenance have in common: values read with care, and what is written when they are recorded."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.operations.end_time import end_of_work
+from holdfast.operations.job_work import JobReport
+from holdfast.operations.models import Operation
+from holdfast.repositories import archive_records, store
+
+MOST_ARCHIVES = 100_000
+
+
+def noting(
+    operation: Operation, report: JobReport, evidence: str | None, *, gone: tuple[str, ...] = ()
+) -> partial[None]:
+    """What the end of the operation writes: archives that are gone, and with success the date of this evidence."""
+    noted = evidence if report.succeeded else None
+    return partial(_note, repository_id=operation.repository_id or 0, gone=gone, evidence=noted)
+
+
+def _note(session: Session, *, repository_id: int, gone: tuple[str, ...], evidence: str | None) -> None:
+    archive_records.forget(session, repository_id, gone)
+    if evidence is not None:
+        store.note_evidence(session, repository_id, **{evidence: end_of_work(session)})
+
+
+def listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else []
+
+
+def number(value: Any, otherwise: int | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise

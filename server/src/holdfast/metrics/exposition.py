@@ -1,0 +1,68 @@
+"""The text format of Prometheus (0.0.4), written from plain values."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from holdfast.kit.text import LONGEST_SHOWN, printable
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All series of one name."""
+
+    name: str
+    kind: Kind
+    about: str
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, value: float, *labels: str, suffix: str = "") -> None:
+        """Add a series. Labels come from `label`."""
+        inside = f"{{{','.join(labels)}}}" if labels else ""
+        self.lines.append(f"{self.name}{suffix}{inside} {number(value)}")
+
+
+def text_of(families: Iterable[Family]) -> str:
+    """The whole answer. A family without series is listed, too."""
+    pieces: list[str] = []
+    for family in families:
+        pieces.append(f"# HELP {family.name} {family.about}")
+        pieces.append(f"# TYPE {family.name} {family.kind}")
+        pieces += family.lines
+    return "\n".join(pieces) + "\n"
+
+
+def label(name: str, value: str) -> str:
+    """Given a label and its value, return both as the format wants them, whatever the value holds."""
+    return f'{name}="{_escaped(printable(value))}"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def distinct(label_name: str, names: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """One label for each id. Names that read the same get the id added: two series never share their labels."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for identifier, name in names:
+        text = label(label_name, name)
+        if text in taken:
+            text = label(label_name, f"{name[: LONGEST_SHOWN - 24]} #{identifier}")
+        taken.add(text)
+        found[identifier] = text
+    return found
+
+
+def number(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(value)

@@ -1,0 +1,32 @@
+"""`GET /metrics`, for Prometheus and whatever reads its text format."""
+
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request, Response
+
+from holdfast.access.caller import metrics_reader
+from holdfast.api.answers import documented
+from holdfast.api.router import router
+from holdfast.metrics.exposition import CONTENT_TYPE
+
+routes = router("", "metrics", dependencies=[Depends(metrics_reader)])
+
+
+class TextSource(Protocol):
+    def text(self) -> str: ...
+
+
+async def the_metrics(request: Request) -> TextSource:
+    metrics: TextSource = request.app.state.metrics
+    return metrics
+
+
+@routes.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented(404)},
+)
+def read_metrics(metrics: Annotated[TextSource, Depends(the_metrics)]) -> Response:
+    """The text format 0.0.4, at most ten seconds old. Takes an admin's login, or an account token with scope `metrics`."""
+    return Response(metrics.text(), media_type=CONTENT_TYPE)

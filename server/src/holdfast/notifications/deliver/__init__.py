@@ -1,0 +1,1 @@
+"""The delivery queue, and a file per kind of destination."""

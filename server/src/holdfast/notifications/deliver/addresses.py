@@ -1,0 +1,62 @@
+"""Which addresses messages may be sent to. Checked after the name is resolved, and the checked address is the one connected to."""
+
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+METADATA = frozenset(
+    ip_address(address) for address in ("169.254.169.254", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")
+)
+NAT64 = ip_network("64:ff9b::/96")
+
+
+class AddressRefused(Exception):
+    """The name leads to an address that messages never go to."""
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Given a host, return its addresses. Raise AddressRefused if any of them is refused, OSError if there is none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(place[0]) for _, _, _, _, place in found]
+    for address in addresses:
+        if is_refused(address):
+            raise AddressRefused(f"{host} is a link-local, metadata or otherwise unusable address")
+    return addresses
+
+
+def is_refused(address: str) -> bool:
+    """Link-local, metadata services of clouds, multicast, unspecified, reserved; also as IPv6 forms of IPv4 addresses."""
+    parsed: IPv4Address | IPv6Address = ip_address(address.split("%")[0])
+    inner = _inside(parsed)
+    if inner is not None:
+        return is_refused(str(inner))
+    return (
+        parsed in METADATA
+        or parsed.is_link_local
+        or parsed.is_multicast
+        or parsed.is_unspecified
+        or (isinstance(parsed, IPv4Address) and (parsed.is_reserved or parsed in ip_network("0.0.0.0/8")))
+    )
+
+
+def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that an IPv6 one stands for."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def connect(host: str, port: int, timeout: float) -> socket.socket:
+    """Connect to the first address that answers. Raise AddressRefused or OSError."""
+    failure: OSError | None = None
+    for address in resolve(host, port):
+        try:
+            return socket.create_connection((address, port), timeout)
+        except OSError as error:
+            failure = error
+    raise failure or OSError(f"{host} has no address")

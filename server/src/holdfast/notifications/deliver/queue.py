@@ -1,0 +1,206 @@
+"""The delivery queue: claimed with a lease, sent, recorded. At least once, with one id; in order for each destination."""
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import structlog
+from sqlalchemy import CursorResult, and_, case, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.wake import Wake
+from holdfast.notifications.deliver.render import body_of
+from holdfast.notifications.deliver.result import Result
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule
+from holdfast.operations import outbox
+from holdfast.storage.session import Database
+
+log = structlog.get_logger("holdfast.notifications")
+
+SENDERS = 4
+POLL_SECONDS = 1.0
+LEASE_SECONDS = 30.0
+"""Longer than any attempt may take: 15 seconds for webhooks and mail, 20 for Apprise."""
+BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
+JITTER = 0.1
+GIVE_UP_AFTER = timedelta(days=3)
+FAILED_TOPIC, RECOVERED_TOPIC = "notification.failed", "notification.recovered"
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    delivery_id: int
+    uuid: str
+    lease: str
+    destination_id: int
+    body: dict[str, Any]
+
+
+Send = Callable[[int, dict[str, Any], str], Result]
+"""Given a destination's id, a body and the delivery's uuid, send it. Never raises."""
+
+
+class Queue:
+    def __init__(self, database: Database, supervisor: Supervisor, send: Send) -> None:
+        self._database = database
+        self._supervisor = supervisor
+        self._send = send
+        self._more = Wake()
+        self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    def start(self) -> None:
+        """The first sender looks for what is due; the others wake when it finds something."""
+        self._supervisor.keep("notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS))
+        for number in range(2, SENDERS + 1):
+            name = f"notify-{number}"
+            self._supervisor.keep(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
+
+    def step(self) -> bool:
+        """Send one message that is due. Return whether there was one."""
+        claimed = self.claim()
+        if claimed is None:
+            return False
+        self._more.notify()
+        self.record(claimed, self._send(claimed.destination_id, claimed.body, claimed.uuid))
+        return True
+
+    def claim(self) -> Claimed | None:
+        """Take the next message for oneself. One in flight for each destination; a failed one goes before later ones."""
+        now = clock.now()
+        with self._database.reading() as session:
+            found = _due(session, now)
+        if not found:
+            return None
+        with self._database.writing() as session:
+            for delivery_id in found:
+                claimed = self._claim(session, delivery_id, now)
+                if claimed is not None:
+                    return claimed
+        return None
+
+    def record(self, claimed: Claimed, result: Result, *, is_last: bool = False) -> None:
+        """Store what became of an attempt, unless the lease has gone to somebody else. A test is tried only once."""
+        now = clock.now()
+        with self._database.writing() as session:
+            own = select(Delivery).where(Delivery.id == claimed.delivery_id, Delivery.lease == claimed.lease)
+            delivery = session.scalar(own.with_for_update())
+            destination = session.get(Destination, claimed.destination_id)
+            if delivery is None or delivery.state != DeliveryState.SENDING:
+                return
+            delivery.lease = delivery.lease_until = None
+            if result.ok:
+                delivery.state, delivery.ended_at, delivery.last_error = DeliveryState.SENT, now, None
+            elif is_last:
+                delivery.state, delivery.ended_at, delivery.last_error = DeliveryState.FAILED, now, result.message
+            else:
+                self._failed(session, delivery, destination, result, now)
+            if destination is not None:
+                _note(session, destination, result, now)
+        if not result.ok:
+            log.warning("a message was not delivered", delivery=claimed.uuid, reason=result.message)
+
+    def _claim(self, session: Session, delivery_id: int, now: datetime) -> Claimed | None:
+        destination = session.scalar(
+            select(Destination)
+            .join(Delivery, Delivery.destination_id == Destination.id)
+            .where(Delivery.id == delivery_id, Destination.enabled)
+            .with_for_update(of=Destination, skip_locked=True)
+        )
+        delivery = session.get(Delivery, delivery_id, with_for_update=True, populate_existing=True)
+        if destination is None or delivery is None or delivery_id not in _due(session, now, destination.id):
+            return None
+        if delivery.body is None:
+            rule = session.get(Rule, delivery.rule_id) if delivery.rule_id is not None else None
+            delivery.body = body_of(delivery, rule.template if rule is not None else None)
+        delivery.state, delivery.lease = DeliveryState.SENDING, uuid.uuid4().hex
+        delivery.lease_until = now + timedelta(seconds=LEASE_SECONDS)
+        delivery.attempts += 1
+        delivery.first_attempt_at = delivery.first_attempt_at or now
+        return Claimed(delivery.id, delivery.uuid, delivery.lease, destination.id, delivery.body)
+
+    def _failed(
+        self, session: Session, delivery: Delivery, destination: Destination | None, result: Result, now: datetime
+    ) -> None:
+        delivery.last_error = result.message
+        is_over = delivery.first_attempt_at is not None and now - delivery.first_attempt_at >= GIVE_UP_AFTER
+        if result.is_gone or is_over:
+            delivery.state, delivery.ended_at = DeliveryState.FAILED, now
+            if destination is not None:
+                _tell(session, FAILED_TOPIC, destination, result.message)
+            return
+        wait = BACK_OFF_SECONDS[min(delivery.attempts, len(BACK_OFF_SECONDS)) - 1]
+        seconds = max(wait * self._chance.uniform(1 - JITTER, 1 + JITTER), result.retry_after or 0.0)
+        delivery.state = DeliveryState.WAITING
+        delivery.next_attempt_at = now + timedelta(seconds=seconds)
+
+    def _send_forever(self, name: str, wake: Wake, seconds: float) -> None:
+        seen = -1
+        while not self._supervisor.stopping.is_set():
+            while not self._supervisor.stopping.is_set() and self.step():
+                self._supervisor.works(name)
+            self._supervisor.works(name)
+            seen = wake.wait(seen, seconds)
+
+
+def _note(session: Session, destination: Destination, result: Result, now: datetime) -> None:
+    if result.ok:
+        if destination.failing_since is not None:
+            _tell(session, RECOVERED_TOPIC, destination, None)
+        destination.last_sent_at, destination.failing_since, destination.last_error = now, None, None
+        return
+    destination.failing_since = destination.failing_since or now
+    destination.last_error = result.message
+    if result.is_gone:
+        destination.enabled, destination.disabled_reason = False, "gone"
+        session.execute(
+            update(Delivery)
+            .where(Delivery.destination_id == destination.id, Delivery.state == DeliveryState.WAITING)
+            .values(state=DeliveryState.FAILED, ended_at=now, last_error=result.message)
+        )
+
+
+def _tell(session: Session, topic: str, destination: Destination, reason: str | None) -> None:
+    outbox.tell_news(session, topic, [{"destination_id": destination.id, "name": destination.name, "reason": reason}])
+
+
+def _due(session: Session, now: datetime, destination_id: int | None = None) -> list[int]:
+    """For each destination the message that may be sent now, the longest due first."""
+    is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
+    is_tried = Delivery.attempts > 0
+    may_go = or_(
+        and_(Delivery.state == DeliveryState.WAITING, Delivery.next_attempt_at <= now),
+        and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until <= now),
+    )
+    statement = (
+        select(
+            func.sum(case((is_leased, 1), else_=0)).label("leased"),
+            func.min(case((is_tried, Delivery.id))).label("tried"),
+            func.min(case((and_(is_tried, may_go), Delivery.id))).label("tried_due"),
+            func.min(case((may_go, Delivery.id))).label("due"),
+            func.min(case((may_go, Delivery.next_attempt_at))).label("since"),
+        )
+        .join(Destination, and_(Destination.id == Delivery.destination_id, Destination.enabled))
+        .where(Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]))
+        .group_by(Delivery.destination_id)
+        .order_by("since")
+    )
+    if destination_id is not None:
+        statement = statement.where(Delivery.destination_id == destination_id)
+    rows = session.execute(statement).all()
+    chosen = [row.tried_due if row.tried is not None else row.due for row in rows if not row.leased]
+    return [delivery_id for delivery_id in chosen if delivery_id is not None]
+
+
+def cancel_all(session: Session, destination_id: int, now: datetime) -> int:
+    """End what still waits for a destination that goes away."""
+    gone = update(Delivery).where(
+        Delivery.destination_id == destination_id,
+        Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]),
+    )
+    result = session.execute(gone.values(state=DeliveryState.CANCELLED, ended_at=now, lease=None, lease_until=None))
+    return cast("CursorResult[Any]", result).rowcount

@@ -1,0 +1,12 @@
+"""What became of an attempt to send."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    ok: bool
+    message: str
+    retry_after: float | None = None
+    is_gone: bool = False
+    """The receiver wants nothing more, ever (HTTP 410)."""

@@ -1,0 +1,78 @@
+"""Mail: text and HTML, over TLS that is verified."""
+
+import smtplib
+import socket
+import ssl
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Any
+
+from holdfast.kit import clock
+from holdfast.notifications.deliver import addresses
+from holdfast.notifications.deliver.http_request import SECONDS, Deadline, deadline
+from holdfast.notifications.deliver.result import Result
+from holdfast.notifications.events.text import clean
+
+
+def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> Result:
+    try:
+        with deadline(SECONDS) as guard:
+            _talk(guard, options, secrets, message_of(options, body, delivery_uuid))
+    except addresses.AddressRefused as error:
+        return Result(ok=False, message=f"{error}; messages are not sent there.")
+    except ssl.SSLCertVerificationError as error:
+        return Result(ok=False, message=f"The certificate is not trusted: {clean(error.verify_message)}.")
+    except TimeoutError:
+        return Result(ok=False, message=f"No answer within {SECONDS:.0f} seconds.")
+    except smtplib.SMTPNotSupportedError as error:
+        return Result(ok=False, message=f"The mail server does not offer what is needed: {clean(error)}.")
+    except smtplib.SMTPResponseException as error:
+        words = clean(error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error)
+        return Result(ok=False, message=f"The mail server answered {error.smtp_code}: {words}.")
+    except (OSError, smtplib.SMTPException, EOFError) as error:
+        return Result(ok=False, message=f"Not delivered: {clean(error) or type(error).__name__}.")
+    return Result(ok=True, message="The mail server has accepted the message.")
+
+
+def message_of(options: dict[str, Any], body: dict[str, Any], delivery_uuid: str) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = clean(body["subject"], 180)
+    message["From"] = options["from"]
+    message["To"] = ", ".join(options["to"])
+    message["Date"] = format_datetime(clock.now())
+    message["Message-ID"] = f"<{delivery_uuid}@holdfast>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(body["text"])
+    message.add_alternative(body["html"], subtype="html")
+    return message
+
+
+def _talk(guard: Deadline, options: dict[str, Any], secrets: dict[str, Any], message: EmailMessage) -> None:
+    context = ssl.create_default_context()
+    security = options["security"]
+    client = _Smtp(guard, context if security == "tls" else None)
+    client.connect(options["host"], options["port"])
+    try:
+        if security == "starttls":
+            client.starttls(context=context)
+            assert client.sock is not None
+            guard.watch(client.sock)
+        if options.get("username"):
+            client.login(options["username"], secrets.get("password") or "")
+        client.send_message(message)
+        client.quit()
+    finally:
+        client.close()
+
+
+class _Smtp(smtplib.SMTP):
+    """Connects to the address that was checked, and lets the deadline end the connection."""
+
+    def __init__(self, guard: Deadline, tls: ssl.SSLContext | None) -> None:
+        self._guard, self._tls = guard, tls
+        super().__init__(timeout=SECONDS)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        connection = self._guard.watch(addresses.connect(host, port, timeout))
+        self._host = host
+        return self._guard.watch(self._tls.wrap_socket(connection, server_hostname=host)) if self._tls else connection

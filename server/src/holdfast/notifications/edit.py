@@ -1,0 +1,239 @@
+"""Destinations, rules and reports: added, changed and deleted, with a line in the audit log each."""
+
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.kit import clock
+from holdfast.notifications import errors
+from holdfast.notifications.deliver import queue
+from holdfast.notifications.destinations import Destinations
+from holdfast.notifications.events.quiet import DAYS
+from holdfast.notifications.events.text import FIELDS, unknown_fields
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Report, Rule, Severity
+from holdfast.notifications.reports.times import next_time
+from holdfast.notifications.schemas import DestinationChange, NewDestination, ReportBody, RuleBody
+
+MOST_DESTINATIONS, MOST_RULES, MOST_REPORTS = 50, 100, 50
+DEFAULT_RULE = "Failures, warnings and recoveries"
+
+
+def add_destination(
+    session: Session, caller: Caller, destinations: Destinations, wanted: NewDestination
+) -> tuple[Destination, str | None]:
+    _room(session, Destination, MOST_DESTINATIONS, "destinations")
+    _name_free(session, Destination, wanted.name)
+    destination, created = destinations.new(wanted)
+    session.add(destination)
+    session.flush()
+    _record(session, caller, "notification_destination.created", destination, kind=destination.kind)
+    return destination, created
+
+
+def change_destination(
+    session: Session, caller: Caller, destinations: Destinations, destination_id: int, wanted: DestinationChange
+) -> tuple[Destination, str | None]:
+    destination = require_destination(session, destination_id)
+    created = None
+    if wanted.name is not None:
+        _name_free(session, Destination, wanted.name, destination_id)
+        destination.name = wanted.name
+    if wanted.options is not None:
+        created = destinations.change(destination, wanted.options)
+    if wanted.enabled is not None:
+        destination.enabled = wanted.enabled
+        destination.disabled_reason = None
+    destination.updated_at = clock.now()
+    changed = sorted(
+        (wanted.options.model_fields_set if wanted.options else set()) | (wanted.model_fields_set - {"options"})
+    )
+    _record(session, caller, "notification_destination.changed", destination, changed=changed)
+    return destination, created
+
+
+def delete_destination(session: Session, caller: Caller, destination_id: int) -> None:
+    destination = require_destination(session, destination_id)
+    cancelled = queue.cancel_all(session, destination_id, clock.now())
+    _record(session, caller, "notification_destination.deleted", destination, cancelled=cancelled)
+    session.delete(destination)
+
+
+def add_rule(session: Session, caller: Caller, wanted: RuleBody) -> Rule:
+    _room(session, Rule, MOST_RULES, "rules")
+    _name_free(session, Rule, wanted.name)
+    now = clock.now()
+    rule = Rule(created_at=now, updated_at=now, **_rule_values(session, wanted))
+    session.add(rule)
+    session.flush()
+    _record(session, caller, "notification_rule.created", rule)
+    return rule
+
+
+def change_rule(session: Session, caller: Caller, rule_id: int, wanted: RuleBody) -> Rule:
+    rule = require_rule(session, rule_id)
+    _name_free(session, Rule, wanted.name, rule_id)
+    for name, value in _rule_values(session, wanted).items():
+        setattr(rule, name, value)
+    rule.updated_at = clock.now()
+    _record(session, caller, "notification_rule.changed", rule)
+    return rule
+
+
+def delete_rule(session: Session, caller: Caller, rule_id: int) -> None:
+    rule = require_rule(session, rule_id)
+    _record(session, caller, "notification_rule.deleted", rule)
+    session.delete(rule)
+
+
+def add_default_rule(session: Session) -> None:
+    """On the first start: changes for the worse and for the better, to every destination."""
+    now = clock.now()
+    session.add(
+        Rule(
+            name=DEFAULT_RULE,
+            enabled=True,
+            events=[],
+            least_severity=int(Severity.WARNING),
+            scope={},
+            send="change",
+            remind_hours=24,
+            group_seconds=30,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+
+
+def add_report(session: Session, caller: Caller, wanted: ReportBody) -> Report:
+    _room(session, Report, MOST_REPORTS, "reports")
+    _name_free(session, Report, wanted.name)
+    now = clock.now()
+    report = Report(created_at=now, updated_at=now, **_report_values(session, wanted))
+    session.add(report)
+    session.flush()
+    _record(session, caller, "notification_report.created", report)
+    return report
+
+
+def change_report(session: Session, caller: Caller, report_id: int, wanted: ReportBody) -> Report:
+    report = require_report(session, report_id)
+    _name_free(session, Report, wanted.name, report_id)
+    for name, value in _report_values(session, wanted).items():
+        setattr(report, name, value)
+    report.updated_at = clock.now()
+    _record(session, caller, "notification_report.changed", report)
+    return report
+
+
+def delete_report(session: Session, caller: Caller, report_id: int) -> None:
+    report = require_report(session, report_id)
+    _record(session, caller, "notification_report.deleted", report)
+    session.delete(report)
+
+
+def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
+    """Send a failed delivery again, with the same id and the same text."""
+    delivery = session.get(Delivery, delivery_id, with_for_update=True)
+    if delivery is None:
+        raise errors.unknown_delivery(delivery_id)
+    if delivery.state != DeliveryState.FAILED:
+        raise errors.not_to_retry(delivery.state)
+    now = clock.now()
+    delivery.state, delivery.ended_at = DeliveryState.WAITING, None
+    delivery.next_attempt_at, delivery.first_attempt_at = now, None
+    audit.record(
+        session, actor=caller, action="notification_delivery.retried", object_type="delivery", object_id=delivery_id
+    )
+    return delivery
+
+
+def require_destination(session: Session, destination_id: int) -> Destination:
+    found = session.get(Destination, destination_id)
+    if found is None:
+        raise errors.unknown_destination(destination_id)
+    return found
+
+
+def require_rule(session: Session, rule_id: int) -> Rule:
+    found = session.get(Rule, rule_id)
+    if found is None:
+        raise errors.unknown_rule(rule_id)
+    return found
+
+
+def require_report(session: Session, report_id: int) -> Report:
+    found = session.get(Report, report_id)
+    if found is None:
+        raise errors.unknown_report(report_id)
+    return found
+
+
+def _rule_values(session: Session, wanted: RuleBody) -> dict[str, Any]:
+    _destinations_exist(session, wanted.destination_ids)
+    template = wanted.template.model_dump(exclude_none=True) if wanted.template else None
+    for text in (template or {}).values():
+        if unknown := unknown_fields(text):
+            raise errors.unknown_field(unknown[0], list(FIELDS))
+    if wanted.quiet is not None:
+        _timezone_exists(wanted.quiet.timezone)
+    return {
+        **wanted.model_dump(include={"name", "enabled", "events", "send", "remind_hours", "group_seconds"}),
+        "least_severity": int(Severity.of(wanted.least_severity)),
+        "scope": wanted.scope.model_dump(exclude_none=True),
+        "quiet": wanted.quiet.model_dump(by_alias=True) if wanted.quiet else None,
+        "destination_ids": wanted.destination_ids,
+        "template": template,
+    }
+
+
+def _report_values(session: Session, wanted: ReportBody) -> dict[str, Any]:
+    _destinations_exist(session, wanted.destination_ids)
+    _timezone_exists(wanted.timezone)
+    weekday = DAYS.index(wanted.weekday or "mon") + 1 if wanted.period == "weekly" else None
+    return {
+        **wanted.model_dump(include={"name", "enabled", "period", "at", "timezone", "destination_ids"}),
+        "weekday": weekday,
+        "scope": wanted.scope.model_dump(exclude_none=True),
+        "next_at": next_time(wanted.at, wanted.timezone, weekday, clock.now()),
+    }
+
+
+def _destinations_exist(session: Session, wanted: list[int] | None) -> None:
+    if wanted is None:
+        return
+    known = set(session.scalars(select(Destination.id)))
+    if unknown := [each for each in wanted if each not in known]:
+        raise errors.unknown_destinations(unknown)
+
+
+def _timezone_exists(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise errors.unknown_timezone(name) from error
+
+
+def _name_free(session: Session, table: Any, name: str, own_id: int | None = None) -> None:
+    taken = session.scalar(select(table.id).where(table.name == name))
+    if taken is not None and taken != own_id:
+        raise errors.name_taken(name)
+
+
+def _room(session: Session, table: Any, most: int, what: str) -> None:
+    if (session.scalar(select(func.count()).select_from(table)) or 0) >= most:
+        raise errors.too_many(what, most)
+
+
+def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type=action.split(".")[0],
+        object_id=row.id,
+        details={"name": row.name, **details},
+    )

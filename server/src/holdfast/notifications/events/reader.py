@@ -1,0 +1,128 @@
+"""Reads the outbox and queues messages, in the transaction that moves its position: nothing is lost, nothing is said twice."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.notifications.deliver import ping
+from holdfast.notifications.events import grouping, incidents, rules
+from holdfast.notifications.events.event import Event
+from holdfast.notifications.events.from_outbox import TOPICS, events_of
+from holdfast.notifications.events.incidents import Change
+from holdfast.notifications.events.rules import Book, Facts
+from holdfast.notifications.models import Delivery, DeliveryState, Destination, Incident, Rule
+from holdfast.operations.models import OutboxEntry
+from holdfast.operations.readers import Reader
+
+NAME = "notifications"
+MOST_REMINDED = 200
+DELIVERED = (DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.WAITING)
+
+
+def reader() -> Reader:
+    return Reader(NAME, handle, topics=TOPICS)
+
+
+def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
+    now = clock.now()
+    book = rules.read(session)
+    for event in events_of(session, rows):
+        labels = rules.labels_of(session, event.repository_id)
+        for change in incidents.note(session, event):
+            for rule in book.rules:
+                for destination in book.destinations_of(rule.destination_ids):
+                    if destination.id != event.not_to:
+                        _Speaker(session, rule, destination, now).hear(event, change, labels)
+            _plan_reminder(change.incident, book)
+    ping.queue(session, rows, now)
+
+
+def is_reminder_due(session: Session, now: datetime) -> bool:
+    due = select(Incident.id).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
+    return session.scalar(due.limit(1)) is not None
+
+
+def remind(session: Session) -> int:
+    """Speak again of incidents that have been open for long; return how many were looked at."""
+    now = clock.now()
+    due = select(Incident).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
+    found = session.scalars(due.limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
+    book = rules.read(session)
+    for incident in found:
+        for rule in book.rules:
+            for destination in book.destinations_of(rule.destination_ids):
+                _Speaker(session, rule, destination, now).remind(incident)
+        _plan_reminder(incident, book)
+    return len(found)
+
+
+class _Speaker:
+    """One rule and one destination: what is said there."""
+
+    def __init__(self, session: Session, rule: Rule, destination: Destination, now: datetime) -> None:
+        self._session, self._rule, self._destination, self._now = session, rule, destination, now
+        self._key = f"{rule.id}:{destination.id}"
+
+    def hear(self, event: Event, change: Change, labels: Any) -> None:
+        if change.kind == "recovered" and change.incident is not None and self._key in change.incident.notices:
+            self._recovered(change.incident, event.at)
+            return
+        facts = Facts(event.type, int(event.severity), event.repository_id, event.schedule_id, labels)
+        if not rules.matches(self._rule, facts):
+            return
+        if not self._is_wanted(event, change):
+            return
+        if change.incident is not None and change.kind != "recovered":
+            self._say(change.incident, change.kind)
+        else:
+            grouping.put(self._session, self._rule, self._destination, event.as_item(), self._now)
+
+    def remind(self, incident: Incident) -> None:
+        told = incident.notices.get(self._key)
+        if told is None or self._rule.send != "change" or not self._rule.remind_hours:
+            return
+        if datetime.fromisoformat(told["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
+            self._say(incident, "reminder")
+
+    def _is_wanted(self, event: Event, change: Change) -> bool:
+        is_change = change.kind in ("opened", "changed")
+        if event.type.startswith("agent."):
+            return is_change or change.kind == "recovered"
+        if self._rule.send == "every":
+            return True
+        # Also what is not news, if it is to this destination: it was added, or the rule was, after the opening.
+        return is_change or (change.kind == "again" and self._key not in (change.incident or Incident()).notices)
+
+    def _say(self, incident: Incident, kind: str) -> None:
+        item = incidents.item_of(incident, kind, self._now)
+        delivery = grouping.put(self._session, self._rule, self._destination, item, self._now)
+        note = {"delivery": delivery.id, "at": self._now.isoformat()}
+        incident.notices = {**incident.notices, self._key: note}
+
+    def _recovered(self, incident: Incident, at: datetime) -> None:
+        """Only where the failure was heard of. If its message still waits, that one tells of both."""
+        item = incidents.item_of(incident, "recovered", at)
+        delivery_id = incident.notices[self._key]["delivery"]
+        is_merged = self._rule.send == "change" and grouping.replace(self._session, delivery_id, incident.id, item)
+        if is_merged:
+            return
+        state = self._session.scalar(select(Delivery.state).where(Delivery.id == delivery_id))
+        if state in DELIVERED or state is None:
+            grouping.put(self._session, self._rule, self._destination, item, self._now)
+
+
+def _plan_reminder(incident: Incident | None, book: Book) -> None:
+    """Set when the incident is next looked at: the earliest reminder of any rule that has spoken of it."""
+    if incident is None or incident.closed_at is not None:
+        return
+    hours = {str(rule.id): rule.remind_hours for rule in book.rules if rule.send == "change" and rule.remind_hours}
+    times = [
+        datetime.fromisoformat(told["at"]) + timedelta(hours=hours[key.split(":")[0]])
+        for key, told in incident.notices.items()
+        if key.split(":")[0] in hours
+    ]
+    incident.remind_at = min(times, default=None)

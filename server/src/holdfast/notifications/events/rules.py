@@ -1,0 +1,66 @@
+"""Which rules an event concerns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.notifications.models import Destination, DestinationKind, Rule
+from holdfast.repositories.models import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rules judge an event, or an incident, by."""
+
+    type: str
+    severity: int
+    repository_id: int | None
+    schedule_id: int | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The rules in force and the destinations that are on."""
+
+    rules: Sequence[Rule]
+    destinations: Sequence[Destination]
+
+    def destinations_of(self, wanted: Sequence[int] | None) -> list[Destination]:
+        return [each for each in self.destinations if wanted is None or each.id in wanted]
+
+
+def read(session: Session) -> Book:
+    rules = session.scalars(select(Rule).where(Rule.enabled).order_by(Rule.id)).all()
+    enabled = select(Destination).where(Destination.enabled, Destination.kind != DestinationKind.PING)
+    return Book(rules, session.scalars(enabled.order_by(Destination.id)).all())
+
+
+def labels_of(session: Session, repository_id: int | None) -> Mapping[str, str]:
+    if repository_id is None:
+        return {}
+    return session.scalar(select(Repository.labels).where(Repository.id == repository_id)) or {}
+
+
+def matches(rule: Rule, facts: Facts) -> bool:
+    if facts.severity < rule.least_severity:
+        return False
+    if rule.events and not any(fnmatchcase(facts.type, pattern) for pattern in rule.events):
+        return False
+    return in_scope(rule.scope, facts.repository_id, facts.schedule_id, facts.labels)
+
+
+def in_scope(
+    scope: Mapping[str, Any], repository_id: int | None, schedule_id: int | None, labels: Mapping[str, str]
+) -> bool:
+    if scope.get("repository_ids"):
+        return repository_id in scope["repository_ids"]
+    if scope.get("schedule_ids"):
+        return schedule_id in scope["schedule_ids"]
+    if scope.get("labels"):
+        return all(labels.get(name) == value for name, value in scope["labels"].items())
+    return True

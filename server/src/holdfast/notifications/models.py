@@ -1,0 +1,192 @@
+"""The tables of notifications."""
+
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class Severity(IntEnum):
+    INFO = 1
+    WARNING = 2
+    CRITICAL = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def of(cls, word: str | None) -> "Severity":
+        return cls[word.upper()] if word and word.upper() in cls.__members__ else cls.WARNING
+
+
+class DestinationKind(StrEnum):
+    WEBHOOK = "webhook"
+    SMTP = "smtp"
+    APPRISE = "apprise"
+    PING = "ping"
+
+
+class DeliveryState(StrEnum):
+    WAITING = "waiting"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(str(word)) for word in words)})", name=column)
+
+
+OPEN = text("closed_at IS NULL")
+UNFINISHED = text("state IN ('waiting', 'sending')")
+
+
+class Destination(Base):
+    """Where messages go."""
+
+    __tablename__ = "notification_destinations"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    name: Mapped[str] = mapped_column(String(100), unique=True)
+    kind: Mapped[str] = mapped_column(String(10))
+    enabled: Mapped[bool] = mapped_column(Boolean, default=True)
+    disabled_reason: Mapped[str | None] = mapped_column(String(80))
+    options: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    """What may be shown."""
+    secrets: Mapped[str | None] = mapped_column(Text)
+    """The secret options as JSON, encrypted; see access.vault."""
+    last_sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    failing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (_words("kind", DestinationKind), {"sqlite_autoincrement": True})
+
+
+class Rule(Base):
+    """Which events become messages, when, and to which destinations."""
+
+    __tablename__ = "notification_rules"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(String(100), unique=True)
+    enabled: Mapped[bool] = mapped_column(Boolean, default=True)
+    events: Mapped[list[str]] = mapped_column(JsonValue)
+    least_severity: Mapped[int] = mapped_column(Integer)
+    scope: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    send: Mapped[str] = mapped_column(String(10))
+    remind_hours: Mapped[int] = mapped_column(Integer)
+    group_seconds: Mapped[int] = mapped_column(Integer)
+    quiet: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    destination_ids: Mapped[list[int] | None] = mapped_column(JsonValue)
+    """None: every destination, also those that are added later."""
+    template: Mapped[dict[str, str] | None] = mapped_column(JsonValue)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (CheckConstraint("send IN ('change', 'every')", name="send"), {"sqlite_autoincrement": True})
+
+
+class Incident(Base):
+    """Something that was well has failed, and is not well again yet (or is: `closed_at`)."""
+
+    __tablename__ = "incidents"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(String(120))
+    """`repository:7:backup`, `schedule:3:7`, `agent:2`, `alarm:storage_full:repository:7`."""
+    event: Mapped[str] = mapped_column(String(40))
+    severity: Mapped[int] = mapped_column(Integer)
+    repository_id: Mapped[int | None] = mapped_column(Identifier)
+    item: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    """Its newest event, as messages show it."""
+    error_key: Mapped[str | None] = mapped_column(String(80))
+    opened_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    last_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    count: Mapped[int] = mapped_column(Integer, default=1)
+    closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    remind_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    notices: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
+    """By `rule:destination`: the delivery that last spoke of it, and when."""
+
+    __table_args__ = (
+        Index("uq_incidents_open", "key", unique=True, sqlite_where=OPEN, postgresql_where=OPEN),
+        Index("ix_incidents_closed_at", "closed_at"),
+        Index("ix_incidents_remind_at", "remind_at", sqlite_where=OPEN, postgresql_where=OPEN),
+        {"sqlite_autoincrement": True},
+    )
+
+
+class Delivery(Base):
+    """One message to one destination. Its uuid is the same at every attempt."""
+
+    __tablename__ = "deliveries"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    destination_id: Mapped[int] = mapped_column(Identifier)
+    rule_id: Mapped[int | None] = mapped_column(Identifier)
+    type: Mapped[str] = mapped_column(String(40))
+    severity: Mapped[int] = mapped_column(Integer)
+    items: Mapped[list[dict[str, Any]]] = mapped_column(JsonValue)
+    more: Mapped[int] = mapped_column(Integer, default=0)
+    """Events that are only counted, because the message is full."""
+    body: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
+    """What is sent: made before the first attempt, and the same at every one."""
+    state: Mapped[str] = mapped_column(String(10), default=DeliveryState.WAITING)
+    attempts: Mapped[int] = mapped_column(Integer, default=0)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    next_attempt_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    first_attempt_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    lease: Mapped[str | None] = mapped_column(String(32))
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_error: Mapped[str | None] = mapped_column(Text)
+    once: Mapped[str | None] = mapped_column(String(160), unique=True)
+    """A second delivery with the same value is never made: `ping:4:start:<run>`, `report:2:<time>`."""
+
+    __table_args__ = (
+        _words("state", DeliveryState),
+        Index(
+            "ix_deliveries_unfinished",
+            "destination_id",
+            "id",
+            sqlite_where=UNFINISHED,
+            postgresql_where=UNFINISHED,
+        ),
+        Index("ix_deliveries_destination", "destination_id", "rule_id", "created_at"),
+        Index("ix_deliveries_ended_at", "ended_at"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+class Report(Base):
+    """A daily or weekly summary."""
+
+    __tablename__ = "reports"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    name: Mapped[str] = mapped_column(String(100), unique=True)
+    enabled: Mapped[bool] = mapped_column(Boolean, default=True)
+    period: Mapped[str] = mapped_column(String(10))
+    weekday: Mapped[int | None] = mapped_column(Integer)
+    """1 is Monday; of weekly reports."""
+    at: Mapped[str] = mapped_column(String(5))
+    timezone: Mapped[str] = mapped_column(String(64))
+    scope: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    destination_ids: Mapped[list[int] | None] = mapped_column(JsonValue)
+    next_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    last_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (CheckConstraint("period IN ('daily', 'weekly')", name="period"), {"sqlite_autoincrement": True})

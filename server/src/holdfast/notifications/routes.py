@@ -1,0 +1,183 @@
+"""HTTP for notifications, for administrators."""
+
+from typing import Annotated, Literal
+
+from fastapi import Depends, Query, Request, Response
+from sqlalchemy import select
+
+from holdfast.access import audit
+from holdfast.access.caller import AdminOnly
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.notifications import edit, present
+from holdfast.notifications.events.event import EVENTS
+from holdfast.notifications.events.text import FIELDS
+from holdfast.notifications.models import Delivery, Destination, Report, Rule
+from holdfast.notifications.schemas import (
+    DeliveryAnswer,
+    DeliveryList,
+    DestinationAnswer,
+    DestinationChange,
+    DestinationList,
+    NewDestination,
+    ReportAnswer,
+    ReportBody,
+    ReportList,
+    RuleAnswer,
+    RuleBody,
+    RuleList,
+    Verdict,
+)
+from holdfast.notifications.state import Notifications
+from holdfast.runner.engine_requests import asks_engine
+
+routes = router("/api/notifications", "notifications")
+
+
+async def the_notifications(request: Request) -> Notifications:
+    notifications: Notifications = request.app.state.notifications
+    return notifications
+
+
+TheNotifications = Annotated[Notifications, Depends(the_notifications)]
+
+
+@routes.get("/destinations", summary="All destinations of messages")
+def list_destinations(_caller: AdminOnly, session: Reading, notifications: TheNotifications) -> DestinationList:
+    found = session.scalars(select(Destination).order_by(Destination.name)).all()
+    return DestinationList(
+        destinations=[present.destination_answer(session, notifications.destinations, each) for each in found]
+    )
+
+
+@routes.post("/destinations", summary="Add a destination", status_code=201, responses=documented(409))
+def add_destination(
+    caller: AdminOnly, wanted: NewDestination, session: Writing, notifications: TheNotifications
+) -> DestinationAnswer:
+    """Nothing is sent yet; test it next. A webhook secret that is created here is shown only in this answer."""
+    destination, created = edit.add_destination(session, caller, notifications.destinations, wanted)
+    return present.destination_answer(session, notifications.destinations, destination, created)
+
+
+@routes.get("/destinations/{destination_id}", summary="One destination", responses=documented(404))
+def read_destination(
+    _caller: AdminOnly, destination_id: RowId, session: Reading, notifications: TheNotifications
+) -> DestinationAnswer:
+    destination = edit.require_destination(session, destination_id)
+    return present.destination_answer(session, notifications.destinations, destination)
+
+
+@routes.put("/destinations/{destination_id}", summary="Change a destination", responses=documented(404, 409))
+def change_destination(
+    caller: AdminOnly,
+    destination_id: RowId,
+    wanted: DestinationChange,
+    session: Writing,
+    notifications: TheNotifications,
+) -> DestinationAnswer:
+    """Only what is given changes. Secrets that are not given stay."""
+    found, created = edit.change_destination(session, caller, notifications.destinations, destination_id, wanted)
+    return present.destination_answer(session, notifications.destinations, found, created)
+
+
+@routes.delete(
+    "/destinations/{destination_id}", summary="Delete a destination", status_code=204, responses=documented(404)
+)
+def delete_destination(caller: AdminOnly, destination_id: RowId, session: Writing) -> Response:
+    """Messages that wait for it are cancelled."""
+    edit.delete_destination(session, caller, destination_id)
+    return Response(status_code=204)
+
+
+@routes.post("/destinations/{destination_id}/test", summary="Send a test message now", responses=documented(404))
+@asks_engine
+def test_destination(
+    caller: AdminOnly, destination_id: RowId, notifications: TheNotifications, database: TheDatabase
+) -> Verdict:
+    """Answers within 20 seconds whether the message was accepted, and why not."""
+    result, seconds, delivery_id = notifications.test(destination_id)
+    with database.writing() as session:
+        audit.record(
+            session,
+            actor=caller,
+            action="notification_destination.tested",
+            object_type="notification_destination",
+            object_id=destination_id,
+            outcome="ok" if result.ok else "failed",
+        )
+    return Verdict(ok=result.ok, message=result.message, seconds=round(seconds, 3), delivery_id=delivery_id)
+
+
+@routes.get("/rules", summary="All rules")
+def list_rules(_caller: AdminOnly, session: Reading) -> RuleList:
+    found = session.scalars(select(Rule).order_by(Rule.id)).all()
+    return RuleList(rules=[present.rule_answer(each) for each in found], events=list(EVENTS), fields=list(FIELDS))
+
+
+@routes.post("/rules", summary="Add a rule", status_code=201, responses=documented(409))
+def add_rule(caller: AdminOnly, wanted: RuleBody, session: Writing) -> RuleAnswer:
+    return present.rule_answer(edit.add_rule(session, caller, wanted))
+
+
+@routes.put("/rules/{rule_id}", summary="Replace a rule", responses=documented(404, 409))
+def change_rule(caller: AdminOnly, rule_id: RowId, wanted: RuleBody, session: Writing) -> RuleAnswer:
+    """What is not given gets its default."""
+    return present.rule_answer(edit.change_rule(session, caller, rule_id, wanted))
+
+
+@routes.delete("/rules/{rule_id}", summary="Delete a rule", status_code=204, responses=documented(404))
+def delete_rule(caller: AdminOnly, rule_id: RowId, session: Writing) -> Response:
+    edit.delete_rule(session, caller, rule_id)
+    return Response(status_code=204)
+
+
+@routes.get("/reports", summary="All reports")
+def list_reports(_caller: AdminOnly, session: Reading) -> ReportList:
+    found = session.scalars(select(Report).order_by(Report.id)).all()
+    return ReportList(reports=[present.report_answer(each) for each in found])
+
+
+@routes.post("/reports", summary="Add a report", status_code=201, responses=documented(409))
+def add_report(caller: AdminOnly, wanted: ReportBody, session: Writing) -> ReportAnswer:
+    """Sent when all is well, too."""
+    return present.report_answer(edit.add_report(session, caller, wanted))
+
+
+@routes.put("/reports/{report_id}", summary="Replace a report", responses=documented(404, 409))
+def change_report(caller: AdminOnly, report_id: RowId, wanted: ReportBody, session: Writing) -> ReportAnswer:
+    """What is not given gets its default."""
+    return present.report_answer(edit.change_report(session, caller, report_id, wanted))
+
+
+@routes.delete("/reports/{report_id}", summary="Delete a report", status_code=204, responses=documented(404))
+def delete_report(caller: AdminOnly, report_id: RowId, session: Writing) -> Response:
+    edit.delete_report(session, caller, report_id)
+    return Response(status_code=204)
+
+
+@routes.get("/deliveries", summary="The delivery log, newest first")
+def list_deliveries(
+    _caller: AdminOnly,
+    session: Reading,
+    state: Annotated[Literal["waiting", "sending", "sent", "failed", "cancelled"] | None, Query()] = None,
+    destination_id: Annotated[RowId | None, Query()] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    before: Annotated[RowId | None, Query(description="Only deliveries with a lower id.")] = None,
+) -> DeliveryList:
+    wanted = select(Delivery, Destination.name).outerjoin(Destination, Destination.id == Delivery.destination_id)
+    if state is not None:
+        wanted = wanted.where(Delivery.state == state)
+    if destination_id is not None:
+        wanted = wanted.where(Delivery.destination_id == destination_id)
+    if before is not None:
+        wanted = wanted.where(Delivery.id < before)
+    rows = session.execute(wanted.order_by(Delivery.id.desc()).limit(limit)).all()
+    return DeliveryList(deliveries=[present.delivery_answer(row[0], row[1]) for row in rows])
+
+
+@routes.post("/deliveries/{delivery_id}/retry", summary="Send a failed delivery again", responses=documented(404, 409))
+def retry_delivery(caller: AdminOnly, delivery_id: RowId, session: Writing) -> DeliveryAnswer:
+    """With the same id and the same text."""
+    return present.delivery_answer(edit.retry(session, caller, delivery_id), None)

@@ -1,0 +1,210 @@
+"""What clients send and get about notifications."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, SecretStr, StrictBool, StrictInt
+
+from holdfast.kit.fields import PlainText, RowId, Timestamp
+from holdfast.kit.schema import Schema
+
+Name = Annotated[str, PlainText(1, 100)]
+Address = Annotated[str, PlainText(3, 320), Field(pattern=r"^[^\s@<>,;]+@[^\s@<>,;]+$")]
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Clock = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", max_length=5)]
+SeverityWord = Literal["info", "warning", "critical"]
+EventPattern = Annotated[str, Field(pattern=r"^[a-z_*.]{1,40}$")]
+Ids = Annotated[list[RowId], Field(max_length=1000)]
+Label = Annotated[str, PlainText(1, 100)]
+
+
+class _Strict(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DestinationOptions(_Strict):
+    """The options of all kinds; each kind takes some of them."""
+
+    url: Annotated[str, PlainText(1, 2000)] | None = Field(
+        None, description="webhook: http(s) address. apprise: its address. ping: address of the check."
+    )
+    secret: SecretStr | None = Field(
+        None,
+        max_length=200,
+        description="webhook: `whsec_…` (24 to 64 bytes, base64). Created when not given. Write-only.",
+    )
+    rotate_secret: StrictBool = Field(
+        False, description="webhook: create a new secret; messages carry signatures of both until `retire_secret`."
+    )
+    retire_secret: StrictBool = Field(False, description="webhook: forget the previous secret.")
+    host: Annotated[str, PlainText(1, 253), Field(pattern=r"^[A-Za-z0-9.:_-]+$")] | None = Field(
+        None, description="smtp: mail server."
+    )
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = Field(
+        None, description="smtp: port (default: 587, with `tls` 465)."
+    )
+    security: Literal["starttls", "tls", "none"] | None = Field(None, description="smtp (default: starttls).")
+    username: Annotated[str, PlainText(1, 320)] | None = Field(None, description="smtp: login name.")
+    password: SecretStr | None = Field(None, max_length=1000, description="smtp: password. Write-only.")
+    sender: Address | None = Field(None, alias="from", description="smtp: address of the sender.")
+    to: Annotated[list[Address], Field(min_length=1, max_length=50)] | None = Field(
+        None, description="smtp: recipients."
+    )
+    schedule_id: RowId | None = Field(None, description="ping: the schedule whose runs are reported.")
+
+
+class NewDestination(_Strict):
+    name: Name
+    kind: Literal["webhook", "smtp", "apprise", "ping"]
+    enabled: StrictBool = True
+    options: DestinationOptions
+
+
+class DestinationChange(_Strict):
+    """What is not given stays as it is."""
+
+    name: Name | None = None
+    enabled: StrictBool | None = None
+    options: DestinationOptions | None = None
+
+
+class DestinationAnswer(Schema):
+    id: int
+    name: str
+    kind: str
+    enabled: bool
+    disabled_reason: str | None = Field(description="`gone`: the receiver answered 410.")
+    options: dict[str, Any]
+    secret_options: list[str] = Field(description="Names of the secret options that are set.")
+    waiting: int = Field(description="Messages that wait.")
+    last_sent_at: Timestamp | None
+    failing_since: Timestamp | None
+    last_error: str | None
+    created_at: Timestamp
+    updated_at: Timestamp
+    new_secret: str | None = Field(None, description="webhook: the secret just created. It is shown only this once.")
+
+
+class DestinationList(Schema):
+    destinations: list[DestinationAnswer]
+
+
+class Verdict(Schema):
+    ok: bool
+    message: str
+    seconds: float
+    delivery_id: int
+
+
+class Scope(_Strict):
+    """At most one of these; all repositories when none is given."""
+
+    repository_ids: Ids | None = None
+    schedule_ids: Ids | None = None
+    labels: Annotated[dict[Label, Label], Field(max_length=20)] | None = None
+
+
+class Quiet(_Strict):
+    days: Annotated[list[Day], Field(max_length=7)] = Field([], description="On which they begin (default: every day).")
+    begin: Clock = Field(alias="from")
+    end: Clock = Field(alias="to")
+    timezone: Annotated[str, PlainText(1, 64)] = "UTC"
+
+
+class Template(_Strict):
+    subject: Annotated[str, PlainText(1, 200)] | None = None
+    text: Annotated[str, PlainText(1, 4000)] | None = None
+
+
+class RuleBody(_Strict):
+    name: Name
+    enabled: StrictBool = True
+    events: Annotated[list[EventPattern], Field(max_length=50)] = Field(
+        [], description="Names or patterns such as `backup.*` (default: every event)."
+    )
+    least_severity: SeverityWord = "warning"
+    scope: Scope = Scope()
+    send: Literal["change", "every"] = Field("change", description="On changes of state, or every event.")
+    remind_hours: Annotated[StrictInt, Field(ge=0, le=8760)] = Field(24, description="0: no reminders.")
+    group_seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = Field(
+        30, description="What follows a message within this time becomes one further message."
+    )
+    quiet: Quiet | None = Field(None, description="Holds everything below critical until its end.")
+    destination_ids: Ids | None = Field(None, description="Default: every destination.")
+    template: Template | None = Field(None, description="Text with `{field}`s.")
+
+
+class RuleAnswer(Schema):
+    id: int
+    name: str
+    enabled: bool
+    events: list[str]
+    least_severity: str
+    scope: dict[str, Any]
+    send: str
+    remind_hours: int
+    group_seconds: int
+    quiet: dict[str, Any] | None
+    destination_ids: list[int] | None
+    template: dict[str, str] | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class RuleList(Schema):
+    rules: list[RuleAnswer]
+    events: list[str] = Field(description="Every event that rules can name.")
+    fields: list[str] = Field(description="The fields of templates.")
+
+
+class ReportBody(_Strict):
+    name: Name
+    enabled: StrictBool = True
+    period: Literal["daily", "weekly"] = "daily"
+    weekday: Day | None = Field(None, description="Of weekly reports (default: mon).")
+    at: Clock = "07:00"
+    timezone: Annotated[str, PlainText(1, 64)] = "UTC"
+    scope: Scope = Scope()
+    destination_ids: Ids | None = Field(None, description="Default: every destination.")
+
+
+class ReportAnswer(Schema):
+    id: int
+    name: str
+    enabled: bool
+    period: str
+    weekday: str | None
+    at: str
+    timezone: str
+    scope: dict[str, Any]
+    destination_ids: list[int] | None
+    next_at: Timestamp
+    last_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class ReportList(Schema):
+    reports: list[ReportAnswer]
+
+
+class DeliveryAnswer(Schema):
+    id: int
+    uuid: str
+    destination_id: int
+    destination: str | None
+    rule_id: int | None
+    type: str
+    severity: str
+    subject: str | None
+    items: list[dict[str, Any]]
+    more: int
+    state: str
+    attempts: int
+    created_at: Timestamp
+    next_attempt_at: Timestamp | None
+    ended_at: Timestamp | None
+    last_error: str | None
+
+
+class DeliveryList(Schema):
+    deliveries: list[DeliveryAnswer]

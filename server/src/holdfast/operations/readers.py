@@ -1,0 +1,244 @@
+"""Durable readers of the outbox: each row is handled exactly once, whatever is killed and however late it commits.
+
+To use it from a feature:
+
+    def settle(session: Session, rows: Sequence[OutboxEntry]) -> None:
+        for row in rows:
+            ...  # write with `session`, and nothing else
+
+    service.readers.register(Reader("schedule-runs", settle, topics=frozenset({"operation.updated"})))
+
+- `register` before `Service.start`; the name is the key of the position in `outbox_readers`, so never change it.
+- `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing transaction
+  that also moves the position: what is written with `session` and the position are durable together, or neither is.
+- Whatever it raises rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
+  tries the same rows again with a growing delay. So catch what is expected of single rows; the others wait behind them.
+- It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
+- It may write outbox rows of its own (`outbox.tell`); they are read like any other.
+- `topics` limits what is handed over; None is everything. Rows of other topics count as read.
+- A new reader starts behind what exists (`starts="newest"`), or with the oldest row that is kept (`starts="oldest"`).
+- Any number of processes may register the same reader: at each moment one of them reads.
+- The tidy tick keeps what a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.
+- The payload of `operation.updated` is `{"id", "status"}`; read what else is needed by `row.operation_id`.
+
+PostgreSQL hands out ids before commit, so a lower id may become visible after a higher one. `Horizon` knows up to which id nothing can
+appear any more; nobody reads beyond it. docs/decisions/0029-outbox-readers.md says why it is not done with transaction ids.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, cast
+
+from sqlalchemy import CursorResult, bindparam, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
+from holdfast.operations.models import OutboxEntry, OutboxReader
+from holdfast.storage.session import Database
+
+POLL_SECONDS = 1.0
+SOON_SECONDS = 0.05
+"""Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
+MOST_UNRECORDED = 500
+"""Rows that do not concern a reader are passed over in memory; its position is stored at least this often."""
+FORGOTTEN_AFTER = timedelta(days=7)
+
+Handle = Callable[[Session, Sequence[OutboxEntry]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    name: str
+    handle: Handle
+    topics: frozenset[str] | None = None
+    starts: Literal["newest", "oldest"] = "newest"
+    most_rows: int = 200
+
+
+class Horizon:
+    """Up to which id the outbox is complete: no row at or below it can become visible any more.
+
+    SQLite commits in the order of ids. On PostgreSQL a transaction holds a lock on the table from before its first id until its rows are
+    visible. So once all who held it at a look have gone, everything up to the newest id known *before* that look is there to be seen.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._guard = threading.Lock()
+        self._complete = 0
+        self._candidate = 0
+        self._writers: frozenset[str] = frozenset()
+
+    @property
+    def complete(self) -> int:
+        return self._complete
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether rows are known that a running transaction may still precede."""
+        return bool(self._writers)
+
+    def look(self) -> int:
+        """Return the newest id up to which everything can be read."""
+        with self._guard, self._database.reading() as session:
+            newest = newest_id(session)
+            if self._database.is_sqlite:
+                self._complete = max(self._complete, newest)
+            elif newest > self._complete:
+                self._advance(newest, frozenset(session.scalars(_WRITERS)))
+            return self._complete
+
+    def settle(self, seconds: float) -> int:
+        """Look until everything that exists now can be read, or the time is up."""
+        with self._database.reading() as session:
+            wanted = newest_id(session)
+        end = time.monotonic() + seconds
+        while self.look() < wanted and time.monotonic() < end:
+            time.sleep(SOON_SECONDS / 5)
+        return self._complete
+
+    def _advance(self, newest: int, writing: frozenset[str]) -> None:
+        self._writers &= writing
+        if self._writers:
+            return
+        self._complete = max(self._complete, self._candidate)
+        self._candidate, self._writers = newest, writing
+        if not writing:
+            self._complete = newest
+
+
+class Readers:
+    """Calls every registered reader with what is new, in one supervised loop."""
+
+    def __init__(self, database: Database, supervisor: Supervisor, horizon: Horizon) -> None:
+        self._database = database
+        self._supervisor = supervisor
+        self._horizon = horizon
+        self._readers: list[Reader] = []
+        self._passed: dict[str, int] = {}
+        """Per reader, the id up to which this process knows that nothing is left to handle."""
+
+    def register(self, *readers: Reader) -> None:
+        for reader in readers:
+            if any(known.name == reader.name for known in self._readers):
+                raise ValueError(f"there are two readers called {reader.name}")
+            self._readers.append(reader)
+
+    def start(self) -> None:
+        self.know()
+        self._supervisor.keep("outbox-readers", self._read_forever)
+
+    def know(self) -> None:
+        """Record that these readers exist, new ones with their first position. Called again by the tidy tick."""
+        if not self._readers:
+            return
+        newest = self._horizon.settle(SOON_SECONDS * 10)
+        with self._database.writing() as session:
+            for reader in self._readers:
+                _know(session, reader.name, newest if reader.starts == "newest" else 0)
+
+    def catch_up(self) -> bool:
+        """Let every reader handle what is new; return whether any of them has more to do. A failure is recorded, not raised."""
+        complete = self._horizon.look()
+        unfinished = [reader.name for reader in self._readers if self._attempt(reader, complete)]
+        return bool(unfinished)
+
+    def _read_forever(self) -> None:
+        seen = -1
+        has_more = False
+        while not self._supervisor.stopping.is_set():
+            soon = has_more or self._horizon.is_waiting
+            seen = self._database.wake.wait(seen, SOON_SECONDS if soon else POLL_SECONDS)
+            has_more = self.catch_up()
+            self._supervisor.works("outbox-readers")
+            self._supervisor.stopping.wait(SOON_SECONDS)
+
+    def _attempt(self, reader: Reader, complete: int) -> bool:
+        has_more = False
+
+        def step() -> None:
+            nonlocal has_more
+            has_more = self._read(reader, complete)
+
+        self._supervisor.attempt(f"reader-{reader.name}", step)
+        return has_more
+
+    def _read(self, reader: Reader, complete: int) -> bool:
+        """Handle one batch. Return whether there is more."""
+        passed = self._passed.get(reader.name, 0)
+        if complete <= passed:
+            return False
+        with self._database.reading() as session:
+            position = _position(session, reader.name)
+            if position is None:
+                return False
+            passed = max(passed, position)
+            concerned = session.scalar(_wanted(reader, select(func.min(OutboxEntry.id)), passed, complete)) is not None
+        if not concerned and complete - position < MOST_UNRECORDED:
+            self._passed[reader.name] = complete
+            return False
+        return self._handle_batch(reader, complete)
+
+    def _handle_batch(self, reader: Reader, complete: int) -> bool:
+        with self._database.writing() as session:
+            own = select(OutboxReader).where(OutboxReader.name == reader.name).with_for_update(skip_locked=True)
+            row = session.scalar(own)
+            if row is None:
+                return False  # another process is reading right now
+            if row.position >= complete:
+                return False
+            found = _wanted(reader, select(OutboxEntry), row.position, complete)
+            rows = session.scalars(found.order_by(OutboxEntry.id).limit(reader.most_rows)).all()
+            if rows:
+                reader.handle(session, rows)
+            has_more = len(rows) == reader.most_rows
+            row.position = rows[-1].id if has_more else complete
+            row.seen_at = clock.now()
+        return has_more
+
+
+def newest_id(session: Session) -> int:
+    return session.scalar(_NEWEST) or 0
+
+
+def forget_old(session: Session, before: datetime) -> int:
+    """Remove the rows from before a time that every reader has read; return how many. What is removed precedes all that is kept."""
+    session.execute(delete(OutboxReader).where(OutboxReader.seen_at < clock.now() - FORGOTTEN_AFTER))
+    first_kept = [
+        newest_id(session),  # the newest row always stays, as the proof for clients that resume that nothing is missing
+        session.scalar(select(func.min(OutboxEntry.id)).where(OutboxEntry.created_at >= before)),
+        session.scalar(select(func.min(OutboxReader.position) + 1)),
+    ]
+    old = delete(OutboxEntry).where(OutboxEntry.id < min(number for number in first_kept if number is not None))
+    return cast("CursorResult[Any]", session.execute(old)).rowcount
+
+
+def _know(session: Session, name: str, position: int) -> None:
+    values = {"name": name, "position": position, "seen_at": clock.now()}
+    insert = sqlite_insert if session.get_bind().dialect.name == "sqlite" else postgresql_insert
+    session.execute(insert(OutboxReader).values(values).on_conflict_do_nothing(index_elements=["name"]))
+    session.execute(update(OutboxReader).where(OutboxReader.name == name).values(seen_at=values["seen_at"]))
+
+
+def _position(session: Session, name: str) -> int | None:
+    return session.scalar(_POSITION, {"name": name})
+
+
+def _wanted(reader: Reader, statement: Any, after: int, complete: int) -> Any:
+    wanted = statement.where(OutboxEntry.id > after, OutboxEntry.id <= complete)
+    return wanted if reader.topics is None else wanted.where(OutboxEntry.topic.in_(reader.topics))
+
+
+_NEWEST = select(func.max(OutboxEntry.id))
+_POSITION = select(OutboxReader.position).where(OutboxReader.name == bindparam("name"))
+_WRITERS = text(
+    "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted"
+    " AND relation = 'outbox'::regclass"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)

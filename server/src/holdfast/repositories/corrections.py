@@ -1,0 +1,215 @@
+"""What only an admin's word settles: the repository was moved, replaced by another one, or by an older copy of itself."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+
+from backup_engine.command import Older
+from backup_engine.outcome import LOCKED
+from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
+from backup_engine.requests import InfoRequest, ListArchivesRequest, RepositoryLocation
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.errors import Conflict, Locked, Unprocessable
+from holdfast.kit import clock
+from holdfast.operations import store as operations
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode
+from holdfast.repositories import archive_records, errors, store
+from holdfast.repositories.agent_register import AgentRegister
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.repositories.place import place_of
+from holdfast.repositories.schemas import ImportedRepository, MissingArchive, OlderAnswer
+from holdfast.runner.inline import InlineCalls
+from holdfast.storage.session import Database
+
+SUCCEEDED = ("completed", "completed_with_warnings")
+MOST_NAMED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    database: Database
+    inline: InlineCalls
+    opener: Opener
+    agents: AgentRegister
+
+    # --- an older state ---------------------------------------------------------------------------------------------
+
+    def confirm_older(self, caller: Caller, repository: Repository, *, dry_run: bool) -> OlderAnswer:
+        """Let the engine use an older state than the last it has seen. What the index has and the repository lacks is lost.
+
+        A dry run only reports what is missing; the engine's record stays as it is.
+        """
+        listed = self._listed(repository, "look" if dry_run else "accept")
+        present = {archive.id for archive in listed}
+        with self.database.writing() if not dry_run else self.database.reading() as session:
+            known = archive_records.all_of(session, repository.id)
+            missing = [archive for archive in known if archive.engine_id not in present]
+            if not dry_run:
+                archive_records.mark_lost(session, repository.id, [archive.id for archive in missing])
+                audit.record(
+                    session,
+                    actor=caller,
+                    action="repository.older_confirmed",
+                    object_type="repository",
+                    object_id=repository.id,
+                    details={"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]},
+                )
+                store.tell(session, repository.id, "changed")
+        return OlderAnswer(
+            repository_id=repository.id,
+            confirmed=not dry_run,
+            archives=len(listed),
+            missing=[_named(archive) for archive in missing[:MOST_NAMED]],
+            missing_count=len(missing),
+        )
+
+    def _listed(self, repository: Repository, older: Older) -> list[ArchiveInfo]:
+        engine, location = self.opener.engine(repository), self.opener.location(repository, older=older)
+        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
+            step = hold.run(engine.list_archives(location, ListArchivesRequest(names_only=True)))
+            if step.outcome.status not in SUCCEEDED:
+                raise errors.refused_by_engine(step.outcome)
+            try:
+                return parse_archives(step.stdout.read_bytes())
+            except (GarbledOutput, OSError) as error:
+                raise Unprocessable("engine.failed", "The engine's list of archives was cut short.") from error
+
+    # --- another repository -------------------------------------------------------------------------------------------
+
+    def accept_replacement(
+        self, caller: Caller, repository: Repository, passphrase: str | None
+    ) -> tuple[str | None, Operation | None]:
+        """From now on the repository that lies at the path is the one that is meant. Return its id.
+
+        Where an agent opens it, the id is known when the agent has opened it, by the operation that is returned.
+        """
+        if repository.execution_target == "agent":
+            return None, self._let_agent_open(caller, repository, passphrase)
+        location = replace(self.opener.location(repository, relocated_ok=True, older="accept"), engine_id=None)
+        if passphrase is not None:
+            location = replace(location, passphrase=passphrase)
+        told = self._opened(repository, location)
+        with self.database.writing() as session:
+            row = session.get_one(Repository, repository.id)
+            before, row.engine_id = row.engine_id, told.repository_id
+            if passphrase is not None:
+                row.passphrase = self.opener.seal(row.uuid, passphrase)
+            if told.encryption:
+                row.encryption = told.encryption
+                row.has_keyfile = told.encryption.startswith("keyfile")
+            row.updated_at = clock.now()
+            session.flush()
+            self._record(session, caller, row, before=before, now=told.repository_id)
+        return told.repository_id, None
+
+    def _let_agent_open(self, caller: Caller, repository: Repository, passphrase: str | None) -> Operation:
+        with self.database.writing() as session:
+            row = session.get_one(Repository, repository.id)
+            before, row.engine_id = row.engine_id, None
+            if passphrase is not None:
+                row.passphrase = self.opener.seal(row.uuid, passphrase)
+            operation = self.agents.open_again(session, caller, row, older_ok=True)
+            self._record(session, caller, row, before=before, now=None)
+        return operation
+
+    def _record(self, session: Any, caller: Caller, repository: Repository, **details: Any) -> None:
+        audit.record(
+            session,
+            actor=caller,
+            action="repository.replacement_accepted",
+            object_type="repository",
+            object_id=repository.id,
+            details=details,
+        )
+        store.tell(session, repository.id, "changed")
+
+    # --- another place ------------------------------------------------------------------------------------------------
+
+    def move(self, caller: Caller, repository: Repository, path: str) -> None:
+        """Correct the path of a repository that was moved. What lies there must be the same repository."""
+        if repository.repository_type == "rclone" or repository.rclone_remote_id is not None:
+            raise Unprocessable("repository.unsupported_target", "The address of a repository in the cloud stays.")
+        if repository.execution_target == "agent":
+            self._move_on_agent(caller, repository, path)
+            return
+        place = place_of(_as_import(repository, path), self.opener.machines)
+        with self.database.reading() as session:
+            here = place.path if place.runs_on is None else None
+            store.taken(session, path=here, place=place.identity, but=repository.id)
+        location = replace(self.opener.location(repository, relocated_ok=True), path=place.path)
+        told = self._opened(repository, location)
+        try:
+            with self.database.writing() as session:
+                row = session.get_one(Repository, repository.id)
+                before, row.path, row.identity = row.path, place.path, place.identity
+                row.ssh_connection_id = place.ssh_connection_id
+                row.engine_id = row.engine_id or told.repository_id
+                session.flush()
+                self._moved(session, caller, row, before)
+        except IntegrityError as error:
+            raise errors.path_taken() from error
+
+    def _move_on_agent(self, caller: Caller, repository: Repository, path: str) -> None:
+        path = store.normal_path(path)
+        if repository.repository_type == "local" and (not path.startswith("/") or path == "/"):
+            raise Unprocessable("repository.path_not_absolute", "The path of a local repository must be absolute.")
+        with self.database.writing() as session:
+            row = session.get_one(Repository, repository.id)
+            identity = store.identity_on_agent(row.agent_machine_id or 0, path)
+            store.taken(session, place=identity, but=row.id)
+            before, row.path, row.identity = row.path, path, identity
+            self.agents.open_again(session, caller, row)
+            self._moved(session, caller, row, before)
+
+    def _moved(self, session: Any, caller: Caller, repository: Repository, before: str) -> None:
+        audit.record(
+            session,
+            actor=caller,
+            action="repository.moved",
+            object_type="repository",
+            object_id=repository.id,
+            details={"from": before, "to": repository.path},
+        )
+        store.tell(session, repository.id, "changed")
+
+    def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
+        """Open the repository while nothing else of ours works on it. Raise Conflict while something does."""
+        engine = self.opener.engine(repository)
+        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        try:
+            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
+                step = hold.run(engine.info(location, InfoRequest()))
+                if step.outcome.status not in SUCCEEDED:
+                    raise errors.refused_by_engine(step.outcome)
+                return parse_info(step.stdout.read_bytes())
+        except GarbledOutput as error:
+            raise Unprocessable("engine.failed", "The engine's answer was cut short.") from error
+        except Locked as error:
+            if error.key == LOCKED:
+                raise
+            words = "An operation of this repository is running; wait for it or cancel it first."
+            raise Conflict("repository.operation_running", words, **error.params) from error
+
+
+def _named(archive: Archive) -> MissingArchive:
+    return MissingArchive(id=archive.id, engine_id=archive.engine_id, name=archive.name, start=archive.start)
+
+
+def _as_import(repository: Repository, path: str) -> ImportedRepository:
+    """The repository at another path, as somebody would import it."""
+    return ImportedRepository.model_validate(
+        {
+            "name": repository.name,
+            "path": path,
+            "engine_version": repository.engine_version,
+            "repository_type": repository.repository_type,
+            "execution_target": repository.execution_target,
+            "ssh_connection_id": repository.ssh_connection_id,
+        }
+    )

@@ -1,0 +1,97 @@
+"""Operation kinds whose work is a job: a runner here is one host of its body, an agent on its machine the other.
+
+Both come to their end by the kind's `conclude`.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from backup_engine.parse import GarbledOutput, InfoResult, parse_info
+from backup_jobs.bodies import BODIES, attempt
+from backup_jobs.endings import Completed, Ended, Failed, Stopped
+from backup_jobs.endings import TryAgain as JobTryAgain
+from backup_jobs.sources import Sources
+from backup_jobs.work import Work
+from backup_protocol import JobKind
+from holdfast.operations.context import Context
+from holdfast.operations.job_work import JobReport, JobWork
+from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.status import Status
+from holdfast.repositories.location import Opener
+from holdfast.repositories.work import RepositoryWork
+
+MakeSources = Callable[[Context, RepositoryWork, Any], Sources]
+
+
+def job_kind(opener: Opener, job: JobWork, *, sources: MakeSources | None = None, **values: Any) -> Kind:
+    """A kind that runs here and on agents. `sources` for a backup; `values` are the other fields of `Kind`."""
+    return Kind(
+        run=lambda context: run(opener, job, context, sources),
+        on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
+        agent=job,
+        **values,
+    )
+
+
+def run(opener: Opener, job: JobWork, context: Context, sources: MakeSources | None = None) -> Outcome | TryAgain:
+    return concluded(job, context, attempted(job, RepositoryWork.open(opener, context), sources))
+
+
+def attempted(job: JobWork, opened: RepositoryWork, sources: MakeSources | None = None) -> Ended:
+    """One attempt at the job with this runner as its host."""
+    context = opened.context
+    with context.database.reading() as session:
+        block = job.block(session, context.operation)
+    known = sources(context, opened, block) if sources else None
+    work = Work(context, opened.engine, opened.location, block, known)
+    return attempt(BODIES[JobKind(job.job_kind)], work)
+
+
+def concluded(job: JobWork, context: Context, ended: Ended) -> Outcome | TryAgain:
+    """The end of an attempt as the kind concludes it, from the same report that an agent would send."""
+    with context.database.reading() as session:
+        outcome = job.conclude(session, context.operation, report_of(ended))
+    if not isinstance(ended, JobTryAgain):
+        return outcome
+    return TryAgain(
+        ended.error_key,
+        ended.message,
+        ended.delay_seconds,
+        result=ended.details or None,
+        had_effects=outcome.had_effects,
+        record=outcome.record,
+    )
+
+
+def report_of(ended: Ended) -> JobReport:
+    match ended:
+        case Completed():
+            return JobReport(
+                Status.COMPLETED_WITH_WARNINGS if ended.warned else Status.COMPLETED,
+                ended.return_code,
+                archive_name=ended.archive_name,
+                stats=ended.stats,
+                warnings=ended.warnings,
+                details=ended.details,
+                items=ended.items,
+                ended_at=ended.ended_at,
+            )
+        case Stopped():
+            return JobReport(Status.CANCELLED, ended.return_code, ended.error_key, ended.message, details=ended.details)
+        case Failed():
+            code, warnings, details = ended.return_code, ended.warnings, ended.details
+            return JobReport(Status.FAILED, code, ended.error_key, ended.message, warnings=warnings, details=details)
+        case JobTryAgain():
+            return JobReport(Status.FAILED, None, ended.error_key, ended.message, details=ended.details)
+
+
+def info_in(report: JobReport) -> InfoResult | None:
+    """What the engine's `info` shows of the repository, if it was reported and can be read."""
+    document = report.details.get("info")
+    if not isinstance(document, Mapping):
+        return None
+    try:
+        return parse_info(json.dumps(document).encode())
+    except GarbledOutput:
+        return None

@@ -1,0 +1,27 @@
+"""Labels: `name=value` pairs by which repositories are chosen."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import Query
+
+from holdfast.kit.fields import PlainText
+
+LabelFilter = Annotated[
+    Sequence[Annotated[str, PlainText(1, 261)]],
+    Query(
+        max_length=50, description="Only those with this label, as `name=value` or `name`. May be given several times."
+    ),
+]
+
+
+def parse(texts: Sequence[str]) -> dict[str, str | None]:
+    """Given `name=value` and `name`, return what is wanted of each label; None: any value."""
+    parts = (text.partition("=") for text in texts)
+    return {name: value if equals else None for name, equals, value in parts}
+
+
+def matches(wanted: Mapping[str, str | None], labels: Mapping[str, str] | None) -> bool:
+    """Whether all wanted labels are there."""
+    known = labels or {}
+    return all(name in known and value in (None, known[name]) for name, value in wanted.items())

@@ -1,0 +1,22 @@
+"""When work on a repository is overdue: the seam to whoever knows how often it should happen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy.orm import Session
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueAfter:
+    """The age of the last success beyond which it is overdue."""
+
+    seconds: float
+    schedule_id: int | None = None
+    """The schedule that it follows from; None: a constant."""
+
+
+class OverdueRules(Protocol):
+    def of_all(self, session: Session) -> Mapping[int, Mapping[str, OverdueAfter]]:
+        """For each repository, by the name of the cell of `/status`: backup, check, prune, compact, restore_check, index,
+        mirror. A cell that nobody wants is left out."""

@@ -1,0 +1,197 @@
+"""The service's own places on a machine: what no backup holds unless an admin wants it, what only admins read in archives,
+and where no restore writes.
+
+Each process stores its places, so that they are known after the data folder has been moved, and to the other processes of
+an installation. What the places are is decided here and nowhere else.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from sqlalchemy import String, Text, UniqueConstraint, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from backup_engine.guarded import Guard
+from backup_engine.own_places import OwnPlaces, current_mounts, is_at_or_in, normal
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.errors import Conflict, Forbidden, Unprocessable
+from holdfast.kit import clock
+from holdfast.repositories.models import Repository
+from holdfast.runner.identity import machine_id
+from holdfast.settings import Settings
+from holdfast.storage.base import Base
+from holdfast.storage.inserts import insert_unless_there
+from holdfast.storage.session import Database
+from holdfast.storage.types import Identifier, UtcDateTime
+
+PROCESSES = "proc"
+"""The kind of file system that shows the memory and the environment of processes, keys included."""
+
+
+class StoredPlace(Base):
+    """A path under which some process of this installation keeps, or once kept, its own data."""
+
+    __tablename__ = "own_places"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    machine: Mapped[str] = mapped_column(String(200))
+    path: Mapped[str] = mapped_column(Text)
+    first_seen: Mapped[datetime] = mapped_column(UtcDateTime)
+
+    __table_args__ = (UniqueConstraint("machine", "path"), {"sqlite_autoincrement": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What of a repository's archives a caller may not read: archived names, each with all below it."""
+
+    names: tuple[bytes, ...] = ()
+
+    def hides(self, path: bytes) -> bool:
+        path = path.strip(b"/")
+        return any(path == name or path.startswith(name + b"/") for name in self.names)
+
+    def require(self, paths: Iterable[bytes]) -> None:
+        """Raise Forbidden if one of the paths is hidden."""
+        if any(self.hides(path) for path in paths):
+            raise Forbidden(
+                "archives.admins_only",
+                "This path holds the service's own data and keys; only an admin may read it.",
+            )
+
+    def below(self, path: bytes) -> tuple[bytes, ...]:
+        """The hidden names below a folder of the archive; an empty path is the whole archive."""
+        above = path.strip(b"/") + b"/" if path.strip(b"/") else b""
+        return tuple(name for name in self.names if name.startswith(above))
+
+
+NOTHING_SEALED = Sealed()
+
+
+async def the_places(request: Request) -> "ServicePlaces":
+    places: ServicePlaces = request.app.state.own_places
+    return places
+
+
+ThePlaces = Annotated["ServicePlaces", Depends(the_places)]
+
+
+class ServicePlaces:
+    """The places of this process, and those that it knows from others."""
+
+    def __init__(self, settings: Settings) -> None:
+        data = settings.data_dir.absolute()
+        key_file = settings.secret_key_file.absolute() if settings.secret_key_file else data / "secret.key"
+        toml = settings.model_config.get("toml_file")
+        configuration = [Path(str(toml)).absolute()] if toml and Path(str(toml)).exists() else []
+        self._files = (key_file, *_database_files(settings), *configuration)
+        self._folders = (data,)
+        self._secrets = (*self._files, data, data / "ssh", settings.engine_dir.absolute() / ".config/borg/keys")
+
+    def store(self, database: Database) -> None:
+        """Make the places known to those who come later. What is known already is not written again."""
+        with database.reading() as session:
+            known = set(self._stored(session))
+        new = [path for path in self._own() if path not in known]
+        if not new:
+            return
+        with database.writing() as session:
+            for path in new:
+                values = {"machine": machine_id(), "path": path, "first_seen": clock.now()}
+                insert_unless_there(session, StoredPlace, values)
+
+    def here(self, session: Session) -> OwnPlaces:
+        """All of this machine, found under every name."""
+        mounts = current_mounts()
+        processes = [mount.point for mount in mounts if mount.kind == PROCESSES]
+        return OwnPlaces(
+            [*self._own(), *self._stored(session), *processes], secrets=map(str, self._secrets), mounts=mounts
+        )
+
+    def guard(self, session: Session) -> Guard:
+        """What no restore to this machine may write to: our own places, and the repositories that lie here."""
+        here = [Repository.path, Repository.identity]
+        statement = select(*here).where(Repository.execution_target == "local", Repository.path.startswith("/"))
+        repositories = {path for row in session.execute(statement) for path in row}
+        return Guard(os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories)))
+
+    def identities(self) -> list[dict[str, Any]]:
+        """Our own places with their device and inode: by these another program knows whether it runs on this machine."""
+        found = []
+        for path in self._own():
+            with suppress(OSError):
+                status = Path(path).stat()
+                found.append({"path": path, "device": status.st_dev, "inode": status.st_ino})
+        return found
+
+    def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
+        """What the caller may not read in the archives of a repository: of those that are made here, our own places."""
+        if caller.role is Role.ADMIN or repository.execution_target != "local":
+            return NOTHING_SEALED
+        elsewhere = session.scalars(select(StoredPlace.path)).all()
+        names = {path.lstrip("/") for path in elsewhere}
+        names.update(self.here(session).archived_names(repository.source_paths))
+        return Sealed(tuple(sorted(os.fsencode(name) for name in names if name)))
+
+    def admitted(
+        self, session: Session, execution_target: str, sources: Sequence[str], before: Iterable[str], *, confirmed: bool
+    ) -> list[str]:
+        """Given the sources of a repository, return those in our own places that an admin has confirmed.
+
+        Raise Conflict if one is not confirmed, Unprocessable if one is spelled so that archives would not show what it is.
+        """
+        if execution_target != "local":
+            return []
+        places = self.here(session)
+        own = [source for source in sources if places.holds(source)]
+        known = set(before)
+        new = [source for source in own if source not in known]
+        if new and not confirmed:
+            raise _unconfirmed(new)
+        for source in new:
+            _require_real_name(source, places)
+        return own
+
+    def _own(self) -> list[str]:
+        paths = [str(path) for path in (*self._folders, *self._files)]
+        return list(dict.fromkeys([*map(normal, paths), *map(os.path.realpath, paths)]))
+
+    def _stored(self, session: Session) -> list[str]:
+        return list(session.scalars(select(StoredPlace.path).where(StoredPlace.machine == machine_id())))
+
+
+def _database_files(settings: Settings) -> list[Path]:
+    url = make_url(settings.store_url)
+    if not url.drivername.startswith("sqlite") or not url.database:
+        return []
+    file = Path(url.database).absolute()
+    return [file.with_name(file.name + ending) for ending in ("", "-wal", "-shm", "-journal")]
+
+
+def _unconfirmed(sources: list[str]) -> Conflict:
+    return Conflict(
+        "repository.own_places_unconfirmed",
+        "These sources hold the service's own data and keys: whoever opens the repository can open every secret of this"
+        " installation. Send own_places_confirmed: true to back them up; only admins can then read them in archives.",
+        sources=sources[:10],
+    )
+
+
+def _require_real_name(source: str, places: OwnPlaces) -> None:
+    real = os.path.realpath(source)
+    if source == real and any(is_at_or_in(source, place) for place in places.places):
+        return
+    raise Unprocessable(
+        "repository.own_place_other_name",
+        "This source leads to the service's own data under another name. Name it by its real path.",
+        source=source,
+        path=real,
+    )

@@ -1,0 +1,46 @@
+"""How fast a download is read. Only the time that the reader takes counts; a slow engine is not the reader's fault."""
+
+import time
+from collections.abc import Callable
+
+WINDOW_SECONDS = 60.0
+"""A reader may be below the least rate for this long in all; whoever is faster later makes up for it."""
+
+
+class Pace:
+    def __init__(self, least: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._least = least
+        self._clock = clock
+        self._behind = 0.0
+        """Seconds by which the reader is late, against the least rate."""
+        self._bytes = self._earlier_bytes = 0
+        self._waited = self._earlier_waited = 0.0
+        self._turned = clock()
+        self._sending_since: float | None = None
+
+    def begin(self, size: int) -> float:
+        """A block is being sent; return how long it may take."""
+        self._turn()
+        self._sending_since = self._clock()
+        return WINDOW_SECONDS - self._behind + size / self._least
+
+    def end(self, size: int) -> None:
+        """The block was taken."""
+        took = self._clock() - self._sending_since if self._sending_since is not None else 0.0
+        self._sending_since = None
+        self._behind = max(0.0, self._behind + took - size / self._least)
+        self._bytes += size
+        self._waited += took
+
+    def rate(self) -> float:
+        """Bytes per second that the reader has taken lately."""
+        sending = self._clock() - self._sending_since if self._sending_since is not None else 0.0
+        waited = self._waited + self._earlier_waited + sending
+        return (self._bytes + self._earlier_bytes) / waited if waited else float("inf")
+
+    def _turn(self) -> None:
+        """Forget what is older than two windows."""
+        if self._clock() - self._turned > WINDOW_SECONDS:
+            self._turned = self._clock()
+            self._earlier_bytes, self._earlier_waited = self._bytes, self._waited
+            self._bytes, self._waited = 0, 0.0

@@ -1,0 +1,45 @@
+"""How many downloads there are at once: each runs an engine and holds its repository."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.errors import HoldfastError, TooManyRequests, Unavailable
+from holdfast.settings import Settings
+
+RETRY_SECONDS = 30
+
+
+class DownloadTurns:
+    """Belongs to the event loop of the service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.most = settings.downloads
+        self.most_per_user = settings.downloads_per_user
+        self._running: Counter[int] = Counter()
+
+    @contextmanager
+    def turn(self, user_id: int) -> Iterator[None]:
+        """Count one download in for as long as it runs. Raise TooManyRequests or Unavailable if it is one too many."""
+        self.require_one(user_id)
+        self._running[user_id] += 1
+        try:
+            yield
+        finally:
+            self._running[user_id] -= 1
+            if not self._running[user_id]:
+                del self._running[user_id]
+
+    def require_one(self, user_id: int) -> None:
+        """Raise TooManyRequests or Unavailable if one more download would be one too many now."""
+        if (refusal := self._refusal(user_id)) is not None:
+            raise refusal
+
+    def _refusal(self, user_id: int) -> HoldfastError | None:
+        if self._running[user_id] >= self.most_per_user:
+            message = f"You have {self.most_per_user} downloads running; let one end first."
+            return TooManyRequests("restore.too_many_downloads", message, retry_after=RETRY_SECONDS)
+        if self._running.total() >= self.most:
+            message = "Too many downloads are running; try again later."
+            return Unavailable("restore.too_many_downloads", message, retry_after=RETRY_SECONDS)
+        return None

@@ -1,0 +1,25 @@
+"""A machine that restores go to: the service's own, an ssh machine or an agent's."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.repositories.location import runs_on
+from holdfast.repositories.models import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    type: Literal["local", "ssh", "agent"]
+    id: int | None = None
+    """Of the ssh connection or the agent."""
+
+
+LOCAL = Place("local")
+
+
+def own_machine(repository: Repository) -> Place:
+    """The machine whose engine opens the repository, wherever its files are."""
+    if repository.execution_target == "agent":
+        return Place("agent", repository.agent_machine_id)
+    machine_id = runs_on(repository)
+    return LOCAL if machine_id is None else Place("ssh", machine_id)

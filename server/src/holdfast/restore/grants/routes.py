@@ -1,0 +1,33 @@
+"""HTTP for restore grants, for administrators."""
+
+from fastapi import Response
+
+from holdfast.access.caller import AdminLoginOnly, AdminOnly
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.restore.grants import granting, store
+from holdfast.restore.grants.schemas import NewRestoreGrant, RestoreGrantAnswer, RestoreGrants
+
+routes = router("/api/restore-grants", "restore")
+
+
+@routes.get("", summary="Who may restore to which machines and folders")
+def list_restore_grants(caller: AdminOnly, session: Reading) -> RestoreGrants:
+    """Beside the repository's own machine, which everybody may restore to who may restore at all."""
+    del caller
+    return RestoreGrants(grants=granting.answers(session, store.every(session)))
+
+
+@routes.post("", summary="Let a user or a role restore to a folder of a machine", status_code=201)
+def add_restore_grant(caller: AdminLoginOnly, wanted: NewRestoreGrant, session: Writing) -> RestoreGrantAnswer:
+    """A grant that exists already is returned as it is."""
+    return granting.answers(session, [granting.add(session, caller, wanted)])[0]
+
+
+@routes.delete("/{grant_id}", summary="Take a grant back", status_code=204, responses=documented(404))
+def remove_restore_grant(caller: AdminLoginOnly, grant_id: RowId, session: Writing) -> Response:
+    """Restores that have begun go on; those that still wait fail with `restore.not_granted`."""
+    granting.remove(session, caller, grant_id)
+    return Response(status_code=204)

@@ -1,0 +1,77 @@
+"""Who may restore where: one rule for starts, previews and the moment a restore begins, on every kind of machine.
+
+An admin restores anywhere. Everybody else restores to the repository's own machine, except for the folders of its system, or
+into folders that an admin has granted. Whatever else is asked for gets one and the same answer, whether the machine exists
+or not. Agents decide about their system themselves.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from backup_engine.system_folders import is_within, meets_system
+from holdfast.access.caller import Caller
+from holdfast.access.models import User
+from holdfast.access.roles import Role
+from holdfast.errors import Forbidden, NotFound
+from holdfast.operations.models import Operation
+from holdfast.repositories.models import Repository
+from holdfast.restore import archived_paths
+from holdfast.restore.grants import store
+from holdfast.restore.grants.place import LOCAL, Place, own_machine
+from holdfast.restore.schemas import RestoreParams
+
+
+def targets(destination: bytes, paths: Sequence[bytes], *, contents_only: bool) -> list[bytes]:
+    """Where the chosen paths of an archive land: all that is restored is at or below one of these."""
+    if contents_only or not paths:
+        return [destination]
+    return [destination.rstrip(b"/") + b"/" + path for path in paths]
+
+
+def require(session: Session, caller: Caller, repository: Repository, place: Place, wanted: Sequence[bytes]) -> None:
+    """Raise NotFound unless the caller may restore the repository's archives to all of these places."""
+    if not _allowed(session, caller.user_id, caller.role, repository, place, wanted):
+        raise not_found()
+
+
+def require_still(session: Session, operation: Operation, repository: Repository) -> None:
+    """Raise Forbidden if whoever asked for a restore may not have it any more, now that it is to begin."""
+    if operation.triggered_by_id is None:
+        return
+    params = RestoreParams.model_validate(operation.params)
+    user = session.get(User, operation.triggered_by_id)
+    place = _place_of(repository, params)
+    wanted = targets(
+        archived_paths.destination(params.destination),
+        archived_paths.inside_archive(params.paths),
+        contents_only=params.restore_layout == "contents_only",
+    )
+    role = user.role if user is not None and not user.disabled else Role.VIEWER
+    if not _allowed(session, operation.triggered_by_id, role, repository, place, wanted):
+        raise Forbidden(
+            "restore.not_granted",
+            "The right to restore to this folder was withdrawn before the restore began. Nothing was restored.",
+        )
+
+
+def not_found() -> NotFound:
+    sentence = "There is no such machine, or you may not restore to this folder of it. An admin can grant it."
+    return NotFound("restore.target_not_found", sentence)
+
+
+def _allowed(
+    session: Session, user_id: int, role: Role, repository: Repository, place: Place, wanted: Sequence[bytes]
+) -> bool:
+    if role is Role.ADMIN:
+        return True
+    if place == own_machine(repository):
+        wanted = [] if place.type == "agent" else [one for one in wanted if meets_system(one, here=place == LOCAL)]
+    granted = store.folders(session, user_id, role, place) if wanted else []
+    return all(any(is_within(one, folder) for folder in granted) for one in wanted)
+
+
+def _place_of(repository: Repository, params: RestoreParams) -> Place:
+    if params.destination_type == "agent" and params.destination_machine_id is None:
+        return own_machine(repository)
+    return Place(params.destination_type, params.destination_machine_id)

@@ -1,0 +1,42 @@
+"""What clients send and get about restore grants."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from holdfast.access.roles import RepositoryRole
+from holdfast.kit.fields import RowId, Timestamp
+from holdfast.kit.schema import Schema
+from holdfast.restore.schemas import PathValue
+
+MachineType = Literal["local", "ssh", "agent"]
+
+
+class NewRestoreGrant(Schema):
+    """Either `user_id` or `role`. `machine_id` is an ssh connection or an agent, and is left out for `local`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user_id: RowId | None = None
+    role: RepositoryRole | None = Field(None, description="Everybody who has this role, or a higher one.")
+    machine_type: MachineType = Field(description="`local` is the service's own machine.")
+    machine_id: RowId | None = None
+    folder: PathValue = Field(description="Absolute path; the grant holds for it and all that is below it.")
+
+
+class RestoreGrantAnswer(Schema):
+    id: int
+    user_id: int | None
+    username: str | None
+    role: RepositoryRole | None
+    machine_type: MachineType
+    machine_id: int | None
+    machine_name: str | None
+    folder: str
+    folder_b64: str | None = Field(description="Exact, where the path is not valid UTF-8.")
+    created_by: str | None
+    created_at: Timestamp
+
+
+class RestoreGrants(Schema):
+    grants: list[RestoreGrantAnswer]

@@ -1,0 +1,142 @@
+"""Requests that need an engine, or another machine: they have threads of their own, and wait for them without one.
+
+The framework's threads answer everybody. A route that may take longer than a query is marked with `asks_engine`: then it
+runs in one of a few threads apart, with a cap for each user and one for all, so that no number of such requests keeps
+the others waiting.
+"""
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeVar
+
+from anyio import CapacityLimiter, Semaphore, fail_after, to_thread
+from fastapi import Depends, Request
+
+from holdfast.access.caller import Caller
+from holdfast.errors import Unavailable
+from holdfast.runner.lane_ticket import without_a_thread
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+WAITING_FOR_EACH_PLACE = 10
+"""Requests of a user that may wait for each one that runs; more are refused at once."""
+
+Result = TypeVar("Result")
+Route = TypeVar("Route", bound=Callable[..., Any])
+
+
+class _Places:
+    """The places of one user, for as long as a request of theirs has or awaits one."""
+
+    def __init__(self, number: int) -> None:
+        self.semaphore = Semaphore(number)
+        self.requests = 0
+
+
+class EngineRequests:
+    """Belongs to the event loop of the service."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.wait_seconds = settings.inline_wait_seconds
+        self._work = database.work
+        self._per_user = settings.engine_requests_per_user
+        self._in_all = settings.engine_requests
+        self._users: dict[int, _Places] = {}
+        self._turns: Semaphore | None = None
+        self._threads: CapacityLimiter | None = None
+
+    async def run(self, request: Request, user_id: int, call: Callable[[], Result]) -> Result:
+        """Run a use case for a user. Raise Unavailable if no place becomes free in time, Locked if the lane does not.
+
+        Whoever has left while waiting for a place is not served: no engine runs for nobody.
+        """
+        async with self._place(user_id):
+            if await request.is_disconnected():
+                raise Unavailable("api.client_left", "The client has left.")
+            return await without_a_thread(self._in_thread, call, self._work, self.wait_seconds)
+
+    @asynccontextmanager
+    async def _place(self, user_id: int) -> AsyncIterator[None]:
+        places = self._users.setdefault(user_id, _Places(self._per_user))
+        if places.requests >= self._per_user * (1 + WAITING_FOR_EACH_PLACE):
+            raise _too_many()
+        places.requests += 1
+        try:
+            await self._acquired(places.semaphore)
+            try:
+                yield
+            finally:
+                places.semaphore.release()
+        finally:
+            places.requests -= 1
+            if places.requests == 0:
+                self._users.pop(user_id, None)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        if self._turns is None or self._threads is None:
+            self._turns, self._threads = Semaphore(self._in_all), CapacityLimiter(self._in_all)
+        await self._acquired(self._turns)
+        try:
+            return await to_thread.run_sync(call, limiter=self._threads)
+        finally:
+            self._turns.release()
+
+    async def _acquired(self, semaphore: Semaphore) -> None:
+        try:
+            with fail_after(self.wait_seconds):
+                await semaphore.acquire()
+        except TimeoutError as error:
+            raise _too_many() from error
+
+
+def _too_many() -> Unavailable:
+    return Unavailable(
+        "api.too_many_engine_requests",
+        "Too many requests that need the engine are waiting; try again when some have been answered.",
+        retry_after=10,
+    )
+
+
+class Asking:
+    """One request that may ask the engine."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._requests: EngineRequests = request.app.state.engine_requests
+
+    async def run(self, user_id: int, call: Callable[[], Result]) -> Result:
+        return await self._requests.run(self._request, user_id, call)
+
+
+async def the_engine_requests(request: Request) -> Asking:
+    return Asking(request)
+
+
+TheEngineRequests = Annotated[Asking, Depends(the_engine_requests)]
+PARAMETER = "engine_requests"
+
+
+def asks_engine(route: Route) -> Route:
+    """Mark a route that asks an engine or another machine. Its function is an ordinary one with a caller.
+
+    It must not take a transaction: it would hold it for as long as it waits. Until it holds its first lane it must have
+    no effect, because it is called again from the start if the lane is not free.
+    """
+
+    @functools.wraps(route)
+    async def asking(**values: Any) -> Any:
+        requests: Asking = values.pop(PARAMETER)
+        caller = next(value for value in values.values() if isinstance(value, Caller))
+        return await requests.run(caller.user_id, functools.partial(route, **values))
+
+    signature = inspect.signature(route)
+    extra = inspect.Parameter(
+        PARAMETER,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=TheEngineRequests,
+    )
+    asking.__signature__ = signature.replace(parameters=[*signature.parameters.values(), extra])  # type: ignore[attr-defined]
+    asking.asks_engine = True  # type: ignore[attr-defined]
+    return asking  # type: ignore[return-value]

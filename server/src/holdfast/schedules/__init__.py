@@ -1,0 +1,1 @@
+"""Schedules: what runs by itself, where, when and under which conditions."""

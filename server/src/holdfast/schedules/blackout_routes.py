@@ -1,0 +1,84 @@
+"""HTTP for what holds for all schedules: blackouts and the pause."""
+
+from fastapi import Response
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import AdminOnly, Caller
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.router import router
+from holdfast.kit import clock
+from holdfast.kit.fields import RowId
+from holdfast.schedules import errors, store
+from holdfast.schedules.calendar import zones
+from holdfast.schedules.models import Blackout
+from holdfast.schedules.present import blackout_answer
+from holdfast.schedules.schemas import BlackoutAnswer, Blackouts, NewBlackout, PausedAnswer
+from holdfast.storage.session import wake_after_commit
+
+routes = router("", "schedules")
+
+
+@routes.get("/blackouts", summary="Days on which nothing scheduled starts")
+def list_blackouts(_caller: AdminOnly, session: Reading) -> Blackouts:
+    return Blackouts(blackouts=[blackout_answer(each) for each in store.blackouts(session)])
+
+
+@routes.post("/blackouts", summary="Add days on which nothing scheduled starts", status_code=201)
+def add_blackout(caller: AdminOnly, wanted: NewBlackout, session: Writing) -> BlackoutAnswer:
+    """Due times on these days are skipped. With labels, those of repositories that have all of them."""
+    if wanted.timezone not in zones.known():
+        raise errors.unknown_timezone(wanted.timezone)
+    blackout = Blackout(**wanted.model_dump())
+    session.add(blackout)
+    session.flush()
+    _audit(session, caller, "blackout.created", blackout)
+    return blackout_answer(blackout)
+
+
+@routes.delete("/blackouts/{blackout_id}", summary="Remove a blackout", status_code=204, responses=documented(404))
+def remove_blackout(caller: AdminOnly, blackout_id: RowId, session: Writing) -> Response:
+    blackout = store.blackout(session, blackout_id)
+    if blackout is None:
+        raise errors.unknown_blackout(blackout_id)
+    _audit(session, caller, "blackout.deleted", blackout)
+    session.delete(blackout)
+    return Response(status_code=204)
+
+
+@routes.post("/pause", summary="Pause all schedules")
+def pause(caller: AdminOnly, session: Writing) -> PausedAnswer:
+    """Due times are skipped until schedules are resumed. What runs goes on."""
+    return _set_paused(session, caller, paused=True)
+
+
+@routes.post("/resume", summary="Resume all schedules")
+def resume(caller: AdminOnly, session: Writing) -> PausedAnswer:
+    return _set_paused(session, caller, paused=False)
+
+
+def _set_paused(session: Session, caller: Caller, *, paused: bool) -> PausedAnswer:
+    if store.is_paused(session) != paused:
+        store.change_state(
+            session,
+            paused=paused,
+            paused_by=caller.username if paused else None,
+            paused_at=clock.now() if paused else None,
+        )
+        action = "schedules.paused" if paused else "schedules.resumed"
+        audit.record(session, actor=caller, action=action, object_type="schedules")
+        wake_after_commit(session)
+    return PausedAnswer(paused=paused)
+
+
+def _audit(session: Session, caller: Caller, action: str, blackout: Blackout) -> None:
+    days = {"first_day": blackout.first_day.isoformat(), "last_day": blackout.last_day.isoformat()}
+    audit.record(
+        session,
+        actor=caller,
+        action=action,
+        object_type="blackout",
+        object_id=blackout.id,
+        details={"name": blackout.name, **days, "yearly": blackout.yearly},
+    )

@@ -1,0 +1,104 @@
+"""A calendar: when a schedule is due."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
+from typing import Literal
+
+from holdfast.schedules.calendar import cron, interval
+
+Mode = Literal["cron", "interval", "availability"]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The columns of a schedule that decide when it is due."""
+
+    mode: Mode
+    cron_expression: str | None = None
+    timezone: str = "UTC"
+    interval_minutes: int | None = None
+    starts_at: datetime | None = None
+    availability_check_interval_minutes: int | None = None
+    min_success_interval_minutes: int | None = None
+
+    @property
+    def expression(self) -> str:
+        assert self.cron_expression is not None
+        return self.cron_expression
+
+    @property
+    def every(self) -> timedelta:
+        assert self.interval_minutes is not None
+        return timedelta(minutes=self.interval_minutes)
+
+    @property
+    def start(self) -> datetime:
+        return self.starts_at or EPOCH
+
+
+def next_due(calendar: Calendar, after: datetime) -> datetime | None:
+    """The first due time later than an instant. None: none comes, or evidence decides (availability)."""
+    if calendar.mode == "cron":
+        if calendar.starts_at is not None and after < calendar.starts_at:
+            after = calendar.starts_at - INSTANT
+        # Due times are whole minutes, so schedules of one pattern share the answer.
+        return cron.next_after(calendar.expression, calendar.timezone, _minute(after))
+    if calendar.mode == "interval":
+        return interval.next_after(calendar.start, calendar.every, after)
+    return None
+
+
+def due_between(calendar: Calendar, after: datetime, until: datetime, most: int) -> list[datetime]:
+    """The due times with after < due <= until, oldest first, at most `most` of them."""
+    return list(islice(walk_between(calendar, after, until), most))
+
+
+def walk_between(calendar: Calendar, after: datetime, until: datetime) -> Iterator[datetime]:
+    """The due times with after < due <= until, computed one by one."""
+    if calendar.mode == "cron":
+        after = max(after, calendar.start - INSTANT)
+        walked = cron.walk(cron.parse(calendar.expression), calendar.timezone, after)
+        yield from takewhile(lambda due: due <= until, walked)
+    elif calendar.mode == "interval":
+        due = interval.next_after(calendar.start, calendar.every, after)
+        while due <= until:
+            yield due
+            due += calendar.every
+
+
+def count_between(calendar: Calendar, after: datetime, until: datetime) -> int:
+    """How many due times there are with after < due <= until, however long the span."""
+    if calendar.mode == "cron":
+        after = max(after, calendar.start - INSTANT)
+        return cron.count(cron.parse(calendar.expression), calendar.timezone, after, until)
+    if calendar.mode == "interval":
+        return interval.count(calendar.start, calendar.every, after, until)
+    return 0
+
+
+def longest_gap(calendar: Calendar, start: datetime) -> timedelta:
+    """The longest time between two due times of the coming year."""
+    if calendar.mode == "cron":
+        return cron.longest_gap(calendar.expression, calendar.timezone, _day(start))
+    if calendar.mode == "interval":
+        return calendar.every
+    return timedelta(minutes=calendar.min_success_interval_minutes or 0)
+
+
+def reason_of(calendar: Calendar, due: datetime) -> cron.Reason:
+    """Why a due time is where it is."""
+    if calendar.mode != "cron":
+        return "on_time"
+    return cron.reason_of(cron.parse(calendar.expression), calendar.timezone, due)
+
+
+def _minute(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+def _day(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,167 @@
+"""What will happen at due times: the same rules as the tick's, without a store."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Literal
+
+from holdfast.schedules.calendar import blackouts, cron, spread, windows, zones
+from holdfast.schedules.calendar.blackouts import Blackout
+from holdfast.schedules.calendar.plan import Calendar, next_due, reason_of, walk_between
+from holdfast.schedules.calendar.windows import Window
+
+Reason = Literal["on_time", "moved_by_dst", "first_of_two", "window_opens", "window_closed", "blackout", "snoozed"]
+WINDOW_LOOK = 400
+"""Due times after which a window that did not open never will."""
+MINUTES_OF_A_DAY, MINUTES_OF_AN_HOUR = 24 * 60, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A repository as a target."""
+
+    repository_id: int
+    uuid: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All that decides what happens at a due time and can be known in advance."""
+
+    calendar: Calendar
+    uuid: str
+    spread_minutes: int = 0
+    windows: Sequence[Window] = ()
+    blackouts: Sequence[Blackout] = ()
+    snoozed_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    due_at: datetime
+    start_at: datetime | None
+    """When the first target starts; None if none will."""
+    targets: tuple[tuple[Place, datetime | None], ...]
+    reason: Reason
+
+
+class Forecast:
+    """The fires of one schedule."""
+
+    def __init__(self, conditions: Conditions, places: Sequence[Place]) -> None:
+        self.conditions = conditions
+        minutes = conditions.spread_minutes
+        self._places = [(place, spread.offset(conditions.uuid, place.uuid, minutes)) for place in places]
+        self._earliest = min((offset for _, offset in self._places), default=timedelta(0))
+
+    def after(self, instant: datetime, count: int) -> list[Fire]:
+        """The next fires."""
+        return [self.at(due, following) for due, following in _following(self._due_after(instant, count + 1))][:count]
+
+    def between(self, after: datetime, until: datetime, most: int) -> Iterator[Fire]:
+        """The fires with after < due <= until, computed one by one."""
+        before: datetime | None = None
+        for due in islice(walk_between(self.conditions.calendar, after, until), most):
+            if before is not None:
+                yield self.at(before, due)
+            before = due
+        if before is not None:
+            yield self.at(before, next_due(self.conditions.calendar, before))
+
+    def _due_after(self, instant: datetime, count: int) -> Iterator[datetime]:
+        due: datetime | None = instant
+        for _ in range(count):
+            due = next_due(self.conditions.calendar, due) if due is not None else None
+            if due is not None:
+                yield due
+
+    def at(self, due: datetime, following: datetime | None) -> Fire:
+        """Given a due time and the one after it, return what happens."""
+        known = self.conditions
+        if known.snoozed_until is not None and due < known.snoozed_until:
+            return Fire(due, None, self._without_start(), "snoozed")
+        reason: Reason = reason_of(known.calendar, due)
+        if not known.windows and not known.blackouts:
+            return Fire(due, due + self._earliest, tuple((p, due + offset) for p, offset in self._places), reason)
+        return self._judged(due, following, reason)
+
+    def _judged(self, due: datetime, following: datetime | None, reason: Reason) -> Fire:
+        starts: list[tuple[Place, datetime | None]] = []
+        refused: set[Reason] = set()
+        moved = False
+        for place, offset in self._places:
+            if blackouts.covers(self.conditions.blackouts, due, place.labels):
+                refused.add("blackout")
+                starts.append((place, None))
+                continue
+            start = self._start(due + offset, following)
+            if start is None:
+                refused.add("window_closed")
+            moved = moved or (start is not None and start > due + offset)
+            starts.append((place, start))
+        first = min((start for _, start in starts if start is not None), default=None)
+        if first is None and refused:
+            reason = "blackout" if "blackout" in refused else "window_closed"
+        elif moved:
+            reason = "window_opens"
+        return Fire(due, first, tuple(starts), reason)
+
+    def _start(self, wanted: datetime, following: datetime | None) -> datetime | None:
+        opens = windows.opens_at(self.conditions.windows, self.conditions.calendar.timezone, wanted)
+        return opens if opens is not None and (following is None or opens < following) else None
+
+    def _without_start(self) -> tuple[tuple[Place, datetime | None], ...]:
+        return tuple((place, None) for place, _ in self._places)
+
+
+def _following(due: Iterable[datetime]) -> Iterator[tuple[datetime, datetime | None]]:
+    known = list(due)
+    return zip(known, [*known[1:], None], strict=True)
+
+
+def ever_in_window(calendar: Calendar, chosen: Sequence[Window], now: datetime) -> bool:
+    """Whether a window opens between any due time and the next one."""
+    if not chosen or calendar.mode == "availability":
+        return True
+    due = next_due(calendar, now)
+    for _ in range(WINDOW_LOOK):
+        if due is None:
+            return False
+        following = next_due(calendar, due)
+        opens = windows.opens_at(chosen, calendar.timezone, due)
+        if opens is not None and (following is None or opens < following):
+            return True
+        due = following
+    return False
+
+
+def explain(calendar: Calendar) -> str:
+    """The calendar in words."""
+    if calendar.mode == "cron":
+        return f"{cron.explain(calendar.expression)} ({calendar.timezone})"
+    if calendar.mode == "interval":
+        return f"Every {length(calendar.interval_minutes or 0).removeprefix('1 ')}, counted from {calendar.start:%Y-%m-%d %H:%M} UTC"
+    gap = length(calendar.min_success_interval_minutes or 0)
+    return f"When the machine is available and the last success is older than {gap}"
+
+
+def length(minutes: int) -> str:
+    """A number of minutes in words."""
+    for size, word in ((MINUTES_OF_A_DAY, "day"), (MINUTES_OF_AN_HOUR, "hour")):
+        if minutes and minutes % size == 0:
+            return f"1 {word}" if minutes == size else f"{minutes // size} {word}s"
+    return f"{minutes} minutes"
+
+
+def changed_clocks(calendar: Calendar, fires: Iterable[datetime]) -> Iterator[str]:
+    """A sentence for each due time that a change of the clocks moves."""
+    for due in fires:
+        local = zones.to_local(calendar.timezone, due)
+        reason = reason_of(calendar, due)
+        if reason == "moved_by_dst":
+            yield f"On {local:%Y-%m-%d} the clocks skip the usual time; that run is due at {local:%H:%M}."
+        elif reason == "first_of_two":
+            yield f"On {local:%Y-%m-%d} the clocks show {local:%H:%M} twice; the run is due once, the first time."

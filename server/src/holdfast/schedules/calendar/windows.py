@@ -1,0 +1,85 @@
+"""Windows: the times in which work may start, as clocks in the schedule's zone show them.
+
+A moment is inside a window when the clock there shows a time of it. So a window inside a gap does not come that day,
+and one inside a repeated hour comes twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+from holdfast.schedules.calendar import zones
+
+DAY = timedelta(days=1)
+FARTHEST = timedelta(days=400)
+"""A weekly window may lie in the gap of a zone's clocks, but not for a year."""
+EVERY_DAY = frozenset(range(7))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` (included) to `end` (excluded); an end that is not later than the start is on the next day."""
+
+    days: frozenset[int] = EVERY_DAY
+    """The days on which it opens: 0 is Monday."""
+    start: time = time(0)
+    end: time = time(0)
+    """Midnight as the end is the end of the day."""
+    upload_kib: int | None = None
+
+    def on(self, day: date) -> tuple[datetime, datetime] | None:
+        """When it opens and closes, if it opens on that day."""
+        if day.weekday() not in self.days:
+            return None
+        opens, closes = datetime.combine(day, self.start), datetime.combine(day, self.end)
+        return opens, closes if closes > opens else closes + DAY
+
+    def shows(self, local: datetime) -> bool:
+        """Whether a clock that shows this time is inside."""
+        spans = (self.on(local.date() - back * DAY) for back in (0, 1))
+        return any(span is not None and span[0] <= local < span[1] for span in spans)
+
+
+def opens_at(windows: Sequence[Window], timezone: str, moment: datetime) -> datetime | None:
+    """The first moment from this one on that is inside a window. None: there is none."""
+    if not windows or _inside(windows, timezone, moment):
+        return moment
+    return next((opens for opens, _ in _spans(windows, timezone, moment)), None)
+
+
+def closes_at(windows: Sequence[Window], timezone: str, moment: datetime) -> datetime | None:
+    """When the window closes in which the moment is. None: it is in none, or none ever closes."""
+    if not windows or not _inside(windows, timezone, moment):
+        return None
+    end = moment
+    for opens, closes in _spans(windows, timezone, moment):
+        if opens > end:
+            return end
+        end = max(end, closes)
+    return None
+
+
+def limit_at(windows: Sequence[Window], timezone: str, moment: datetime) -> int | None:
+    """The upload limit at a moment: the least of the windows in which it is."""
+    local = zones.to_local(timezone, moment)
+    limits = [each.upload_kib for each in windows if each.upload_kib is not None and each.shows(local)]
+    return min(limits, default=None)
+
+
+def _inside(windows: Sequence[Window], timezone: str, moment: datetime) -> bool:
+    local = zones.to_local(timezone, moment)
+    return any(window.shows(local) for window in windows)
+
+
+def _spans(windows: Sequence[Window], timezone: str, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Open times that end after the moment, by when they open."""
+    for stretch in zones.stretches(timezone, moment, moment + FARTHEST):
+        day, last = stretch.local(stretch.start).date() - DAY, stretch.local(stretch.end).date()
+        while day <= last:
+            found = []
+            for opens, closes in filter(None, (window.on(day) for window in windows)):
+                start, end = max(stretch.instant(opens), stretch.start), min(stretch.instant(closes), stretch.end)
+                if start < end:
+                    found.append((start, end))
+            yield from sorted(found)
+            day += DAY

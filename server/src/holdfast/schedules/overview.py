@@ -1,0 +1,121 @@
+"""The calendar of all schedules: what became of past due times, and what is to come."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import groupby, islice
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.repositories import store as repositories
+from holdfast.schedules import store
+from holdfast.schedules.calendar.plan import INSTANT
+from holdfast.schedules.calendar.preview import Forecast
+from holdfast.schedules.models import Mode, Schedule, ScheduleRun
+from holdfast.schedules.present import blackout_answer, days_of, fire_answer, forecast, local_text, step_names
+from holdfast.schedules.schemas import CalendarAnswer
+from holdfast.schedules.sight import Sight
+from holdfast.schedules.store import RunFilter
+
+MOST_ENTRIES = 10_000
+MOST_DAYS = 62
+MOST_TARGETS = 20
+
+Entry = dict[str, Any]
+"""A calendar entry that is not validated yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    since: datetime
+    until: datetime
+
+
+def read_calendar(
+    session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None
+) -> CalendarAnswer:
+    """All entries of the span by due time, at most 10,000 of them."""
+    schedules = [each for each in store.listed(session) if sight.sees(each)]
+    past = _past(session, sight, span, now, repository_id)
+    to_come = _to_come(session, sight, schedules, Span(max(span.since, now), span.until), repository_id)
+    entries = list(islice(merge(past, to_come, key=_due_at), MOST_ENTRIES + 1))
+    return CalendarAnswer.model_validate(
+        {
+            "since": span.since,
+            "until": span.until,
+            "entries": entries[:MOST_ENTRIES],
+            "blackouts": [blackout_answer(each) for each in store.blackouts(session)],
+            "paused": store.is_paused(session),
+            "truncated": len(entries) > MOST_ENTRIES,
+        }
+    )
+
+
+def _due_at(entry: Entry) -> datetime:
+    due_at: datetime = entry["due_at"]
+    return due_at
+
+
+def _past(session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None) -> Iterator[Entry]:
+    """Entries of rows: repositories with the same end share one."""
+    if span.since > now:
+        return
+    visible = sight.visible if repository_id is None else frozenset({repository_id})
+    rows = store.in_span(session, RunFilter(repository_ids=visible, since=span.since, until=span.until), MOST_ENTRIES)
+    schedules = store.by_ids(session, {row.schedule_id for row in rows})
+    names = repositories.names(session, {row.repository_id for row in rows if row.repository_id})
+    for (due_at, schedule_id, *_), group in groupby(sorted(rows, key=_key), key=_key):
+        schedule = schedules[schedule_id]
+        of_one_end = list(group)
+        yield _entry_of_rows(schedule, due_at, of_one_end, names)
+
+
+def _key(row: ScheduleRun) -> tuple[datetime, int, str, str, str]:
+    return (row.due_at, row.schedule_id, row.outcome, row.reason or "", row.result or "")
+
+
+def _entry_of_rows(schedule: Schedule, due_at: datetime, rows: Sequence[ScheduleRun], names: dict[int, str]) -> Entry:
+    first = rows[0]
+    started = [row.released_at or row.start_at for row in rows if first.outcome in ("ran", "waiting")]
+    targets = [
+        {"repository_id": row.repository_id, "name": names.get(row.repository_id, ""), "start_at": row.released_at}
+        for row in rows
+        if row.repository_id
+    ]
+    return {
+        "due_at": due_at,
+        "local": local_text(schedule.timezone, due_at),
+        "start_at": min(started, default=None),
+        "targets": targets[:MOST_TARGETS],
+        "target_count": len(targets),
+        "reason": "on_time",
+        "steps": step_names(schedule.steps),
+        "schedule_id": schedule.id,
+        "name": schedule.name,
+        "outcome": first.outcome,
+        "outcome_reason": first.reason,
+        "result": first.result,
+        "due_count": first.due_count,
+    }
+
+
+def _to_come(
+    session: Session, sight: Sight, schedules: Sequence[Schedule], span: Span, repository_id: int | None
+) -> Iterator[Entry]:
+    blackouts = days_of(store.blackouts(session))
+    parts = []
+    for schedule in schedules:
+        targets = [each for each in sight.targets(schedule) if repository_id in (None, each.id)]
+        if schedule.enabled and schedule.schedule_mode != Mode.AVAILABILITY and (targets or repository_id is None):
+            parts.append(_of_schedule(schedule, forecast(schedule, targets, blackouts), span))
+    return merge(*parts, key=_due_at)
+
+
+def _of_schedule(schedule: Schedule, found: Forecast, span: Span) -> Iterator[Entry]:
+    timezone, steps = schedule.timezone, step_names(schedule.steps)
+    same = {"schedule_id": schedule.id, "name": schedule.name, "outcome": None, "outcome_reason": None}
+    same |= {"result": None, "due_count": 1}
+    for fire in found.between(span.since, span.until - INSTANT, MOST_ENTRIES + 1):
+        yield {**fire_answer(fire, local_text(timezone, fire.due_at), steps, MOST_TARGETS), **same}

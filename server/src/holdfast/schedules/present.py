@@ -1,0 +1,189 @@
+"""Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.repositories import store as repositories
+from holdfast.schedules import store
+from holdfast.schedules.calendar import preview, zones
+from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
+from holdfast.schedules.calendar.plan import INSTANT
+from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
+from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
+from holdfast.schedules.running.plans import calendar_of, windows_of
+from holdfast.schedules.schemas import (
+    BlackoutAnswer,
+    Fire,
+    RunSummary,
+    ScheduleAnswer,
+    ScheduleTarget,
+    Targets,
+)
+from holdfast.schedules.sight import Sight
+from holdfast.schedules.store import Target
+
+COPIED = [
+    name
+    for name in ScheduleAnswer.model_fields
+    if name
+    not in (
+        "targets",
+        "exclude_repository_ids",
+        "repositories",
+        "next_run",
+        "last_run",
+        "last_result",
+        "waiting",
+        "explained",
+    )
+]
+RUN_COPIED = [name for name in RunSummary.model_fields if name not in ("repository_id", "repository", "schedule_name")]
+FIRES_LOOKED_AT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """Turns schedules into answers for one caller."""
+
+    session: Session
+    sight: Sight
+    now: datetime
+
+    def all(self, schedules: Sequence[Schedule]) -> list[ScheduleAnswer]:
+        ids = [schedule.id for schedule in schedules]
+        newest = store.newest_of(self.session, ids, self.sight.visible)
+        blackouts = days_of(store.blackouts(self.session))
+        waiting = self._waiting(ids)
+        return [
+            self._one(schedule, newest.get(schedule.id), waiting.get(schedule.id, []), blackouts)
+            for schedule in schedules
+        ]
+
+    def one(self, schedule: Schedule) -> ScheduleAnswer:
+        return self.all([schedule])[0]
+
+    def _one(
+        self,
+        schedule: Schedule,
+        newest: ScheduleRun | None,
+        waiting: list[RunSummary],
+        blackouts: Sequence[BlackoutDays],
+    ) -> ScheduleAnswer:
+        targets = self.sight.targets(schedule)
+        return ScheduleAnswer(
+            **{name: getattr(schedule, name) for name in COPIED},
+            explained=preview.explain(calendar_of(schedule)),
+            targets=self._visible_targets(schedule),
+            exclude_repository_ids=list(filter(self.sight.includes, schedule.exclude_repository_ids or ())),
+            repositories=[ScheduleTarget(id=target.id, name=target.name) for target in targets],
+            next_run=next_start(schedule, targets, blackouts, self.now),
+            last_run=newest.released_at if newest else None,
+            last_result=newest.result if newest else None,
+            waiting=waiting,
+        )
+
+    def _visible_targets(self, schedule: Schedule) -> Targets:
+        stored = dict(schedule.targets)
+        if "repository_ids" in stored:
+            stored["repository_ids"] = list(filter(self.sight.includes, stored["repository_ids"]))
+        return Targets(**stored)
+
+    def _waiting(self, ids: Sequence[int]) -> dict[int, list[RunSummary]]:
+        rows = store.waiting_of_all(self.session, ids, self.sight.visible)
+        found: dict[int, list[RunSummary]] = {}
+        for summary in summaries(self.session, rows):
+            found.setdefault(summary.schedule_id, []).append(summary)
+        return found
+
+
+def next_start(
+    schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays], now: datetime
+) -> datetime | None:
+    """The next due time that will start work."""
+    if not schedule.enabled or schedule.deleted_at is not None:
+        return None
+    if schedule.schedule_mode == Mode.AVAILABILITY:
+        return schedule.next_due_at
+    upcoming = forecast(schedule, targets, blackouts).after(now, FIRES_LOOKED_AT if blackouts else 1)
+    if schedule.snoozed_until is not None and schedule.snoozed_until > now:
+        upcoming = forecast(schedule, targets, blackouts).after(schedule.snoozed_until - INSTANT, 2)
+    return next((fire.start_at for fire in upcoming if fire.start_at is not None), None)
+
+
+def forecast(schedule: Schedule, targets: Sequence[Target], blackouts: Sequence[BlackoutDays]) -> Forecast:
+    conditions = Conditions(
+        calendar_of(schedule),
+        schedule.uuid,
+        schedule.spread_minutes,
+        windows_of(schedule),
+        blackouts,
+        schedule.snoozed_until,
+    )
+    return Forecast(conditions, [Place(each.id, each.uuid, each.name, each.labels) for each in targets])
+
+
+def days_of(stored: Sequence[Blackout]) -> list[BlackoutDays]:
+    return [
+        BlackoutDays(each.name, each.first_day, each.last_day, each.timezone, each.yearly, each.labels or {})
+        for each in stored
+    ]
+
+
+def step_names(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each step in a word or two."""
+    return [_step_name(step) for step in steps]
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    every = step.get("every_days")
+    return str(step["kind"]) if not every or every == 1 else f"{step['kind']} (every {every} days)"
+
+
+def fire_answer(fire: preview.Fire, local: str, steps: list[str], most_targets: int | None = None) -> dict[str, Any]:
+    """Plain values: a long calendar is validated at once, which takes a fraction of an object for each."""
+    targets = [
+        {"repository_id": place.repository_id, "name": place.name, "start_at": start}
+        for place, start in fire.targets[:most_targets]
+    ]
+    return {
+        "due_at": fire.due_at,
+        "local": local,
+        "start_at": fire.start_at,
+        "targets": targets,
+        "target_count": len(fire.targets),
+        "reason": fire.reason,
+        "steps": steps,
+    }
+
+
+def fires(schedule: Schedule, found: Sequence[preview.Fire]) -> list[Fire]:
+    steps = step_names(schedule.steps)
+    return [Fire(**fire_answer(fire, local_text(schedule.timezone, fire.due_at), steps)) for fire in found]
+
+
+def local_text(timezone: str, instant: datetime) -> str:
+    return instant.astimezone(zones.zone(timezone)).isoformat(timespec="seconds")
+
+
+def summaries(session: Session, rows: Sequence[ScheduleRun]) -> list[RunSummary]:
+    names = repositories.names(session, {row.repository_id for row in rows if row.repository_id})
+    schedules = store.by_ids(session, {row.schedule_id for row in rows})
+    return [RunSummary(**run_values(row, names, schedules)) for row in rows]
+
+
+def run_values(row: ScheduleRun, names: Mapping[int, str], schedules: Mapping[int, Schedule]) -> dict[str, Any]:
+    schedule = schedules.get(row.schedule_id)
+    return {
+        **{name: getattr(row, name) for name in RUN_COPIED},
+        "repository_id": row.repository_id or None,
+        "repository": names.get(row.repository_id),
+        "schedule_name": schedule.name if schedule else "",
+    }
+
+
+def blackout_answer(stored: Blackout) -> BlackoutAnswer:
+    return BlackoutAnswer(**{name: getattr(stored, name) for name in BlackoutAnswer.model_fields})

@@ -1,0 +1,384 @@
+"""HTTP for schedules: what is planned."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi.routing import APIRoute
+
+from holdfast.access import rights
+from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.router import router
+from holdfast.errors import HoldfastError
+from holdfast.kit import clock
+from holdfast.kit.fields import Moment, RowId
+from holdfast.repositories import labels
+from holdfast.repositories import store as repositories
+from holdfast.repositories.labels import LabelFilter
+from holdfast.schedules import edit, errors, overview, present, presets, sight, store
+from holdfast.schedules.blackout_routes import routes as blackout_routes
+from holdfast.schedules.calendar import cron, preview
+from holdfast.schedules.calendar.plan import Calendar, next_due
+from holdfast.schedules.edit import Editor
+from holdfast.schedules.models import Mode, Schedule
+from holdfast.schedules.overview import Span
+from holdfast.schedules.present import Presented
+from holdfast.schedules.run_routes import routes as run_routes
+from holdfast.schedules.running import release
+from holdfast.schedules.schemas import (
+    MOST_FIRES,
+    CalendarAnswer,
+    CronToValidate,
+    Duplicate,
+    Fires,
+    NewSchedule,
+    Presets,
+    Preview,
+    PreviewedSchedule,
+    RunBody,
+    ScheduleAnswer,
+    ScheduleChange,
+    Schedules,
+    Snooze,
+    StartedRow,
+    StartedRun,
+    UpcomingJob,
+    UpcomingJobs,
+    ValidatedCron,
+    Warned,
+)
+from holdfast.schedules.sight import Sight
+from holdfast.schedules.store import Target
+
+paths = router("", "schedules")
+"""Served under two prefixes; see the end of this file."""
+
+SHOWN_NEXT_RUNS = 5
+YEAR = timedelta(days=366)
+MOST_WARNINGS = 10
+MOST_HOURS = 24 * 62
+
+
+async def the_editor(request: Request) -> Editor:
+    return Editor(request.app.state.registry)
+
+
+TheEditor = Annotated[Editor, Depends(the_editor)]
+
+
+# All of them -----------------------------------------------------------------------------------------------------------
+
+
+@paths.get("/", summary="All schedules that you may see")
+def list_schedules(
+    caller: SignedIn,
+    session: Reading,
+    repository_id: Annotated[RowId | None, Query(description="Only those that include this repository.")] = None,
+    enabled: bool | None = None,
+    label: LabelFilter = (),
+) -> Schedules:
+    """A viewer of some of a schedule's targets sees the schedule with those targets alone."""
+    seen = Sight.of(session, caller)
+    wanted = labels.parse(label)
+    kept = [
+        schedule
+        for schedule in store.listed(session)
+        if seen.sees(schedule)
+        and enabled in (None, schedule.enabled)
+        and _includes(seen.targets(schedule), repository_id, wanted)
+    ]
+    return Schedules(schedules=Presented(session, seen, clock.now()).all(kept), paused=store.is_paused(session))
+
+
+def _includes(targets: list[Target], repository_id: int | None, wanted: dict[str, str | None]) -> bool:
+    if repository_id is None and not wanted:
+        return True
+    return any(repository_id in (None, each.id) and labels.matches(wanted, each.labels) for each in targets)
+
+
+@paths.post("/", summary="Create a schedule", status_code=201, responses=documented(404, 409))
+def create_schedule(caller: SignedIn, wanted: NewSchedule, session: Writing, editor: TheEditor) -> ScheduleAnswer:
+    """Needs the role operator on every target; on all repositories for `labels` and `all`."""
+    return _answer(session, caller, editor.create(session, caller, wanted))
+
+
+@paths.post("/preview", summary="What an unsaved schedule would do", responses=documented(404))
+def preview_schedule(caller: SignedInToRead, wanted: PreviewedSchedule, session: Reading, editor: TheEditor) -> Preview:
+    """Nothing is stored. Refused with the same errors as creating it, except that it needs no targets."""
+    schedule = editor.draft(session, caller, wanted)
+    for repository_id in schedule.targets.get("repository_ids") or ():
+        repositories.require(session, caller, repository_id, Role.VIEWER)
+    editor.check(session, schedule, needs_targets=False)
+    targets = Sight.of(session, caller).targets(schedule)
+    now = wanted.since or clock.now()
+    found = present.forecast(schedule, targets, present.days_of(store.blackouts(session)))
+    return Preview(
+        uuid=schedule.uuid,
+        explained=preview.explain(found.conditions.calendar),
+        fires=present.fires(schedule, found.after(now, wanted.count)),
+        warnings=list(_warnings(found, targets))[:MOST_WARNINGS],
+    )
+
+
+def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
+    calendar, now = found.conditions.calendar, clock.now()
+    warned = []
+    if not targets:
+        message = "No repository matches the targets now, so nothing would run."
+        warned.append(Warned(key="no_repository", message=message))
+    if calendar.mode == "cron":
+        fires = list(found.between(now, now + YEAR, 20_000))
+        moved = preview.changed_clocks(calendar, (fire.due_at for fire in fires))
+        warned += [Warned(key="clocks_change", message=message) for message in moved]
+        if closed := sum(fire.reason == "window_closed" for fire in fires):
+            message = f"{closed} of {len(fires)} due times in the coming year find no open window and will be missed."
+            warned.append(Warned(key="window_closed", message=message))
+    return warned
+
+
+@paths.get("/calendar", summary="Past and coming due times of all schedules")
+def read_calendar(
+    caller: SignedIn,
+    session: Reading,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    repository_id: RowId | None = None,
+) -> CalendarAnswer:
+    """At most 62 days and 10,000 entries. Past ones are what really happened; those to come are computed."""
+    now = clock.now()
+    start = since or now
+    span = Span(start, until or start + timedelta(days=31))
+    if span.until - span.since > timedelta(days=overview.MOST_DAYS):
+        raise errors.span_too_long(overview.MOST_DAYS)
+    seen = Sight.of(session, caller)
+    if repository_id is not None and not seen.includes(repository_id):
+        raise rights.repository_not_found(repository_id)
+    return overview.read_calendar(session, seen, span, now, repository_id)
+
+
+# For clients of products of this family ----------------------------------------------------------------------------------
+
+
+@paths.get("/cron-presets", summary="Cron expressions to choose from")
+def list_presets(_caller: SignedIn) -> Presets:
+    return Presets(presets=presets.PRESETS)
+
+
+@paths.post("/validate-cron", summary="Try a cron expression")
+def validate_cron(_caller: SignedInToRead, wanted: CronToValidate) -> ValidatedCron:
+    """Answers 200 also for one that is not valid; `error` says why."""
+    expression = wanted.expression()
+    try:
+        edit.check_calendar(Schedule(schedule_mode=Mode.CRON, cron_expression=expression, timezone=wanted.timezone))
+    except HoldfastError as error:
+        return ValidatedCron(
+            valid=False,
+            cron_expression=expression,
+            description=None,
+            next_runs=[],
+            error=Warned(key=error.key, message=error.message),
+        )
+    calendar = Calendar("cron", expression, wanted.timezone)
+    runs = [clock.now()]
+    while len(runs) <= SHOWN_NEXT_RUNS and (due := next_due(calendar, runs[-1])) is not None:
+        runs.append(due)
+    description = cron.explain(expression)
+    return ValidatedCron(
+        valid=True, cron_expression=expression, description=description, next_runs=runs[1:], error=None
+    )
+
+
+@paths.get("/upcoming-jobs", summary="Schedules that are due soon")
+def upcoming_jobs(
+    caller: SignedIn, session: Reading, hours: Annotated[int, Query(ge=1, le=MOST_HOURS)] = 24
+) -> UpcomingJobs:
+    seen, now = Sight.of(session, caller), clock.now()
+    blackouts = present.days_of(store.blackouts(session))
+    jobs = []
+    for schedule in store.listed(session):
+        targets = seen.targets(schedule)
+        starts = present.next_start(schedule, targets, blackouts, now) if seen.sees(schedule) else None
+        if starts is not None and starts <= now + timedelta(hours=hours):
+            one = repositories.get(session, targets[0].id) if len(targets) == 1 else None
+            jobs.append(
+                UpcomingJob(
+                    id=schedule.id,
+                    name=schedule.name,
+                    repository=one.path if one else None,
+                    repository_ids=[target.id for target in targets],
+                    next_run=starts,
+                    cron_expression=schedule.cron_expression,
+                )
+            )
+    return UpcomingJobs(upcoming_jobs=sorted(jobs, key=lambda job: job.next_run), hours_ahead=hours)
+
+
+# One schedule -----------------------------------------------------------------------------------------------------------
+
+
+@paths.get("/{schedule_id}", summary="One schedule", responses=documented(404))
+def read_schedule(caller: SignedIn, schedule_id: RowId, session: Reading) -> ScheduleAnswer:
+    return _answer(session, caller, sight.require_seen(session, Sight.of(session, caller), schedule_id))
+
+
+@paths.put("/{schedule_id}", summary="Change a schedule", responses=documented(404, 409))
+def change_schedule(
+    caller: SignedIn, schedule_id: RowId, wanted: ScheduleChange, session: Writing, editor: TheEditor
+) -> ScheduleAnswer:
+    """A changed calendar counts from now. Runs that wait stay due, with the new steps and targets."""
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, editor.change(session, caller, schedule, wanted))
+
+
+@paths.delete("/{schedule_id}", summary="Delete a schedule", status_code=204, responses=documented(404))
+def delete_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> Response:
+    """Runs that wait are skipped; what runs goes on, and the history stays."""
+    edit.delete(session, caller, sight.require_operator(session, caller, schedule_id))
+    return Response(status_code=204)
+
+
+@paths.post("/{schedule_id}/enable", summary="Enable a schedule", responses=documented(404))
+def enable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=True))
+
+
+@paths.post("/{schedule_id}/disable", summary="Disable a schedule", responses=documented(404))
+def disable_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
+    """A disabled schedule has no due times. Runs that wait are skipped; what runs goes on."""
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=False))
+
+
+@paths.post("/{schedule_id}/toggle", summary="Enable a schedule, or disable it", responses=documented(404))
+def toggle_schedule(caller: SignedIn, schedule_id: RowId, session: Writing) -> ScheduleAnswer:
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, edit.set_enabled(session, caller, schedule, enabled=not schedule.enabled))
+
+
+@paths.post("/{schedule_id}/snooze", summary="Skip due times until an instant", responses=documented(404))
+def snooze_schedule(caller: SignedIn, schedule_id: RowId, wanted: Snooze, session: Writing) -> ScheduleAnswer:
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, edit.snooze(session, caller, schedule, wanted.until))
+
+
+@paths.post("/{schedule_id}/duplicate", summary="Copy a schedule", status_code=201, responses=documented(404, 409))
+def duplicate_schedule(
+    caller: SignedIn,
+    schedule_id: RowId,
+    session: Writing,
+    editor: TheEditor,
+    wanted: Annotated[Duplicate | None, Body()] = None,
+) -> ScheduleAnswer:
+    """The copy is disabled."""
+    schedule = sight.require_operator(session, caller, schedule_id)
+    return _answer(session, caller, editor.duplicate(session, caller, schedule, (wanted or Duplicate()).name))
+
+
+@paths.get("/{schedule_id}/next", summary="The next due times of a schedule", responses=documented(404))
+def read_next(
+    caller: SignedIn, schedule_id: RowId, session: Reading, count: Annotated[int, Query(ge=1, le=MOST_FIRES)] = 10
+) -> Fires:
+    """None while it is disabled, and none for the mode availability, where evidence decides."""
+    seen = Sight.of(session, caller)
+    schedule = sight.require_seen(session, seen, schedule_id)
+    if not schedule.enabled:
+        return Fires(fires=[])
+    found = present.forecast(schedule, seen.targets(schedule), present.days_of(store.blackouts(session)))
+    return Fires(fires=present.fires(schedule, found.after(clock.now(), count)))
+
+
+def run_schedule(
+    request: Request,
+    caller: LoginOnly,
+    schedule_id: RowId,
+    session: Writing,
+    once: Once,
+    wanted: Annotated[RunBody | None, Body()] = None,
+) -> Any:
+    """Starts at once, whatever calendar, snooze, pause, blackouts and (unless `respect_windows`) windows say."""
+
+    def start() -> StartedRun:
+        asked = wanted or RunBody()
+        schedule = sight.require_operator(session, caller, schedule_id)
+        _check_asked(session, schedule, asked)
+        rows = release.run_now(
+            session,
+            request.app.state.registry,
+            schedule,
+            asked.repository_ids,
+            asked.steps,
+            respect_windows=asked.respect_windows,
+            caller=caller,
+            now=clock.now(),
+        )
+        edit.audit_run(session, caller, schedule, [row.repository_id for row in rows])
+        started = [
+            StartedRow(
+                id=row.id,
+                repository_id=row.repository_id,
+                outcome=row.outcome,
+                reason=row.reason,
+                operations=release.operations_of(row),
+            )
+            for row in rows
+        ]
+        return StartedRun(run_id=rows[0].run_id or "", runs=started)
+
+    return once(session, start)
+
+
+for name in ("run", "run-now"):
+    paths.add_api_route(
+        f"/{{schedule_id}}/{name}",
+        run_schedule,
+        methods=["POST"],
+        summary="Run a schedule now",
+        responses=documented(404, 409),
+        response_model=StartedRun,
+        include_in_schema=name == "run",
+    )
+
+
+def _check_asked(session: Writing, schedule: Schedule, asked: RunBody) -> None:
+    targets = {target.id for target in store.matching(schedule, store.all_targets(session))}
+    for repository_id in asked.repository_ids or ():
+        if repository_id not in targets:
+            raise errors.not_a_target(repository_id)
+    kinds = {step["kind"] for step in schedule.steps}
+    for step in asked.steps or ():
+        if step not in kinds:
+            raise errors.no_such_step(step)
+
+
+def _answer(session: Reading, caller: SignedIn, schedule: Schedule) -> ScheduleAnswer:
+    return Presented(session, Sight.of(session, caller), clock.now()).one(schedule)
+
+
+def _under(prefix: str, *, documented_there: bool) -> APIRouter:
+    """All routes of schedules under a prefix: fixed words first, so that no word is taken for an id."""
+    found = router(prefix, "schedules")
+    parts = [route for part in (blackout_routes, run_routes, paths) for route in part.routes]
+    for route in sorted(parts, key=lambda route: isinstance(route, APIRoute) and route.path.startswith("/{")):
+        assert isinstance(route, APIRoute)
+        found.add_api_route(
+            route.path,
+            route.endpoint,
+            methods=sorted(route.methods or ()),
+            summary=route.summary,
+            responses=route.responses,
+            status_code=route.status_code,
+            response_model=route.response_model,
+            include_in_schema=documented_there and route.include_in_schema,
+        )
+    return found
+
+
+ROUTERS = (
+    _under("/api/schedules", documented_there=True),
+    _under("/api/schedule", documented_there=False),  # the prefix that older clients of this family call
+)

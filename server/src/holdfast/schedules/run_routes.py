@@ -1,0 +1,98 @@
+"""HTTP for runs of schedules: what became of due times."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit, rights
+from holdfast.access.caller import Caller, LoginOnly, SignedIn, forbidden
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.errors import Unprocessable
+from holdfast.kit import clock
+from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations import store as operations
+from holdfast.operations.present import Presenter
+from holdfast.repositories import store as repositories
+from holdfast.schedules import errors, present, sight, store
+from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
+from holdfast.schedules.running import release
+from holdfast.schedules.schemas import RunDetail, Runs, RunSummary
+from holdfast.schedules.sight import Sight, is_operator_everywhere
+from holdfast.schedules.store import RunFilter
+
+routes = router("", "schedules")
+
+Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the page before.")]
+
+
+@routes.get("/runs/{schedule_run_id}", summary="One run of a schedule, with its operations", responses=documented(404))
+def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, request: Request) -> RunDetail:
+    row = _seen(session, caller, schedule_run_id)
+    presenter: Presenter = request.app.state.presenter
+    summary = present.summaries(session, [row])[0]
+    found = sorted(operations.by_ids(session, release.operations_of(row)), key=lambda operation: operation.id)
+    return RunDetail(**dict(summary), operations=presenter.items(session, found))
+
+
+@routes.post("/runs/{schedule_run_id}/cancel", summary="Cancel a run of a schedule", responses=documented(404, 409))
+def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> RunSummary:
+    """One that waits is skipped; the operations of one that runs are asked to stop."""
+    row = _seen(session, caller, schedule_run_id)
+    if row.repository_id:
+        rights.require_repository(session, caller, row.repository_id, Role.OPERATOR)
+    elif not is_operator_everywhere(caller):
+        raise forbidden(Role.OPERATOR)
+    cancelled = release.cancel(session, row.id, clock.now())
+    if cancelled is None:
+        raise errors.unknown_run(schedule_run_id)
+    audit.record(
+        session,
+        actor=caller,
+        action="schedule_run.cancelled",
+        object_type="schedule_run",
+        object_id=row.id,
+        details={"schedule_id": row.schedule_id, "repository_id": row.repository_id},
+    )
+    return present.summaries(session, [cancelled])[0]
+
+
+@routes.get("/{schedule_id}/runs", summary="What became of a schedule's due times", responses=documented(404))
+def list_runs(
+    caller: SignedIn,
+    schedule_id: RowId,
+    session: Reading,
+    outcome: Annotated[Many, Depends(many("outcome"))],
+    repository_id: RowId | None = None,
+    since: Moment | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Cursor = None,
+) -> Runs:
+    """Newest first. The history of a deleted schedule stays readable."""
+    seen = Sight.of(session, caller)
+    schedule = sight.require_seen(session, seen, schedule_id, even_deleted=True)
+    if unknown := set(outcome) - {str(each) for each in Outcome}:
+        raise Unprocessable("schedules.unknown_outcome", "There is no such outcome.", outcomes=sorted(unknown))
+    visible = seen.visible
+    if repository_id is not None:
+        visible = frozenset({repository_id} if seen.includes(repository_id) else ())
+    narrowed = RunFilter((schedule.id,), visible, outcome, since)
+    rows, following = store.page(session, narrowed, limit, cursor)
+    return Runs(runs=present.summaries(session, rows), next_cursor=following)
+
+
+def _seen(session: Session, caller: Caller, schedule_run_id: int) -> ScheduleRun:
+    """The run, if the caller may see its repository. Raise NotFound."""
+    row = store.run(session, schedule_run_id)
+    visible = rights.visible_repositories(session, caller)
+    if row is None or (
+        visible is not None and (row.repository_id == NO_REPOSITORY or row.repository_id not in visible)
+    ):
+        raise errors.unknown_run(schedule_run_id)
+    if row.repository_id and repositories.get(session, row.repository_id) is None and visible is not None:
+        raise errors.unknown_run(schedule_run_id)
+    return row

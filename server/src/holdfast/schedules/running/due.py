@@ -1,0 +1,414 @@
+"""The first half of the tick: a run row for every due time of every target."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import bindparam, func, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.repositories.models import Repository
+from holdfast.schedules import store
+from holdfast.schedules.calendar import availability, plan, spread, zones
+from holdfast.schedules.models import (
+    NO_REPOSITORY,
+    STATE_ROW,
+    Mode,
+    Origin,
+    Outcome,
+    Reason,
+    Schedule,
+    ScheduleRun,
+    ScheduleState,
+    WaitingFor,
+)
+from holdfast.schedules.running import ended
+from holdfast.schedules.running.judge import End, too_late
+from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
+from holdfast.schedules.running.steps import needs_backup
+from holdfast.schedules.store import Target
+from holdfast.storage.inserts import conflict_aware_insert
+
+log = structlog.get_logger("holdfast.schedules")
+
+UNREADABLE = (ValueError, KeyError, TypeError, AssertionError, OverflowError, AttributeError)
+"""What stored values lead to that no route would accept. One such schedule must not keep all others from running."""
+LOOK_AGAIN = timedelta(minutes=15)
+SCHEDULES_AT_ONCE = 100
+ROWS_AT_ONCE = 500
+MOST_PAST = 1000
+"""More past due times of a schedule than this become one row for the span."""
+MOST_PAST_ROWS = 50_000
+"""So do those that would be more rows than this, over all its repositories."""
+
+
+@dataclass(slots=True)
+class Done:
+    """What a transaction of the tick has done."""
+
+    schedules: int = 0
+    rows: int = 0
+    more: bool = False
+    """There may be more to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What holds for all schedules in this transaction."""
+
+    now: datetime
+    paused: bool
+    covered: Covered
+    known: Mapping[int, Target]
+    """Repositories by id; all of them where a schedule chooses by labels."""
+    next_times: dict[tuple[plan.Calendar, datetime], datetime | None] = field(default_factory=dict)
+
+    def targets_of(self, schedule: Schedule) -> list[Target]:
+        chosen = (schedule.targets or {}).get("repository_ids")
+        if chosen is None:
+            return store.matching(schedule, list(self.known.values()))
+        left_out = set(schedule.exclude_repository_ids or ())
+        return [self.known[number] for number in sorted(set(chosen) - left_out) if number in self.known]
+
+    def next_due(self, calendar: plan.Calendar, after: datetime) -> datetime | None:
+        """Schedules with the same pattern share the answer."""
+        key = (calendar, after)
+        if key not in self.next_times:
+            self.next_times[key] = plan.next_due(calendar, after)
+        return self.next_times[key]
+
+
+def write_due_rows(session: Session, now: datetime) -> Done:
+    """Write rows for due times that have come, of some schedules; set when those are due next. One transaction."""
+    statement = (
+        select(Schedule)
+        .where(Schedule.next_due_at <= now)
+        .order_by(Schedule.next_due_at, Schedule.id)
+        .limit(SCHEDULES_AT_ONCE)
+        .with_for_update(skip_locked=True)
+    )
+    schedules = session.scalars(statement.execution_options(populate_existing=True)).all()
+    if not schedules:
+        return Done()
+    around = _surroundings(session, schedules, now)
+    done = Done(more=len(schedules) == SCHEDULES_AT_ONCE)
+    rows: list[dict[str, Any]] = []
+    following: list[dict[str, Any]] = []
+    for schedule in schedules:
+        room = ROWS_AT_ONCE - len(rows)
+        if room <= 0:
+            done.more = True
+            break
+        try:
+            missing, next_due_at = _rows_of(session, schedule, around)
+        except UNREADABLE:
+            log.exception("the calendar of a schedule cannot be read", schedule_id=schedule.id)
+            missing, next_due_at = [], now + LOOK_AGAIN
+        if len(missing) > ROWS_AT_ONCE:
+            missing = _not_there(session, schedule.id, missing)
+        rows += missing[:room]
+        done.schedules += 1
+        if len(missing) > room:
+            done.more = True
+            break
+        following.append({"b_id": schedule.id, "b_next": next_due_at, "b_zones": zones.VERSION})
+    done.rows = len(rows)
+    _supersede(session, schedules, rows, now)
+    if rows:
+        session.execute(conflict_aware_insert(session, ScheduleRun).on_conflict_do_nothing(), rows)
+        ended.tell(session, {schedule.id: schedule.name for schedule in schedules}, rows)
+    if following:
+        session.connection().execute(_NEXT, following)
+    session.expire_all()
+    return done
+
+
+def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime) -> _Surroundings:
+    ids: set[int] = set()
+    for schedule in schedules:
+        chosen = (schedule.targets or {}).get("repository_ids") or ()
+        ids.update(number for number in chosen if isinstance(number, int))
+    by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
+    known = {target.id: target for target in store.all_targets(session, None if by_label else ids)}
+    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts(session)), known)
+
+
+def _rows_of(
+    session: Session, schedule: Schedule, around: _Surroundings
+) -> tuple[list[dict[str, Any]], datetime | None]:
+    """The rows of a schedule for all due times up to now, and its next due time after that."""
+    targets = around.targets_of(schedule)
+    if schedule.schedule_mode == Mode.AVAILABILITY:
+        return _availability_rows(session, schedule, targets, around)
+    calendar = calendar_of(schedule)
+    first = schedule.next_due_at
+    assert first is not None
+    rows: list[dict[str, Any]] = []
+    newest = first
+    places: Sequence[Target | None] = targets or [None]
+    following = around.next_due(calendar, first)
+    if following is not None and following <= around.now:
+        newest, rows = _past(schedule, calendar, first, targets, around)
+    rows += [_row(schedule, target, newest, around) for target in places]
+    return rows, around.next_due(calendar, newest)
+
+
+def _past(
+    schedule: Schedule, calendar: plan.Calendar, first: datetime, targets: Sequence[Target], around: _Surroundings
+) -> tuple[datetime, list[dict[str, Any]]]:
+    """Nobody was there for several due times: the newest, and rows for the others."""
+    past = [first, *plan.due_between(calendar, first, around.now, MOST_PAST + 1)]
+    places: Sequence[Target | None] = targets or [None]
+    if len(past) <= MOST_PAST + 1 and len(past) * len(places) <= MOST_PAST_ROWS:
+        newest = past.pop()
+        return newest, [_past_row(schedule, target, due, around) for due in past for target in places]
+    newest = _newest_before(calendar, first, around.now)
+    count = plan.count_between(calendar, first, newest)  # with the first, without the newest
+    last = _newest_before(calendar, first, newest - timedelta(microseconds=1))
+    return newest, [
+        {**_past_row(schedule, target, first, around), "due_until": last, "due_count": count} for target in places
+    ]
+
+
+def _newest_before(calendar: plan.Calendar, first: datetime, until: datetime) -> datetime:
+    """The last due time up to an instant; the first is one."""
+    back = timedelta(hours=1)
+    while until - back > first:
+        found = plan.due_between(calendar, until - back, until, MOST_PAST)
+        if found:
+            return found[-1]
+        back *= 2
+    return (plan.due_between(calendar, first, until, MOST_PAST) or [first])[-1]
+
+
+def _row(schedule: Schedule, target: Target | None, due: datetime, around: _Surroundings) -> dict[str, Any]:
+    """The row of a due time that is to run, or that a rule has ended already."""
+    if target is None:
+        return _ended_row(schedule, None, due, Outcome.SKIPPED, Reason.NO_TARGETS, around.now)
+    if reason := _rule_against(schedule, target, due, around):
+        return _ended_row(schedule, target, due, Outcome.SKIPPED, reason, around.now)
+    return _waiting_row(schedule, target, due, Origin.CALENDAR)
+
+
+def _past_row(schedule: Schedule, target: Target | None, due: datetime, around: _Surroundings) -> dict[str, Any]:
+    if target is None:
+        return _ended_row(schedule, None, due, Outcome.SKIPPED, Reason.NO_TARGETS, around.now)
+    if reason := _rule_against(schedule, target, due, around):
+        return _ended_row(schedule, target, due, Outcome.SKIPPED, reason, around.now)
+    return _ended_row(schedule, target, due, Outcome.MISSED, Reason.SERVICE_DOWN, around.now)
+
+
+def _rule_against(schedule: Schedule, target: Target, due: datetime, around: _Surroundings) -> Reason | None:
+    if schedule.snoozed_until is not None and due < schedule.snoozed_until:
+        return Reason.SNOOZED
+    if around.paused:
+        return Reason.PAUSED
+    return Reason.BLACKOUT if around.covered(due, target.labels) else None
+
+
+def _waiting_row(schedule: Schedule, target: Target, due: datetime, origin: Origin) -> dict[str, Any]:
+    start_at = due + spread.offset(schedule.uuid, target.uuid, schedule.spread_minutes)
+    return {
+        **_plain(schedule, target, due),
+        "origin": origin,
+        "start_at": start_at,
+        "look_at": start_at,
+        "waiting_for": WaitingFor.CONNECTION if _is_to_be_tried(target, origin) else WaitingFor.START,
+        "outcome": Outcome.WAITING,
+        "reason": None,
+        "settled_at": None,
+    }
+
+
+def _is_to_be_tried(target: Target, origin: Origin) -> bool:
+    return origin is Origin.AVAILABILITY and target.execution_target == "ssh"
+
+
+def _ended_row(
+    schedule: Schedule, target: Target | None, due: datetime, outcome: Outcome, reason: Reason, now: datetime
+) -> dict[str, Any]:
+    return {
+        **_plain(schedule, target, due),
+        "origin": Origin.CALENDAR,
+        "start_at": due,
+        "look_at": None,
+        "waiting_for": None,
+        "outcome": outcome,
+        "reason": reason,
+        "settled_at": now,
+    }
+
+
+def _plain(schedule: Schedule, target: Target | None, due: datetime) -> dict[str, Any]:
+    return {
+        "schedule_id": schedule.id,
+        "repository_id": target.id if target else NO_REPOSITORY,
+        "due_at": due,
+        "due_until": None,
+        "due_count": 1,
+        "revision": schedule.revision,
+        "run_id": run_id_of(schedule, due),
+        "tries": 0,
+        "steps": [],
+        "options": {},
+    }
+
+
+def _not_there(session: Session, schedule_id: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of many rows that an earlier transaction has not written yet."""
+    statement = select(ScheduleRun.repository_id, ScheduleRun.due_at).where(
+        ScheduleRun.schedule_id == schedule_id,
+        ScheduleRun.due_at >= min(row["due_at"] for row in rows),
+        ScheduleRun.voided_at.is_(None),
+    )
+    there = {(row.repository_id, row.due_at) for row in session.execute(statement)}
+    return [row for row in rows if (row["repository_id"], row["due_at"]) not in there]
+
+
+# --- what an older row becomes when the next due time has come ------------------------------------------------------
+
+
+def _supersede(
+    session: Session, schedules: Iterable[Schedule], rows: Sequence[Mapping[str, Any]], now: datetime
+) -> None:
+    """End what still waits from earlier due times of the same repository: one run is enough for both."""
+    newest: dict[tuple[int, int], datetime] = {}
+    for row in rows:
+        if row["outcome"] == Outcome.WAITING:
+            key = (row["schedule_id"], row["repository_id"])
+            newest[key] = max(newest.get(key, row["due_at"]), row["due_at"])
+    if not newest:
+        return
+    by_id = {schedule.id: schedule for schedule in schedules}
+    found = session.scalars(
+        select(ScheduleRun)
+        .where(ScheduleRun.schedule_id.in_(by_id), ScheduleRun.settled_at.is_(None))
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    for older in found:
+        due = newest.get((older.schedule_id, older.repository_id))
+        if due is None or older.due_at >= due:
+            continue
+        if older.outcome == Outcome.RAN:
+            if older.waiting_for == WaitingFor.RETRY:
+                ended.settle(session, by_id[older.schedule_id], older, now)
+        elif older.waiting_for != WaitingFor.START or older.start_at < due:
+            _end_older(session, by_id[older.schedule_id], older, now)
+    session.flush()
+
+
+def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:
+    verdict = too_late(WaitingFor(row.waiting_for) if row.waiting_for else None)
+    if verdict.reason is Reason.OVERLAP:
+        verdict = End(verdict.outcome, verdict.reason, row.reason_operation_id)
+    ended.end(session, schedule, row, verdict, now)
+
+
+# --- availability -----------------------------------------------------------------------------------------------------
+
+
+def _availability_rows(
+    session: Session, schedule: Schedule, targets: Sequence[Target], around: _Surroundings
+) -> tuple[list[dict[str, Any]], datetime]:
+    """Rows for repositories whose last success is long enough ago and that do not wait already; when to look again."""
+    latest = around.now + check_interval(schedule)
+    gap = timedelta(minutes=schedule.min_success_interval_minutes or 0)
+    ids = [target.id for target in targets]
+    waiting = set(store.open_repositories(session, schedule.id))
+    history = _history(session, schedule, ids)
+    rows, coming = [], [latest]
+    for target in targets:
+        if target.id in waiting:
+            continue
+        known = history.get(target.id, _History())
+        due = availability.next_due_after(known.last_success, known.failures, known.last_try, gap)
+        due = max(due, schedule.created_at)
+        if known.last_refusal is not None:
+            due = max(due, known.last_refusal + check_interval(schedule))
+        if due > around.now:
+            coming.append(due)
+        elif reason := _rule_against(schedule, target, around.now, around):
+            rows.append(
+                {
+                    **_ended_row(schedule, target, due, Outcome.SKIPPED, reason, around.now),
+                    "origin": Origin.AVAILABILITY,
+                }
+            )
+        else:
+            rows.append(_waiting_row(schedule, target, due, Origin.AVAILABILITY))
+    return rows, max(min(coming), around.now + timedelta(seconds=1))
+
+
+@dataclass(slots=True)
+class _History:
+    """What is known of a repository under a schedule of the mode availability."""
+
+    last_success: datetime | None = None
+    failures: int = 0
+    last_try: datetime | None = None
+    last_refusal: datetime | None = None
+
+    def note(self, outcome: str, result: str | None, ended_at: datetime) -> None:
+        """Take in how a run ended; the newest first."""
+        if outcome != Outcome.RAN:
+            self.last_refusal = max(self.last_refusal or ended_at, ended_at)
+        elif result in ended.GOOD:
+            self.last_success = max(self.last_success or ended_at, ended_at)
+        elif self.last_success is None or ended_at > self.last_success:
+            self.failures += 1
+            self.last_try = max(self.last_try or ended_at, ended_at)
+
+
+def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[int, _History]:
+    found = {number: _History() for number in ids}
+    if needs_backup(schedule.steps):
+        for first in range(0, len(ids), store.AT_ONCE):
+            statement = select(Repository.id, Repository.last_backup).where(
+                Repository.id.in_(ids[first : first + store.AT_ONCE])
+            )
+            for row in session.execute(statement):
+                found[row.id].last_success = row.last_backup
+    runs = (
+        select(ScheduleRun.repository_id, ScheduleRun.outcome, ScheduleRun.result, ScheduleRun.settled_at)
+        .where(
+            ScheduleRun.schedule_id == schedule.id,
+            ScheduleRun.settled_at.is_not(None),
+            ScheduleRun.voided_at.is_(None),
+        )
+        .order_by(ScheduleRun.settled_at.desc())
+        .limit(20 * max(len(ids), 10))
+    )
+    for run in session.execute(runs):
+        if run.repository_id in found and run.settled_at is not None:
+            found[run.repository_id].note(run.outcome, run.result, run.settled_at)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the store tells the tick."""
+
+    last_tick_at: datetime | None
+    next_moment: datetime | None
+    """When the next row is due or to be looked at."""
+
+
+def look(session: Session) -> Look:
+    ticked, due, row = session.execute(_LOOK).one()
+    return Look(ticked, min((moment for moment in (due, row) if moment is not None), default=None))
+
+
+_LOOK = select(
+    select(ScheduleState.last_tick_at).where(ScheduleState.id == STATE_ROW).scalar_subquery(),
+    # Saying that it is not null lets SQLite use the index on those that are not.
+    select(func.min(Schedule.next_due_at)).where(Schedule.next_due_at.is_not(None)).scalar_subquery(),
+    select(func.min(ScheduleRun.look_at)).where(ScheduleRun.look_at.is_not(None)).scalar_subquery(),
+)
+_NEXT = (
+    update(Schedule.__table__)  # type: ignore[arg-type]
+    .where(Schedule.__table__.c.id == bindparam("b_id"))
+    .values(next_due_at=bindparam("b_next"), tz_version=bindparam("b_zones"))
+)

@@ -1,0 +1,165 @@
+"""What is to become of a run row now: released, left to wait, or ended. Pure: no store, no clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdfast.schedules.models import CatchUp, Outcome, Overlap, Reason, WaitingFor
+
+OpensAt = Callable[[datetime], datetime | None]
+"""Given a moment, the first moment from it on in which work may start."""
+
+MACHINE_LOOK = timedelta(minutes=15)
+"""An agent that comes online is noticed at once; this is for the case that nobody noticed."""
+EARLIER_RUN_LOOK = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run row, as far as the rules care."""
+
+    due_at: datetime
+    start_at: datetime
+    waiting_for: WaitingFor | None = None
+    is_manual: bool = False
+    """Somebody asked for it: rules that are there for times when nobody looks do not apply."""
+    is_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The schedule, as far as the rules care, and what holds for all schedules."""
+
+    enabled: bool = True
+    deleted: bool = False
+    paused: bool = False
+    snoozed_until: datetime | None = None
+    catch_up: CatchUp = CatchUp.ONCE
+    start_within: timedelta = timedelta(minutes=60)
+    overlap: Overlap = Overlap.SKIP
+    min_success_interval: timedelta | None = None
+    next_due_at: datetime | None = None
+    """The due time after the row's."""
+    waits_without_end: bool = False
+    """Availability: the row waits for its machine, however long that takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The repository of the row and its machine."""
+
+    is_target: bool = True
+    is_observed: bool = False
+    is_set_up: bool = True
+    blackout: bool = False
+    last_success: datetime | None = None
+    is_online: bool = True
+    """Whether the machine that opens the repository can be worked with."""
+    machine_look: timedelta = MACHINE_LOOK
+    has_earlier_run: bool = False
+    earlier_operation_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    until: datetime
+    waiting_for: WaitingFor
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    outcome: Outcome
+    reason: Reason
+    operation_id: int | None = None
+
+
+Verdict = Release | Wait | End
+
+
+def always(moment: datetime) -> datetime | None:
+    """The windows of a schedule that has none."""
+    return moment
+
+
+def judge(row: Row, rules: Rules, place: Place, opens_at: OpensAt, now: datetime) -> Verdict:
+    """Given a row that was to be looked at, decide what becomes of it."""
+    if refused := _refused(row, rules, place, now):
+        return End(Outcome.SKIPPED, refused)
+    if now < row.start_at:
+        return Wait(row.start_at, WaitingFor.START)
+    if row.is_retry and rules.next_due_at is not None and now >= rules.next_due_at:
+        return End(Outcome.MISSED, Reason.OVERTAKEN)
+    deadline = _deadline(row, rules, opens_at)
+    if deadline is not None and now > deadline:
+        return too_late(row.waiting_for)
+    opens = opens_at(now)
+    if opens == now:
+        return _start(row, rules, place, deadline, now)
+    following = None if row.is_manual else rules.next_due_at
+    if opens is None or (following is not None and opens >= following):
+        return End(Outcome.MISSED, Reason.WINDOW_CLOSED)
+    return Wait(opens, WaitingFor.WINDOW)
+
+
+def _refused(row: Row, rules: Rules, place: Place, now: datetime) -> Reason | None:
+    """The rule that says no, if one does."""
+    by_hand = row.is_manual and not row.is_retry
+    checks = (
+        (rules.deleted, Reason.DELETED),
+        (not rules.enabled and not row.is_manual, Reason.DISABLED),
+        (not place.is_target, Reason.NO_TARGETS),
+        (not by_hand and rules.snoozed_until is not None and now < rules.snoozed_until, Reason.SNOOZED),
+        (not by_hand and rules.paused, Reason.PAUSED),
+        (not by_hand and place.blackout, Reason.BLACKOUT),
+        (place.is_observed, Reason.OBSERVE_ONLY),
+        (not place.is_set_up, Reason.SETUP_PENDING),
+    )
+    return next((reason for says_no, reason in checks if says_no), None)
+
+
+def _deadline(row: Row, rules: Rules, opens_at: OpensAt) -> datetime | None:
+    """Until when a row of a schedule without catch-up may start: counted from when it first could."""
+    if rules.catch_up is CatchUp.ONCE or rules.waits_without_end or row.is_manual or row.is_retry:
+        return None
+    first = opens_at(row.start_at)
+    return first + rules.start_within if first is not None else None
+
+
+def too_late(waited_for: WaitingFor | None) -> End:
+    """The end of a row whose time has passed, by what it waited for. One that was never looked at: nobody was there to."""
+    if waited_for in (WaitingFor.MACHINE, WaitingFor.CONNECTION):
+        return End(Outcome.MISSED, Reason.MACHINE_OFFLINE)
+    if waited_for is WaitingFor.WINDOW:
+        return End(Outcome.MISSED, Reason.WINDOW_CLOSED)
+    if waited_for is WaitingFor.EARLIER_RUN:
+        return End(Outcome.SKIPPED, Reason.OVERLAP)
+    return End(Outcome.MISSED, Reason.SERVICE_DOWN)
+
+
+def _start(row: Row, rules: Rules, place: Place, deadline: datetime | None, now: datetime) -> Verdict:
+    """The row may start now, as far as calendars go."""
+    if not row.is_manual and not row.is_retry and _is_too_soon(rules, place, now):
+        return End(Outcome.SKIPPED, Reason.TOO_SOON)
+    if place.has_earlier_run and not row.is_retry:
+        if rules.overlap is Overlap.SKIP:
+            return End(Outcome.SKIPPED, Reason.OVERLAP, place.earlier_operation_id)
+        return Wait(_no_later(now + EARLIER_RUN_LOOK, deadline), WaitingFor.EARLIER_RUN)
+    if not place.is_online:
+        return Wait(_no_later(now + place.machine_look, deadline), WaitingFor.MACHINE)
+    return Release()
+
+
+def _is_too_soon(rules: Rules, place: Place, now: datetime) -> bool:
+    if rules.min_success_interval is None or place.last_success is None:
+        return False
+    return now - place.last_success < rules.min_success_interval
+
+
+def _no_later(moment: datetime, deadline: datetime | None) -> datetime:
+    """A moment just after the deadline at the latest, so that its passing is noticed."""
+    return moment if deadline is None else min(moment, deadline + timedelta(seconds=1))

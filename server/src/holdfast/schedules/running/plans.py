@@ -1,0 +1,121 @@
+"""A stored schedule as the values with which calendars and rules work."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from hashlib import sha256
+from typing import Any, Literal, cast
+
+from holdfast.schedules.calendar import blackouts, windows
+from holdfast.schedules.calendar.plan import Calendar
+from holdfast.schedules.calendar.windows import Window
+from holdfast.schedules.models import Blackout, CatchUp, Mode, Overlap, Schedule
+from holdfast.schedules.running.judge import OpensAt, Rules, always
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MIDNIGHT = "24:00"
+WEEK_HOURS = 7 * 24
+DEFAULT_CHECK = timedelta(minutes=15)
+
+
+def calendar_of(schedule: Schedule) -> Calendar:
+    return Calendar(
+        mode=cast("Literal['cron', 'interval', 'availability']", schedule.schedule_mode),
+        cron_expression=schedule.cron_expression,
+        timezone=schedule.timezone,
+        interval_minutes=schedule.interval_minutes,
+        starts_at=schedule.starts_at,
+        availability_check_interval_minutes=schedule.availability_check_interval_minutes,
+        min_success_interval_minutes=schedule.min_success_interval_minutes,
+    )
+
+
+def windows_of(schedule: Schedule) -> list[Window]:
+    return [window_of(values) for values in schedule.windows or ()]
+
+
+def window_of(values: Mapping[str, Any]) -> Window:
+    """Days are the numbers 0 (Monday) to 6, or their short names; no days are all days."""
+    days = values.get("days") or range(7)
+    return Window(
+        days=frozenset(day if isinstance(day, int) else DAYS.index(str(day)[:3].lower()) for day in days),
+        start=_time(values.get("from")),
+        end=_time(values.get("to")),
+        upload_kib=values.get("upload_kib"),
+    )
+
+
+def _time(value: str | None) -> time:
+    return time(0) if value in (None, MIDNIGHT) else time.fromisoformat(str(value))
+
+
+def opens_at(schedule: Schedule, *, respected: bool = True) -> OpensAt:
+    """From when on work may start. Many schedules share their windows, so the answers are worth keeping."""
+    found = windows_of(schedule) if respected else []
+    return cast("OpensAt", partial(windows.opens_at, found, schedule.timezone)) if found else always
+
+
+def closes_at(schedule: Schedule, moment: datetime) -> datetime | None:
+    return windows.closes_at(windows_of(schedule), schedule.timezone, moment)
+
+
+def upload_limit(schedule: Schedule, moment: datetime) -> int | None:
+    return windows.limit_at(windows_of(schedule), schedule.timezone, moment)
+
+
+def timetable(schedule: Schedule, moment: datetime) -> list[tuple[str, int | None]] | None:
+    """The upload limits of the coming week, hour by hour where they change, in UTC: for programs that follow one."""
+    found = windows_of(schedule)
+    if all(window.upload_kib is None for window in found):
+        return None
+    entries: list[tuple[str, int | None]] = []
+    hour = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    for number in range(WEEK_HOURS):
+        each = hour + timedelta(hours=number)
+        limit = windows.limit_at(found, schedule.timezone, max(each, moment))
+        if not entries or entries[-1][1] != limit:
+            entries.append((f"{DAYS[each.weekday()].title()}-{each:%H:%M}", limit))
+    return entries
+
+
+def rules_of(schedule: Schedule, *, paused: bool) -> Rules:
+    interval = schedule.min_success_interval_minutes
+    return Rules(
+        enabled=schedule.enabled,
+        deleted=schedule.deleted_at is not None,
+        paused=paused,
+        snoozed_until=schedule.snoozed_until,
+        catch_up=CatchUp(schedule.catch_up),
+        start_within=timedelta(minutes=schedule.start_within_minutes),
+        overlap=Overlap(schedule.overlap),
+        min_success_interval=timedelta(minutes=interval) if interval else None,
+        next_due_at=schedule.next_due_at if schedule.schedule_mode != Mode.AVAILABILITY else None,
+        waits_without_end=schedule.schedule_mode == Mode.AVAILABILITY,
+    )
+
+
+def check_interval(schedule: Schedule) -> timedelta:
+    """How often machines are tried that do not announce themselves."""
+    minutes = schedule.availability_check_interval_minutes
+    return timedelta(minutes=minutes) if minutes else DEFAULT_CHECK
+
+
+def gap_of(schedule: Schedule) -> timedelta | None:
+    return timedelta(seconds=schedule.longest_gap_seconds) if schedule.longest_gap_seconds else None
+
+
+Covered = Callable[[datetime, Mapping[str, str]], bool]
+
+
+def covered_by(stored: Sequence[Blackout]) -> Covered:
+    """Whether a moment lies in a blackout of a repository with these labels."""
+    known = [
+        blackouts.Blackout(each.name, each.first_day, each.last_day, each.timezone, each.yearly, each.labels or {})
+        for each in stored
+    ]
+    return lambda moment, labels: blackouts.covers(known, moment, labels) is not None
+
+
+def run_id_of(schedule: Schedule, due_at: datetime) -> str:
+    """The run of one due time: the same whichever process computes it, and for all repositories."""
+    return sha256(f"{schedule.uuid}\0{due_at.isoformat()}".encode()).hexdigest()[:32]

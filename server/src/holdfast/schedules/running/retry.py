@@ -1,0 +1,47 @@
+"""Which failures pass by themselves, and when a run tries again. Pure: no store."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+PASSING = frozenset(
+    {
+        "engine.unreachable",
+        "engine.locked",
+        "operations.interrupted",
+        "store.unavailable",
+        "rclone.unreachable",
+        "agents.offline",
+    }
+)
+"""Everything else needs a person: the same run would fail in the same way."""
+FIRST = timedelta(minutes=5)
+FACTOR = 3
+LONGEST = timedelta(hours=6)
+
+
+def delay(tries: int) -> timedelta:
+    """How long to wait before the next try, given how many there were: 5, 15, 45 … minutes."""
+    factor: int = FACTOR ** min(max(tries, 1) - 1, 10)
+    return min(LONGEST, FIRST * factor)
+
+
+def next_try(
+    error_key: str | None, tries: int, retries: int, next_due_at: datetime | None, now: datetime
+) -> datetime | None:
+    """When a failed run is tried again; None if it is not. `tries`: how often it has run."""
+    if error_key not in PASSING or tries > retries:
+        return None
+    moment = now + delay(tries)
+    return None if next_due_at is not None and moment >= next_due_at else moment
+
+
+def to_repeat(statuses: Iterable[tuple[str, str | None]]) -> list[int]:
+    """Given status and skip reason of each operation in order, return the places of those to queue again.
+
+    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again.
+    """
+    return [
+        place
+        for place, (status, reason) in enumerate(statuses)
+        if status == "failed" or (status == "skipped" and reason == "dependency_failed")
+    ]

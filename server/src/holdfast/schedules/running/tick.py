@@ -1,0 +1,164 @@
+"""The tick: every process that runs operations writes due rows, releases runs and settles them. Any number of them may."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sqlalchemy.orm import Session
+
+from holdfast.kit.supervisor import Supervisor
+from holdfast.operations.kinds import Registry
+from holdfast.schedules import store
+from holdfast.schedules.running import clock, machines, release, settle
+from holdfast.schedules.running.due import Done, look, write_due_rows
+from holdfast.storage.session import Database, wake_after_commit
+
+Answer = TypeVar("Answer")
+
+NAME = "schedules"
+MACHINES = "schedule-machines"
+LONGEST_PAUSE_SECONDS = 15.0
+SHORTEST_PAUSE_SECONDS = 0.05
+BETWEEN_HINTS_SECONDS = 0.25
+MACHINES_SECONDS = 5.0
+NOTED_EVERY = timedelta(seconds=10)
+SWEEP_EVERY = timedelta(minutes=1)
+MOST_ROUNDS = 1000
+"""Transactions of one kind in one tick; what is left is for the next."""
+
+
+class Tick:
+    """One process's share of the work."""
+
+    def __init__(self, database: Database, registry: Registry, supervisor: Supervisor) -> None:
+        self._database = database
+        self._registry = registry
+        self._supervisor = supervisor
+        self.wake = database.wake
+        """A hint that something has changed, and may be due sooner than the tick expects."""
+        self.read_clock: Callable[[Session], datetime] = clock.now_of
+        self._knows_zones = False
+        self._swept_at: datetime | None = None
+        self.longest_transaction_seconds = 0.0
+
+    def start(self) -> None:
+        self._supervisor.keep(NAME, self._run)
+        self._supervisor.every(MACHINES, MACHINES_SECONDS, self.try_machines)
+
+    def _run(self) -> None:
+        while not self._supervisor.stopping.is_set():
+            seen = self.wake.number
+            pause = self.once()
+            self._supervisor.works(NAME)
+            self._pause(seen, pause)
+
+    def _pause(self, seen: int, seconds: float) -> None:
+        """Wait, in short stretches so that the end of the service is noticed. Hints may come in hundreds a second."""
+        end = time.monotonic() + seconds
+        self._supervisor.stopping.wait(min(seconds, BETWEEN_HINTS_SECONDS))
+        while (left := end - time.monotonic()) > 0 and not self._supervisor.stopping.is_set():
+            if self.wake.wait(seen, min(left, 1.0)) != seen:
+                return
+
+    def once(self, now: datetime | None = None) -> float:
+        """Do all that is due; return how many seconds there is nothing to do. `now` is for tests."""
+        began = time.monotonic()
+        with self._database.reading() as session:
+            seen = look(session)
+            moment = now or self.read_clock(
+                session
+            )  # after what was noted: a stall in between is no clock that went back
+        following, is_changed = seen.next_moment, False
+        if clock.went_back(seen.last_tick_at, moment) or not self._knows_zones:
+            self._put_right(now, moment)
+            following = moment
+        if following is not None and following <= moment:
+            is_changed = True
+            self._repeat(lambda session: write_due_rows(session, moment))
+            self._repeat(lambda session: release.release_rows(session, self._registry, moment))
+        self._sweep(moment)
+        self._note(seen.last_tick_at, moment, began, busy=is_changed)
+        if is_changed:
+            with self._database.reading() as session:
+                following = look(session).next_moment
+        return self._free_seconds(following, moment, began)
+
+    def _free_seconds(self, following: datetime | None, moment: datetime, began: float) -> float:
+        if following is None:
+            return LONGEST_PAUSE_SECONDS
+        left = (following - moment).total_seconds() - (time.monotonic() - began)
+        return min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, left))
+
+    def _put_right(self, given: datetime | None, moment: datetime) -> None:
+        """Repair what a wrong clock has left behind, and due times that were computed with other zone data."""
+        self._write(lambda session: clock.repair(session, lambda: given or self.read_clock(session)))
+        while not self._knows_zones:
+            self._knows_zones = self._write(lambda session: clock.adopt_zones(session, moment)) == 0
+
+    def _sweep(self, now: datetime) -> None:
+        if self._swept_at is not None and self._swept_at <= now < self._swept_at + SWEEP_EVERY:
+            return
+        self._swept_at = now
+        with self._database.reading() as session:
+            if not settle.is_anything_left(session):
+                return
+        self._write(lambda session: settle.sweep(session, now))
+
+    def _note(self, noted_at: datetime | None, now: datetime, began: float, *, busy: bool) -> None:
+        """Record that the tick works; not with every empty one."""
+        if not busy and noted_at is not None and now - noted_at < NOTED_EVERY:
+            return
+        milliseconds = int((time.monotonic() - began) * 1000)
+        self._write(lambda session: store.note_tick(session, now, milliseconds))
+
+    def try_machines(self, now: datetime | None = None) -> None:
+        """Try ssh machines for which runs wait, and release the runs of those that answer."""
+        with self._database.reading() as session:
+            moment = now or clock.now_of(session)
+            candidates = machines.to_try(session, moment)
+        if not candidates:
+            return
+        answered = machines.answering(candidates)
+        only = [candidate.row_id for candidate in candidates]
+        self._write(lambda session: release.release_rows(session, self._registry, moment, answered, only))
+
+    def agents_came_online(self, session: Session, agent_ids: Sequence[int]) -> None:
+        """Look at the runs that waited for these agents."""
+        if store.agents_came_online(session, agent_ids, clock.now_of(session)):
+            wake_after_commit(session)
+
+    def _repeat(self, step: Callable[[Session], Done]) -> int:
+        rows = 0
+        for _ in range(MOST_ROUNDS):
+            done = self._write(step)
+            rows += done.rows
+            if not done.more or self._supervisor.stopping.is_set():
+                break
+        return rows
+
+    def _write(self, step: Callable[[Session], Answer]) -> Answer:
+        with self._database.writing() as session:
+            began = time.monotonic()
+            answer = step(session)
+        self.longest_transaction_seconds = max(self.longest_transaction_seconds, time.monotonic() - began)
+        return answer
+
+
+class LastTick:
+    """When any process last looked for what is due, remembered for a few seconds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._read_at = float("-inf")
+        self.at: datetime | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self._read_at < NOTED_EVERY.total_seconds()
+
+    def read(self) -> datetime | None:
+        with self._database.reading() as session:
+            self.at = store.last_tick_at(session)
+        self._read_at = time.monotonic()
+        return self.at

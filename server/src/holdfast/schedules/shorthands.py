@@ -1,0 +1,42 @@
+"""Flat fields of products of this family, as targets and steps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.schedules.schemas import FlatFields
+
+KEEP = "prune_keep_"
+FOLLOWING = {"run_prune_after": "prune", "run_compact_after": "compact", "run_check_after": "check"}
+SCRIPTS = ("pre_backup_script_id", "post_backup_script_id")
+TARGETS = ("repository", "repository_id", "repository_ids")
+
+
+def given(fields: FlatFields) -> dict[str, Any]:
+    """The shorthands that a request has."""
+    return {
+        name: value
+        for name in FlatFields.model_fields
+        if name in fields.model_fields_set and (value := getattr(fields, name)) is not None
+    }
+
+
+def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Given steps and shorthands, return the steps that both ask for."""
+    if not flat:
+        return [dict(step) for step in steps]
+    by_kind = {str(step["kind"]): dict(step) for step in steps}
+    keep = {f"keep_{name.removeprefix(KEEP)}": value for name, value in flat.items() if name.startswith(KEEP)}
+    if keep and "run_prune_after" not in flat and "prune" not in by_kind:
+        by_kind["prune"] = {"kind": "prune"}
+    for name, kind in FOLLOWING.items():
+        if flat.get(name) is True:
+            by_kind.setdefault(kind, {"kind": kind})
+        elif flat.get(name) is False:
+            by_kind.pop(kind, None)
+    if "prune" in by_kind:
+        by_kind["prune"].update(keep)
+    if any(name in flat for name in SCRIPTS) or flat.get("run_repository_scripts"):
+        by_kind["script"] = {"kind": "script"}
+    if "backup" not in by_kind:
+        by_kind = {"backup": {"kind": "backup"}, **by_kind}
+    return list(by_kind.values())

@@ -1,0 +1,88 @@
+"""Who sees which schedule, and who may change it."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import rights
+from holdfast.access.caller import Caller, forbidden
+from holdfast.access.roles import Role
+from holdfast.repositories import store as repositories
+from holdfast.schedules import errors, store
+from holdfast.schedules.models import Schedule
+from holdfast.schedules.store import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one caller may see of schedules."""
+
+    visible: frozenset[int] | None
+    """The repositories that the caller may see; None: all."""
+    known: list[Target]
+
+    @classmethod
+    def of(cls, session: Session, caller: Caller) -> "Sight":
+        return cls(rights.visible_repositories(session, caller), store.all_targets(session))
+
+    def targets(self, schedule: Schedule) -> list[Target]:
+        """The present targets that the caller may see."""
+        return [target for target in store.matching(schedule, self.known) if self.includes(target.id)]
+
+    def includes(self, repository_id: int) -> bool:
+        return self.visible is None or repository_id in self.visible
+
+    def sees(self, schedule: Schedule) -> bool:
+        """Whoever sees a target sees the schedule; one without targets is seen by those who see every repository."""
+        return self.visible is None or bool(self.targets(schedule))
+
+
+def require_seen(session: Session, sight: Sight, schedule_id: int, *, even_deleted: bool = False) -> Schedule:
+    """The schedule, if the caller may see it. Raise NotFound."""
+    schedule = (store.get_even_deleted if even_deleted else store.get)(session, schedule_id)
+    if schedule is None or not sight.sees(schedule):
+        raise errors.unknown(schedule_id)
+    return schedule
+
+
+def require_operator(session: Session, caller: Caller, schedule_id: int) -> Schedule:
+    """The schedule, locked, if the caller is operator of all its targets. Raise NotFound or Forbidden."""
+    sight = Sight.of(session, caller)
+    require_seen(session, sight, schedule_id)
+    schedule = store.lock(session, schedule_id)
+    if schedule is None:
+        raise errors.unknown(schedule_id)
+    require_on_targets(session, caller, schedule, sight)
+    return schedule
+
+
+def require_on_targets(session: Session, caller: Caller, schedule: Schedule, sight: Sight) -> None:
+    if is_operator_everywhere(caller):
+        return
+    ids = (schedule.targets or {}).get("repository_ids")
+    existing = {target.id for target in sight.known}
+    named = [each for each in ids or () if each in existing]
+    if not named:  # by label, for all, or for repositories that are gone
+        raise forbidden(Role.OPERATOR)
+    for repository_id in named:
+        role = rights.repository_role(session, caller, repository_id)
+        if role is None or role < Role.OPERATOR:
+            raise forbidden(Role.OPERATOR)
+
+
+def require_on_new_targets(session: Session, caller: Caller, schedule: Schedule) -> None:
+    """Raise NotFound for a named repository that the caller may not see, Forbidden without the role operator."""
+    ids = schedule.targets.get("repository_ids")
+    if ids is None and not is_operator_everywhere(caller):
+        raise forbidden(Role.OPERATOR)
+    for repository_id in ids or ():
+        repositories.require(session, caller, repository_id, Role.OPERATOR)
+    for repository_id in schedule.exclude_repository_ids or ():
+        repositories.require(session, caller, repository_id, Role.VIEWER)
+
+
+def is_operator_everywhere(caller: Caller) -> bool:
+    if caller.role is Role.ADMIN:
+        return True
+    everywhere = caller.all_repositories_role
+    return everywhere is not None and min(everywhere, caller.role) >= Role.OPERATOR

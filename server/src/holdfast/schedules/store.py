@@ -1,0 +1,369 @@
+"""All statements on schedules, their runs, blackouts and the state that every process shares."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.agents.models import AgentMachine
+from holdfast.kit import cursor
+from holdfast.repositories.models import Repository
+from holdfast.schedules.models import (
+    STATE_ROW,
+    Blackout,
+    Outcome,
+    Schedule,
+    ScheduleRun,
+    ScheduleState,
+    WaitingFor,
+)
+from holdfast.storage.inserts import conflict_aware_insert
+
+AT_ONCE = 500
+"""Values in one statement at most: SQLite takes no more than a few thousand."""
+
+# --- schedules ----------------------------------------------------------------------------------------------------
+
+
+def get(session: Session, schedule_id: int) -> Schedule | None:
+    """The schedule, unless it was deleted."""
+    found = session.get(Schedule, schedule_id) if 0 < schedule_id < 2**63 else None
+    return found if found is not None and found.deleted_at is None else None
+
+
+def get_even_deleted(session: Session, schedule_id: int) -> Schedule | None:
+    return session.get(Schedule, schedule_id) if 0 < schedule_id < 2**63 else None
+
+
+def lock(session: Session, schedule_id: int) -> Schedule | None:
+    """The schedule as it is now, locked until the transaction ends: due times come before or after, never between."""
+    if not 0 < schedule_id < 2**63:
+        return None
+    statement = select(Schedule).where(Schedule.id == schedule_id, Schedule.deleted_at.is_(None))
+    return session.scalars(statement.with_for_update().execution_options(populate_existing=True)).first()
+
+
+def by_name(session: Session, name: str) -> Schedule | None:
+    return session.scalars(select(Schedule).where(Schedule.name == name, Schedule.deleted_at.is_(None))).first()
+
+
+def has_uuid(session: Session, uuid: str) -> bool:
+    """Whether a schedule has this uuid, or had it before it was deleted."""
+    return session.scalar(select(Schedule.id).where(Schedule.uuid == uuid)) is not None
+
+
+def listed(session: Session) -> list[Schedule]:
+    return list(session.scalars(select(Schedule).where(Schedule.deleted_at.is_(None)).order_by(Schedule.name)))
+
+
+def enabled(session: Session) -> list[Schedule]:
+    """The schedules that have due times."""
+    statement = select(Schedule).where(Schedule.deleted_at.is_(None), Schedule.enabled.is_(True))
+    return list(session.scalars(statement.order_by(Schedule.id)))
+
+
+def by_ids(session: Session, ids: Iterable[int]) -> dict[int, Schedule]:
+    """Schedules by id, deleted ones too."""
+    found: dict[int, Schedule] = {}
+    wanted = sorted(set(ids))
+    for first in range(0, len(wanted), AT_ONCE):
+        statement = select(Schedule).where(Schedule.id.in_(wanted[first : first + AT_ONCE]))
+        found |= {schedule.id: schedule for schedule in session.scalars(statement)}
+    return found
+
+
+def insert(session: Session, schedule: Schedule) -> Schedule:
+    session.add(schedule)
+    session.flush()
+    return schedule
+
+
+# --- the state that processes share ---------------------------------------------------------------------------------
+
+
+def state(session: Session) -> ScheduleState:
+    """The one row of the state. Before the first tick or pause it has only defaults."""
+    found = session.get(ScheduleState, STATE_ROW, populate_existing=True)
+    return found or ScheduleState(id=STATE_ROW, paused=False)
+
+
+def change_state(session: Session, **values: Any) -> None:
+    statement = conflict_aware_insert(session, ScheduleState).values(id=STATE_ROW, **{"paused": False, **values})
+    session.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+
+
+def last_tick_at(session: Session) -> datetime | None:
+    return session.scalar(select(ScheduleState.last_tick_at).where(ScheduleState.id == STATE_ROW))
+
+
+def note_tick(session: Session, now: datetime, milliseconds: int) -> None:
+    """Record a tick, unless another process has recorded a later one."""
+    values = {"last_tick_at": now, "last_tick_milliseconds": milliseconds}
+    statement = conflict_aware_insert(session, ScheduleState).values(id=STATE_ROW, paused=False, **values)
+    is_later = or_(ScheduleState.last_tick_at.is_(None), ScheduleState.last_tick_at < now)
+    session.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values, where=is_later))
+
+
+def is_paused(session: Session) -> bool:
+    return bool(session.scalar(select(ScheduleState.paused).where(ScheduleState.id == STATE_ROW)))
+
+
+# --- blackouts --------------------------------------------------------------------------------------------------------
+
+
+def blackouts(session: Session) -> list[Blackout]:
+    return list(session.scalars(select(Blackout).order_by(Blackout.first_day, Blackout.id)))
+
+
+def blackout(session: Session, blackout_id: int) -> Blackout | None:
+    return session.get(Blackout, blackout_id) if 0 < blackout_id < 2**63 else None
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A repository as a possible target: its labels are its own plus its agent's."""
+
+    id: int
+    uuid: str
+    name: str
+    labels: dict[str, str]
+    execution_target: str = "local"
+
+
+def all_targets(session: Session, ids: Iterable[int] | None = None) -> list[Target]:
+    """Every repository with its labels, or those with these ids; ordered by id."""
+    if ids is None:
+        return _targets(session, None)
+    wanted = sorted(set(ids))
+    found: list[Target] = []
+    for first in range(0, len(wanted), AT_ONCE):
+        found += _targets(session, wanted[first : first + AT_ONCE])
+    return found
+
+
+def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
+    statement = (
+        select(
+            Repository.id,
+            Repository.uuid,
+            Repository.name,
+            Repository.labels,
+            AgentMachine.labels,
+            Repository.execution_target,
+        )
+        .outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id)
+        .order_by(Repository.id)
+    )
+    if ids is not None:
+        statement = statement.where(Repository.id.in_(ids))
+    return [
+        Target(row[0], row[1], row[2], {**(row[4] or {}), **(row[3] or {})}, row[5])
+        for row in session.execute(statement).all()
+    ]
+
+
+def matching(schedule: Schedule, known: Sequence[Target]) -> list[Target]:
+    """Those of the known repositories that the schedule works on."""
+    left_out = set(schedule.exclude_repository_ids or ())
+    targets = schedule.targets or {}
+    if targets.get("all"):
+        chosen: Iterable[Target] = known
+    elif (labels := targets.get("labels")) is not None:
+        wanted = labels.items()
+        chosen = (target for target in known if wanted and wanted <= target.labels.items())
+    else:
+        ids = set(targets.get("repository_ids") or ())
+        chosen = (target for target in known if target.id in ids)
+    return [target for target in chosen if target.id not in left_out]
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def run(session: Session, run_row_id: int) -> ScheduleRun | None:
+    return session.get(ScheduleRun, run_row_id) if 0 < run_row_id < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What a list of runs is narrowed to. None or empty means: do not narrow."""
+
+    schedule_ids: tuple[int, ...] = ()
+    repository_ids: frozenset[int] | None = None
+    outcomes: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        conditions: list[ColumnElement[bool]] = [ScheduleRun.voided_at.is_(None)]
+        if self.schedule_ids:
+            conditions.append(ScheduleRun.schedule_id.in_(self.schedule_ids))
+        if self.repository_ids is not None:
+            conditions.append(ScheduleRun.repository_id.in_(sorted(self.repository_ids)))
+        if self.outcomes:
+            conditions.append(ScheduleRun.outcome.in_(self.outcomes))
+        if self.since is not None:
+            conditions.append(func.coalesce(ScheduleRun.due_until, ScheduleRun.due_at) >= self.since)
+        if self.until is not None:
+            conditions.append(ScheduleRun.due_at < self.until)
+        return conditions
+
+
+def page(session: Session, narrowed: RunFilter, limit: int, after: str | None) -> tuple[list[ScheduleRun], str | None]:
+    """The newest runs that fit, and the cursor of the next page."""
+    statement = select(ScheduleRun).where(*narrowed.conditions()).order_by(ScheduleRun.id.desc()).limit(limit + 1)
+    if after:
+        statement = statement.where(ScheduleRun.id < int(cursor.decode(after, int)[0]))
+    rows = list(session.scalars(statement))
+    following = cursor.encode(rows[limit - 1].id) if len(rows) > limit else None
+    return rows[:limit], following
+
+
+def in_span(session: Session, narrowed: RunFilter, most: int) -> list[ScheduleRun]:
+    """Runs by due time, oldest first."""
+    statement = select(ScheduleRun).where(*narrowed.conditions()).order_by(ScheduleRun.due_at, ScheduleRun.id)
+    return list(session.scalars(statement.limit(most)))
+
+
+def waiting_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
+    """The runs of a schedule that have not been released yet, oldest due time first."""
+    statement = select(ScheduleRun).where(
+        ScheduleRun.schedule_id == schedule_id,
+        ScheduleRun.settled_at.is_(None),
+        ScheduleRun.outcome == Outcome.WAITING,
+    )
+    return list(session.scalars(statement.order_by(ScheduleRun.due_at, ScheduleRun.id)))
+
+
+def open_repositories(session: Session, schedule_id: int) -> list[int]:
+    """The repositories for which a run of a schedule waits or has not ended."""
+    statement = select(ScheduleRun.repository_id).where(
+        ScheduleRun.schedule_id == schedule_id, ScheduleRun.settled_at.is_(None)
+    )
+    return list(session.scalars(statement))
+
+
+def waiting_of_all(
+    session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None
+) -> list[ScheduleRun]:
+    """The runs of schedules that have not been released yet, of those repositories that the reader may see."""
+    found: list[ScheduleRun] = []
+    for first in range(0, len(schedule_ids), AT_ONCE):
+        statement = select(ScheduleRun).where(
+            ScheduleRun.schedule_id.in_(schedule_ids[first : first + AT_ONCE]),
+            ScheduleRun.settled_at.is_(None),
+            ScheduleRun.outcome == Outcome.WAITING,
+        )
+        if repositories is not None:
+            statement = statement.where(ScheduleRun.repository_id.in_(sorted(repositories)))
+        found += session.scalars(statement.order_by(ScheduleRun.due_at, ScheduleRun.id))
+    return found
+
+
+def unended_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
+    """The runs of a schedule that were released and have not ended."""
+    statement = select(ScheduleRun).where(
+        ScheduleRun.schedule_id == schedule_id,
+        ScheduleRun.settled_at.is_(None),
+        ScheduleRun.outcome == Outcome.RAN,
+    )
+    return list(session.scalars(statement.order_by(ScheduleRun.id)))
+
+
+def unended(
+    session: Session, schedule_ids: Sequence[int], repository_ids: Sequence[int]
+) -> dict[tuple[int, int], ScheduleRun]:
+    """Runs that were released and have not ended, by schedule and repository."""
+    statement = select(ScheduleRun).where(
+        ScheduleRun.settled_at.is_(None),
+        ScheduleRun.outcome == Outcome.RAN,
+        ScheduleRun.schedule_id.in_(schedule_ids),
+        ScheduleRun.repository_id.in_(repository_ids),
+    )
+    return {(row.schedule_id, row.repository_id): row for row in session.scalars(statement.order_by(ScheduleRun.id))}
+
+
+def agent_statuses(session: Session, ids: Iterable[int]) -> dict[int, str]:
+    found = session.execute(select(AgentMachine.id, AgentMachine.status).where(AgentMachine.id.in_(sorted(set(ids)))))
+    return {row.id: row.status for row in found}
+
+
+def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: str, now: datetime) -> None:
+    """Have waiting runs of these schedules and repositories looked at, because what they wait for has come."""
+    for schedule_id, repository_id in sorted(places):
+        session.execute(
+            update(ScheduleRun)
+            .where(
+                ScheduleRun.schedule_id == schedule_id,
+                ScheduleRun.repository_id == repository_id,
+                ScheduleRun.settled_at.is_(None),
+                ScheduleRun.waiting_for == waiting_for,
+                ScheduleRun.look_at > now,
+            )
+            .values(look_at=now)
+            .execution_options(synchronize_session=False)
+        )
+
+
+def agents_came_online(session: Session, agent_ids: Sequence[int], now: datetime) -> int:
+    """Have runs looked at that wait for one of these agents; return how many."""
+    theirs = select(Repository.id).where(Repository.agent_machine_id.in_(agent_ids))
+    woken = session.execute(
+        update(ScheduleRun)
+        .where(
+            ScheduleRun.settled_at.is_(None),
+            ScheduleRun.waiting_for == WaitingFor.MACHINE,
+            ScheduleRun.repository_id.in_(theirs),
+            ScheduleRun.look_at > now,
+        )
+        .values(look_at=now)
+        .returning(ScheduleRun.id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    return len(woken)
+
+
+def newest_of(
+    session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None
+) -> dict[int, ScheduleRun]:
+    """The newest released run of each schedule, of those repositories that the reader may see."""
+    newest: dict[int, ScheduleRun] = {}
+    for first in range(0, len(schedule_ids), AT_ONCE):
+        conditions = [
+            ScheduleRun.schedule_id.in_(schedule_ids[first : first + AT_ONCE]),
+            ScheduleRun.outcome == Outcome.RAN,
+            ScheduleRun.voided_at.is_(None),
+        ]
+        if repositories is not None:
+            conditions.append(ScheduleRun.repository_id.in_(sorted(repositories)))
+        ids = select(func.max(ScheduleRun.id)).where(*conditions).group_by(ScheduleRun.schedule_id)
+        newest |= {row.schedule_id: row for row in session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))}
+    return newest
+
+
+def end_waiting(session: Session, schedule_id: int, reason: str, now: datetime) -> int:
+    """Skip what waits of a schedule that was disabled or deleted; return how many. What runs goes on."""
+    ended = session.execute(
+        update(ScheduleRun)
+        .where(
+            ScheduleRun.schedule_id == schedule_id,
+            ScheduleRun.settled_at.is_(None),
+            ScheduleRun.outcome == Outcome.WAITING,
+        )
+        .values(outcome=Outcome.SKIPPED, reason=reason, look_at=None, waiting_for=None, settled_at=now)
+        .returning(ScheduleRun.id)
+        .execution_options(synchronize_session="fetch")
+    ).all()
+    return len(ended)
+
+
+def forget_old(session: Session, before: datetime) -> int:
+    """Remove runs that ended before this time."""
+    gone = session.execute(delete(ScheduleRun).where(ScheduleRun.settled_at < before).returning(ScheduleRun.id)).all()
+    return len(gone)

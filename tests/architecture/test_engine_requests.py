@@ -1,0 +1,100 @@
+"""No thread of the framework waits for an engine, for another machine, or for an operation to end."""
+
+import ast
+import inspect
+from typing import Any
+
+from fastapi.routing import APIRoute, RouteContext
+
+from holdfast.agents.runtime_routes import call_output
+from holdfast.api import dependencies
+from holdfast.archives import routes as archive_routes
+from holdfast.machines import routes as machine_routes
+from holdfast.maintenance import routes as maintenance_routes
+from holdfast.maintenance.wipe import routes as wipe_routes
+from holdfast.mirror import routes as mirror_routes
+from holdfast.operations import cancel as cancelling
+from holdfast.repositories import routes as repository_routes
+from holdfast.restore import routes as restore_routes
+from holdfast.restore.download import routes as download_routes
+from holdfast.restore.to_agent import routes as to_agent_routes
+from tests.architecture.test_guards import calls, name_of, routes
+from tests.architecture.test_single_places import dotted, trees
+
+ASK_ENGINES = {
+    archive_routes.the_live_answers,
+    download_routes.the_downloads,
+    machine_routes.the_machines,
+    maintenance_routes.the_deleted_answers,
+    maintenance_routes.the_dry_runs,
+    mirror_routes.the_remotes,
+    repository_routes.the_register,
+    restore_routes.the_previews,
+    to_agent_routes.the_pourings,
+    wipe_routes.the_previews,
+}
+"""Whoever asks for one of these can reach an engine, an ssh machine or rclone."""
+IN_A_WAY_OF_THEIR_OWN = {
+    "browse": "asks the index in an ordinary thread, and the engine through the limiter",
+    "download_file": "sends in threads of its own, with bounds of its own",
+    "download_folder": "sends in threads of its own, with bounds of its own",
+    "restore_stream": "sends in threads of its own",
+}
+ASK_THE_STORE_ALONE = {
+    "forget_repository",
+    "set_up_repository",
+    "forget_connection",
+    "list_remotes",
+    "read_remote",
+}
+
+
+def endpoint(context: RouteContext) -> Any:
+    assert isinstance(context.original_route, APIRoute)
+    return context.original_route.endpoint
+
+
+def test_every_route_that_can_reach_an_engine_goes_through_the_limiter() -> None:
+    reaching = [context for context in routes() if ASK_ENGINES & set(calls(context.dependant))]
+
+    assert len(reaching) > 25
+    missing = {
+        name_of(context)
+        for context in reaching
+        if not getattr(endpoint(context), "asks_engine", False)
+        and endpoint(context).__name__ not in ASK_THE_STORE_ALONE | set(IN_A_WAY_OF_THEIR_OWN)
+    }
+    assert missing == set(), "mark them with @asks_engine"
+
+
+def test_no_route_that_waits_holds_a_transaction() -> None:
+    transactions = {dependencies._reading, dependencies._writing}
+    waiting = [
+        context
+        for context in routes()
+        if getattr(endpoint(context), "asks_engine", False) or getattr(endpoint(context), "waits_for_end", False)
+    ]
+
+    assert len(waiting) > 20
+    assert [name_of(context) for context in waiting if transactions & set(calls(context.dependant))] == []
+
+
+def test_every_route_that_cancels_waits_without_a_thread() -> None:
+    cancelling_routes = {
+        node.name
+        for name, tree in trees()
+        if name.endswith("routes.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and dotted(call.func) == cancelling.cancel.__name__
+    }
+
+    marked = {endpoint(context).__name__ for context in routes() if getattr(endpoint(context), "waits_for_end", False)}
+    assert len(marked) >= 5
+    assert cancelling_routes == marked
+
+
+def test_what_takes_long_and_is_no_ordinary_route_is_asynchronous() -> None:
+    assert inspect.iscoroutinefunction(call_output)
+    assert inspect.iscoroutinefunction(archive_routes.browse)

@@ -1,0 +1,317 @@
+"""Slow heads and bodies, and answers that nobody reads, kept others out: the descriptors were used up."""
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from holdfast.api.headers import ALL
+from holdfast.api.known_connections import mark_known
+from holdfast.entry import connection_gate
+from holdfast.entry.connection_gate import Bounds, Gate, connections_within, trusted_networks
+from holdfast.entry.guarded_http import MOST_HEAD_BYTES, guarded
+from tests.support.service import PATIENCE, ServiceProcess
+
+LOOSE = Bounds(
+    most=1000,
+    per_address=1000,
+    strangers_per_address=1000,
+    head_seconds=PATIENCE,
+    body_seconds=PATIENCE,
+    stall_seconds=PATIENCE,
+)
+REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+LARGE = 64 * 1024 * 1024
+Ask = Callable[..., Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Reads the body, takes `/known` for a valid credential, and answers with as much as `/large` asks for."""
+    if scope["path"] == "/known":
+        mark_known(scope)
+    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+        continue
+    size = LARGE if scope["path"] == "/large" else 2
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(size).encode())]})
+    await send({"type": "http.response.body", "body": b"o" * size})
+
+
+@contextlib.asynccontextmanager
+async def serving(bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Gate, Ask]]:
+    monkeypatch.setattr(connection_gate, "SWEEP_SECONDS", 0.01)
+    gate = Gate(bounds)
+    config = uvicorn.Config(app, http=guarded(gate), ws="none", log_config=None, lifespan="off")
+    config.load()
+    state = ServerState()
+    protocol: Any = config.http_protocol_class
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+    writers: list[asyncio.StreamWriter] = []
+
+    async def ask(
+        words: bytes = REQUEST, address: str = "127.0.0.1"
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+        writers.append(writer)
+        writer.write(words)
+        return reader, writer
+
+    try:
+        yield gate, ask
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+        server.close()
+
+
+async def status_of(reader: asyncio.StreamReader) -> int:
+    return int((await reader.readline()).split()[1])
+
+
+async def is_cut(reader: asyncio.StreamReader) -> bool:
+    """Wait until the connection has ended."""
+    with contextlib.suppress(ConnectionError):
+        while await reader.read(65536):
+            continue
+    return True
+
+
+def play(story: Callable[[], Awaitable[None]]) -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await story()
+
+    asyncio.run(in_time())
+
+
+def test_a_head_that_arrives_too_slowly_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, head_seconds=0.2), monkeypatch) as (_, ask):
+            reader, writer = await ask(b"GET / HTTP/1.1\r\nx: ")
+            dribble = asyncio.create_task(_dribble(writer, b"x"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            dribble.cancel()
+            assert head.startswith(b"HTTP/1.1 408 ")
+            assert all(name + b": " + value in head for name, value in ALL)
+            assert await is_cut(reader)
+
+    play(story)
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, head_seconds=0.2), monkeypatch) as (_, ask):
+            reader, _writer = await ask(b"")
+            assert await reader.read() == b""
+
+    play(story)
+
+
+def test_a_second_head_on_a_kept_connection_has_its_time_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, head_seconds=0.2), monkeypatch) as (_, ask):
+            reader, writer = await ask(REQUEST)
+            assert await status_of(reader) == 200
+            writer.write(b"GET / HT")
+            assert b"408 Request Timeout" in await reader.read()
+
+    play(story)
+
+
+def test_a_body_that_arrives_too_slowly_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, body_seconds=0.2), monkeypatch) as (_, ask):
+            reader, writer = await ask(b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 1000000\r\n\r\n")
+            dribble = asyncio.create_task(_dribble(writer, b"x"))
+            assert await status_of(reader) == 408
+            dribble.cancel()
+            assert await is_cut(reader)
+
+    play(story)
+
+
+def test_output_that_an_agent_streams_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        bounds = replace(LOOSE, body_seconds=0.05, streamed=("/stream/",))
+        async with serving(bounds, monkeypatch) as (_, ask):
+            slow, _ = await ask(b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nx")
+            reader, writer = await ask(b"POST /stream/1 HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nx")
+            assert await status_of(slow) == 408, "the time of both is over"
+            writer.write(b"x")
+            assert await status_of(reader) == 200
+
+    play(story)
+
+
+def test_a_head_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, writer = await ask(b"GET / HTTP/1.1\r\nx: ")
+            for _ in range(4):
+                writer.write(b"y" * (MOST_HEAD_BYTES // 2))
+            assert await status_of(reader) == 431
+
+    play(story)
+
+
+def test_an_answer_that_is_not_read_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, stall_seconds=0.2), monkeypatch) as (gate, ask):
+            _, writer = await ask(b"GET /large HTTP/1.1\r\nhost: here\r\n\r\n")
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for expected in (1, 0):
+                while len(gate) != expected:  # noqa: ASYNC110 - the gate tells nobody
+                    await asyncio.sleep(0.01)
+
+    play(story)
+
+
+def test_slow_heads_of_one_address_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, most=30), monkeypatch) as (gate, ask):
+            slow = [await ask(b"GET / HT") for _ in range(60)]
+            for address in ("127.0.0.1", "127.0.0.2"):
+                reader, _ = await ask(REQUEST, address)
+                assert await status_of(reader) == 200
+            assert len(gate) <= 30
+            assert await is_cut(slow[0][0]), "the oldest went first"
+
+    play(story)
+
+
+def test_strangers_never_push_out_who_has_shown_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving(replace(LOOSE, most=10), monkeypatch) as (_, ask):
+            known = [await ask(b"GET /known HTTP/1.1\r\nhost: here\r\n\r\n") for _ in range(10)]
+            for reader, _ in known:
+                assert await status_of(reader) == 200
+            stranger, _ = await ask(b"GET / HT")
+            assert await status_of(stranger) == 503
+            reader, writer = known[0]
+            writer.write(REQUEST)
+            await reader.readuntil(b"oo")
+            assert await status_of(reader) == 200
+
+    play(story)
+
+
+def test_a_fleet_behind_one_address_is_not_taken_for_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_gate, "YOUNG_SECONDS", 0.0)
+
+    async def story() -> None:
+        async with serving(replace(LOOSE, strangers_per_address=5), monkeypatch) as (gate, ask):
+            for _ in range(40):
+                reader, _ = await ask(b"GET /known HTTP/1.1\r\nhost: here\r\n\r\n")
+                assert await status_of(reader) == 200
+            assert len(gate) == 40
+            for _ in range(40):
+                await ask(b"GET / HT")
+            reader, _ = await ask(REQUEST)
+            assert await status_of(reader) == 200
+            assert len(gate) <= 46
+
+    play(story)
+
+
+def test_the_bound_of_an_address_does_not_count_for_a_trusted_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        bounds = replace(LOOSE, per_address=3, strangers_per_address=1, trusted=(ip_network("127.0.0.2"),))
+        async with serving(bounds, monkeypatch) as (gate, ask):
+            for _ in range(20):
+                reader, _ = await ask(REQUEST, "127.0.0.2")
+                assert await status_of(reader) == 200
+            for _ in range(20):
+                await ask(b"GET / HT", "127.0.0.1")
+            reader, _ = await ask(REQUEST, "127.0.0.1")
+            assert await status_of(reader) == 200
+            assert len(gate) == 20 + 3
+
+    play(story)
+
+
+class Peer:
+    """A connection as the gate sees it."""
+
+    is_known = False
+    since = 0.0
+
+    def __init__(self, address: str) -> None:
+        self.address: str | None = address
+        self.is_turned_away = False
+
+    def turn_away(self) -> None:
+        self.is_turned_away = True
+
+    def check(self, now: float) -> None:
+        raise NotImplementedError
+
+    def is_closing(self) -> bool:
+        return self.is_turned_away
+
+
+def test_all_addresses_of_one_ipv6_network_count_as_one() -> None:
+    gate = Gate(replace(LOOSE, per_address=3))
+    peers = [Peer(f"2001:db8::{number:x}") for number in range(10)]
+    other = Peer("2001:db8:0:1::1")
+
+    assert all(gate.admit(peer, 100.0) for peer in [*peers, other])
+
+    assert sum(peer.is_turned_away for peer in peers) == 7
+    assert not other.is_turned_away
+
+
+def test_the_trusted_proxies_of_the_settings_are_networks_and_addresses() -> None:
+    assert trusted_networks("192.0.2.1, 10.0.0.0/8,nonsense") == (ip_network("192.0.2.1"), ip_network("10.0.0.0/8"))
+    assert trusted_networks(None) == ()
+    assert len(trusted_networks("*")) == 2
+
+
+def test_the_soft_descriptor_limit_is_raised_and_never_used_up_by_connections() -> None:
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4000))\n"
+        "from holdfast.entry.connection_gate import raise_descriptor_limit\n"
+        "print(raise_descriptor_limit(40_000), *resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "print(raise_descriptor_limit(10))"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told.split() == ["4000", "4000", "4000", "4000"]
+    assert connections_within(40_000, 4000) == 2000
+    assert connections_within(40_000, 100_000) == 40_000
+
+
+def test_a_service_with_few_descriptors_answers_beside_hundreds_of_slow_heads(tmp_path: Path) -> None:
+    service = ServiceProcess(tmp_path / "data", prefix=("prlimit", "--nofile=200:600"))
+    slow: list[socket.socket] = []
+    try:
+        service.start()
+        for _ in range(700):
+            connection = socket.create_connection(("127.0.0.1", service.port))
+            connection.send(b"GET /health/live HT")
+            slow.append(connection)
+        assert service.client().get("/health/ready").status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
+        service.stop()
+
+
+async def _dribble(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    with contextlib.suppress(ConnectionError):
+        while True:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)

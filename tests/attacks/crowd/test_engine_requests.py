@@ -1,0 +1,159 @@
+"""45 live requests of one viewer took all threads: /health/ready took 30 seconds, and nobody could log in."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from starlette.requests import Request
+
+from holdfast.errors import Unavailable
+from holdfast.kit.wake import Wake
+from holdfast.operations.models import Operation
+from holdfast.operations.status import LockMode
+from holdfast.operations.store import lane_of
+from holdfast.runner import engine_requests
+from holdfast.runner.engine_requests import EngineRequests
+from holdfast.runner.lane_ticket import TICKET, LaneNotFree, without_a_thread
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+from tests.contract.fields import error_of
+from tests.support.in_process import InProcess, started
+from tests.support.service import PATIENCE, wait_until
+
+MANY = 50
+THREADS_OF_THE_FRAMEWORK = 40
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[InProcess]:
+    with started(tmp_path / "data", inline_wait_seconds=300, engine_requests_per_user=2) as running:
+        yield running
+
+
+def waiting_requests(running: InProcess) -> int:
+    with running.service.database.reading() as session:
+        inline = select(func.count()).select_from(Operation).where(Operation.executor == "inline")
+        return session.scalar(inline) or 0
+
+
+def test_live_requests_of_one_user_keep_nobody_else_waiting(
+    running: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_requests, "WAITING_FOR_EACH_PLACE", 1)
+    admin = running.login()
+    new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
+    repository = running.client.post("/api/repositories/", json=new, headers=admin).json()
+    live = f"/api/repositories/{repository['id']}/archives/live"
+    assert MANY > THREADS_OF_THE_FRAMEWORK
+
+    with ThreadPoolExecutor(MANY) as others:
+        with running.service.inline.hold(lane_of(repository["id"]), mode=LockMode.EXCLUSIVE):
+            asked = [others.submit(running.client.get, live, headers=admin) for _ in range(MANY)]
+            refused = MANY - 4
+            wait_until(lambda: sum(one.done() for one in asked) == refused, what="what is too much is refused at once")
+            wait_until(lambda: waiting_requests(running) == 1 + 2, what="two wait in the queue of the repository")
+
+            assert running.client.get("/health/ready").status_code == 200
+            assert running.client.get("/api/auth/me", headers=admin).status_code == 200
+            assert sum(one.done() for one in asked) == refused, "the others still wait"
+
+        answers = [one.result(PATIENCE) for one in asked]
+
+    assert sorted({answer.status_code for answer in answers}) == [200, 503]
+    assert sum(answer.status_code == 200 for answer in answers) == 4, "those that waited were served"
+    for answer in answers:
+        if answer.status_code == 503:
+            assert error_of(answer) == (503, "api.too_many_engine_requests")
+            assert int(answer.headers["Retry-After"]) > 0
+    assert waiting_requests(running) == 0
+
+
+def test_a_lane_that_stays_busy_is_told_with_a_time_to_come_back(tmp_path: Path) -> None:
+    with started(tmp_path / "data", inline_wait_seconds=0.2) as running:
+        admin = running.login()
+        new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
+        repository = running.client.post("/api/repositories/", json=new, headers=admin).json()
+        with running.service.inline.hold(lane_of(repository["id"]), mode=LockMode.EXCLUSIVE):
+            answer = running.client.get(f"/api/repositories/{repository['id']}/archives/live", headers=admin)
+
+            assert error_of(answer) == (423, "repository.busy")
+            assert int(answer.headers["Retry-After"]) > 0
+            assert waiting_requests(running) == 1, "its place in the queue is given up"
+
+
+def settings(tmp_path: Path, **more: Any) -> Settings:
+    return Settings(data_dir=tmp_path, database_url=None, role="all", **more)
+
+
+def waits(*, is_gone: bool = False) -> Request:
+    """A request whose client waits, or has left."""
+
+    async def receive() -> Any:
+        if not is_gone:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "headers": []}, receive)
+
+
+def test_no_engine_runs_for_a_client_that_has_left_while_it_waited(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+
+    with pytest.raises(Unavailable):
+        asyncio.run(requests.run(waits(is_gone=True), 1, lambda: pytest.fail("nobody waits for this")))
+
+
+def test_one_user_never_takes_the_places_of_all(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, engine_requests=4, engine_requests_per_user=2, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    running: list[int] = []
+
+    async def story() -> None:
+        release = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work(user: int) -> None:
+            running.append(user)
+            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
+
+        greedy = [asyncio.create_task(requests.run(waits(), 1, lambda: work(1))) for _ in range(10)]
+        while len(running) < 2:  # noqa: ASYNC110 - filled by threads
+            await asyncio.sleep(0.01)
+        other = asyncio.create_task(requests.run(waits(), 2, lambda: work(2)))
+        while 2 not in running:  # noqa: ASYNC110 - filled by threads
+            await asyncio.sleep(0.01)
+        assert sorted(running) == [1, 1, 2]
+        release.set()
+        await asyncio.gather(*greedy, other)
+
+    asyncio.run(story())
+
+    assert sorted(running) == [1] * 10 + [2]
+
+
+def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place_when_it_fails() -> None:
+    work, calls, withdrawn = Wake(), [0], [0]
+
+    async def in_thread(call: Any) -> Any:
+        return await asyncio.to_thread(call)
+
+    def use_case() -> str:
+        ticket = TICKET.get()
+        assert ticket is not None
+        calls[0] += 1
+        ticket.operation_id = 1
+        ticket.withdraw = lambda: withdrawn.__setitem__(0, withdrawn[0] + 1)
+        if calls[0] < 3:
+            raise LaneNotFree
+        raise ValueError("of the use case")
+
+    with pytest.raises(ValueError, match="use case"):
+        asyncio.run(without_a_thread(in_thread, use_case, work, PATIENCE))
+
+    assert calls == [3]
+    assert withdrawn == [1]

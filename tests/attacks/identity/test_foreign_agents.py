@@ -1,0 +1,107 @@
+"""An agent of another maker that works in whatever lies at the path: its report is compared with the repository that was meant."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.agents.agent import Agent, Machines
+from tests.support.running import Services
+
+OWN, STRANGER = "b" * 64, "c" * 64
+ARCHIVE = "a" * 64
+SIZES = {"original_size": 5, "compressed_size": 4, "deduplicated_size": 3, "nfiles": 2}
+
+
+def created(repository: str, name: str = "first", archive: str = ARCHIVE) -> dict[str, Any]:
+    """What the engine's `create` prints."""
+    times = {"start": "2026-01-02T03:04:05.000000", "end": "2026-01-02T03:04:06.000000", "duration": 1.0}
+    return {
+        "archive": {"id": archive, "name": name, **times, "stats": SIZES},
+        "repository": {"id": repository, "location": "/far"},
+    }
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    services = Services(tmp_path_factory.mktemp("foreign-agents"))
+    yield Machines(services.get())
+    services.stop()
+
+
+@pytest.fixture
+def known(machines: Machines) -> tuple[Agent, dict[str, Any]]:
+    """An agent and its repository with one archive, whose first backup has told the repository's id."""
+    agent = machines.agent()
+    repository = machines.repository(agent)
+    job = machines.backup(repository)
+    agent.begin(job)
+    agent.complete(job, archive_name="first", stats=SIZES, details={"created": created(OWN)})
+    assert names(machines, repository) == ["first"]
+    agent.finish_all()
+    assert machines.admin.get(f"/api/repositories/{repository['id']}").json()["engine_id"] == OWN
+    return agent, repository
+
+
+def names(machines: Machines, repository: dict[str, Any]) -> list[str]:
+    answer = machines.admin.get(f"/api/repositories/{repository['id']}/archives").json()
+    return [archive["name"] for archive in answer["archives"]]
+
+
+def started(machines: Machines, repository: dict[str, Any], what: str) -> int:
+    if what == "backup":
+        return machines.backup(repository)
+    base = f"/api/repositories/{repository['id']}"
+    if what == "delete":
+        [archive] = machines.admin.get(f"{base}/archives").json()["archives"]
+        answer = machines.admin.delete(f"/api/archives/{archive['id']}")
+    elif what == "prune":
+        answer = machines.admin.post(f"{base}/prune", json={"keep_last": 1})
+    else:
+        answer = machines.admin.post(f"{base}/resync")
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    job: int = body["operations"][0] if what == "resync" else body["job_id"]
+    return job
+
+
+REPORTS: dict[str, dict[str, Any]] = {
+    "backup": {"created": created(STRANGER, "second", "d" * 64)},
+    "resync": {"info": {"repository": {"id": STRANGER}}},
+    "prune": {"repository": {"id": STRANGER}, "prune": [{"archive": "first", "id": ARCHIVE, "time": ""}]},
+    "delete": {"repository": {"id": STRANGER}, "deleted": [ARCHIVE]},
+}
+
+
+@pytest.mark.parametrize("says", ["complete", "fail"])
+@pytest.mark.parametrize("what", sorted(REPORTS))
+def test_a_foreign_agent_that_worked_in_another_repository_fails_and_takes_nothing_from_the_index(
+    machines: Machines, known: tuple[Agent, dict[str, Any]], what: str, says: str
+) -> None:
+    agent, repository = known
+    job = started(machines, repository, what)
+    agent.begin(job)
+    if what == "resync":
+        assert agent.post(job, "parts", {"part": 0, "items": []}).status_code == 200
+    result = {"return_code": 0, "details": REPORTS[what], "parts": 1 if what == "resync" else 0}
+
+    body = {"result": result, **({"error_message": "it broke"} if says == "fail" else {})}
+    assert agent.post(job, says, body).json()["status"] == "failed"
+
+    ended = machines.admin.operation(job)
+    assert (ended["status"], ended["error_key"]) == ("failed", "repository.replaced")
+    assert "accept-replacement" in ended["error_message"]
+    assert names(machines, repository) == ["first"]
+    assert agent.poll(limit=10) == []
+
+
+def test_a_report_of_the_right_repository_or_without_an_id_counts(
+    machines: Machines, known: tuple[Agent, dict[str, Any]]
+) -> None:
+    agent, repository = known
+    for number, told in enumerate((created(OWN, "second", "d" * 64), {})):
+        job = machines.backup(repository)
+        agent.begin(job)
+        agent.complete(job, archive_name=f"name-{number}", stats=SIZES, details={"created": told})
+        assert machines.admin.operation(job)["status"] == "completed"
+        agent.finish_all()

@@ -1,0 +1,167 @@
+"""Archives that hold the service's own data: admins read it, and nobody else."""
+
+import io
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.places.own import archive_id, backed_up, data_folder, own_files, repository_of
+from tests.contract.archives.world import wait_for_index
+from tests.support.engines import ENGINE_2
+from tests.support.running import Running, Services
+from tests.support.service import Client
+
+
+@dataclass
+class Holding:
+    """A repository with an archive of the data folder and of something beside it."""
+
+    running: Running
+    repository: dict[str, Any]
+    operation: dict[str, Any]
+    viewer: Client
+    operator: Client
+
+    @property
+    def data(self) -> str:
+        return str(data_folder(self.running)).lstrip("/")
+
+    @property
+    def url(self) -> str:
+        return f"/api/repositories/{self.repository['id']}"
+
+    @property
+    def archive(self) -> str:
+        return f"{self.url}/archives/{archive_id(self.running.admin, self.repository)}"
+
+    def body(self, **more: Any) -> dict[str, Any]:
+        return {"repository_id": self.repository["id"], "archive": self.operation["archive_name"], **more}
+
+
+@pytest.fixture(scope="session")
+def all_held() -> dict[int, Holding]:
+    return {}
+
+
+WITHOUT_ENGINE_2 = pytest.mark.skipif(ENGINE_2 is None, reason="there is no engine 2")
+
+
+# What readers are refused is decided before an engine is asked: the rows with engine 2 repeat the others.
+@pytest.fixture(params=[1, pytest.param(2, marks=[WITHOUT_ENGINE_2, pytest.mark.campaign])])
+def holding(request: pytest.FixtureRequest, services: Services, all_held: dict[int, Holding]) -> Holding:
+    if request.param not in all_held:
+        running = services.get()
+        sources = (running.new_source(), data_folder(running))
+        more: dict[str, Any] = {"own_places_confirmed": True, "index_mode": "full"}
+        repository = repository_of(running, *sources, engine=request.param, **more)
+        ended = backed_up(running.admin, repository)
+        wait_for_index(running.admin, repository)
+        clients = [running.client_with_right(repository, role) for role in ("viewer", "operator")]
+        all_held[request.param] = Holding(running, repository, ended, *clients)
+    return all_held[request.param]
+
+
+def key_of(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["detail"]["key"]
+
+
+def test_a_viewer_cannot_download_the_key(holding: Holding) -> None:
+    path = {"path": f"{holding.data}/secret.key"}
+
+    assert key_of(holding.viewer.get(f"{holding.archive}/files", params=path)) == (403, "archives.admins_only")
+    assert key_of(holding.operator.get(f"{holding.archive}/files", params=path)) == (403, "archives.admins_only")
+    as_admin = holding.running.admin.get(f"{holding.archive}/files", params=path)
+    assert as_admin.content == (data_folder(holding.running) / "secret.key").read_bytes()
+
+
+def test_a_viewer_cannot_download_the_data_folder(holding: Holding) -> None:
+    answer = holding.viewer.get(f"{holding.archive}/download", params={"path": f"/{holding.data}/"})
+
+    assert key_of(answer) == (403, "archives.admins_only")
+
+
+@pytest.mark.parametrize("above", ["", "parent"])
+def test_the_tar_of_a_folder_above_comes_without_the_data_folder(holding: Holding, above: str) -> None:
+    path = holding.data.rpartition("/")[0] if above else ""
+
+    answer = holding.viewer.get(f"{holding.archive}/download", params={"path": path})
+
+    assert answer.status_code == 200, answer.text
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as tar:
+        names = tar.getnames()
+    assert own_files(names) == []
+    assert any(name.endswith("file-0") for name in names)
+
+
+def test_the_zip_of_everything_comes_without_the_data_folder(holding: Holding) -> None:
+    answer = holding.viewer.get(f"{holding.archive}/download", params={"format": "zip"})
+
+    names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    assert own_files(names) == []
+    assert any(name.endswith("file-0") for name in names)
+
+
+def test_a_viewer_does_not_see_the_data_folder_in_listings(holding: Holding) -> None:
+    parent, name = holding.data.rsplit("/", 1)
+    browsed = {
+        who: holding.__dict__[who].get(f"{holding.archive}/browse", params={"path": parent}).json()["entries"]
+        for who in ("viewer", "operator")
+    }
+    searched = holding.viewer.get(f"{holding.url}/search", params={"q": "secret.key"}).json()
+    as_admin = holding.running.admin.get(f"{holding.url}/search", params={"q": "secret.key"}).json()
+
+    assert all(entry["name"] != name for entries in browsed.values() for entry in entries)
+    assert searched["results"] == []
+    assert [hit["path"] for hit in as_admin["results"]] == [f"{holding.data}/secret.key"]
+
+
+@pytest.mark.parametrize("route", ["browse", "history", "changes"])
+def test_a_viewer_cannot_ask_about_the_data_folder(holding: Holding, route: str) -> None:
+    url, name = {
+        "browse": (f"{holding.archive}/browse", "path"),
+        "history": (f"{holding.url}/history", "path"),
+        "changes": (f"{holding.archive}/changes", "path_prefix"),
+    }[route]
+
+    assert key_of(holding.viewer.get(url, params={name: f"{holding.data}/ssh"})) == (403, "archives.admins_only")
+
+
+def test_an_operator_cannot_restore_the_key_to_another_folder(holding: Holding, tmp_path: Path) -> None:
+    body = holding.body(paths=[f"{holding.data}/secret.key"], destination=str(tmp_path / "out"))
+
+    assert key_of(holding.operator.post("/api/restore/start", json=body)) == (403, "archives.admins_only")
+    assert key_of(holding.viewer.post("/api/restore/preview", json=body)) == (403, "archives.admins_only")
+
+
+def test_a_wider_restore_of_an_operator_comes_without_the_data_folder(holding: Holding, tmp_path: Path) -> None:
+    body = holding.body(destination=str(tmp_path / "out"))
+
+    started = holding.operator.post("/api/restore/start", json=body).json()
+    ended = holding.operator.wait_for_end(started["job_id"])
+
+    restored = [str(file) for file in (tmp_path / "out").rglob("*")]
+    assert ended["status"] == "completed", ended
+    assert own_files(restored) == []
+    assert any(path.endswith("file-0") for path in restored)
+
+
+def test_a_viewers_preview_tells_nothing_of_the_hosts_files(holding: Holding, tmp_path: Path) -> None:
+    source = Path(holding.repository["source_paths"][0])
+    there = tmp_path / str(source).lstrip("/")
+    there.mkdir(parents=True)
+    (there / "file-0").write_text("here before")
+    link = tmp_path / "link"
+    link.symlink_to(there)
+    bodies = [holding.body(destination=str(place), paths=[str(source)]) for place in (tmp_path, link, "/no/such")]
+
+    by_viewer = [holding.viewer.post("/api/restore/preview", json=body) for body in bodies]
+    by_operator = holding.operator.post("/api/restore/preview", json=bodies[0]).json()
+
+    assert [answer.status_code for answer in by_viewer] == [200, 200, 200]
+    assert by_viewer[0].json() == by_viewer[1].json() == by_viewer[2].json()
+    assert (by_viewer[0].json()["conflict_count"], by_viewer[0].json()["conflicts_known"]) == (0, False)
+    assert (by_operator["conflict_count"], by_operator["conflicts_known"]) == (1, True)

@@ -1,0 +1,118 @@
+"""A small repository must not take much memory: not in the helper that unpacks it, not in the service that indexes it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.errors import ArchiveTooLarge
+from tests.support.engines import ENGINES
+from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item
+from tests.support.peak import MIB, growths_of, peak_of
+
+BOUND = 64 * MIB
+SIZES = {"zstd": 1200, "obfuscated": 1200, "lz4": 300, "zlib": 150, "lzma": 100}  # MiB unpacked
+REFUSALS = ("ArchiveTooLarge", "ArchiveUnreadable", "GarbledItems", "ItemTooLarge")
+
+INDEXED = """
+import os
+from pathlib import Path
+from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.sqlite import SqliteStore
+program, repository, ids, folder, environment = sys.argv[1:]
+def indexed(engine_id):
+    index = HistoryIndex(SqliteStore.create(Path(folder) / f"{engine_id}.db"))
+    with EngineChunks(Path(program), repository, environment=json.loads(environment), lock_wait=60) as chunks:
+        return index.ingest_chunks(engine_id, chunks, series="series").entries
+for engine_id in json.loads(ids):
+    if (child := os.fork()) == 0:
+        measured(lambda: indexed(engine_id))
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def deep(number: int) -> bytes:
+    return b"/".join([b"d%d" % number, *[b"x"] * 500, b"file"])
+
+
+HARMFUL = {
+    "an item of empty maps": [item(xattrs=[{}] * 60_000) + item(b"other", chunks=[{}] * (3 * MIB))],
+    "a list of chunks that holds lists": [item(chunks=[[[]] * 1000 for _ in range(3_000)])],
+    "an item of many megabytes": [item(acl_access=b"\x00" * (3 * MIB)), *[b"\x00" * (3 * MIB)] * 4],
+    "deep paths": [item(deep(number)) for number in range(200)],
+    "items of one byte": [b"\x80" * (2 * MIB)],
+    "a path of a megabyte": [item(b"x/" * (MIB // 2))],
+    "a billion files of one chunk": None,
+    "a hundred million files of few chunks": None,
+    "deep nesting": [item() + b"\x81\xa4path" + b"\x91" * 800_000],
+    "a string that claims two gigabytes": [b"\x81\xa4path\xdb\x7f\xff\xff\xff" + b"x" * 1000],
+    "a map that claims four billion entries": [b"\xdf\xff\xff\xff\xff" + b"\x00" * 1000],
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(series, marks=[] if series == "1.4" else pytest.mark.campaign) for series in sorted(ENGINES)],
+)
+def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> HostileRepository:
+    return hostile_repository(ENGINES[request.param], tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def archives(repository: HostileRepository) -> dict[str, str]:
+    """The engine's ids of one good archive and of all the others, by name."""
+    many = item(b"file" * 50) * 1000
+    return repository.write(
+        HostileArchive("good", [item(b"a") + item(b"b")]),
+        *(HostileArchive(name, [bomb(SIZES[name] * MIB)]) for name, bomb in BOMBS.items()),
+        *(HostileArchive(name, chunks) for name, chunks in HARMFUL.items() if chunks is not None),
+        HostileArchive("a billion files of one chunk", [many], items=[0] * 200_000),
+        HostileArchive(
+            "a hundred million files of few chunks",
+            [many + item(b"%d" % number) for number in range(100)],
+            items=[*range(100)] * 4,
+        ),
+        HostileArchive("a record of lists", [item()], metadata={"cmdline": [[]] * (2 * MIB)}),
+    )
+
+
+def test_a_helper_refuses_what_unpacks_to_far_more_than_is_stored(
+    repository: HostileRepository, archives: dict[str, str]
+) -> None:
+    with EngineChunks(repository.program, str(repository.location), environment=repository.environment) as chunks:
+        assert chunks._process is not None
+        before = peak_of(chunks._process.pid)
+        for name in BOMBS:
+            with pytest.raises(ArchiveTooLarge):
+                list(chunks.chunks(chunks.chunk_ids(archives[name])))
+        assert [len(data) for data in chunks.chunks(chunks.chunk_ids(archives["good"]))] == [len(item(b"a") * 2)]
+        assert peak_of(chunks._process.pid) - before < BOUND
+
+
+def test_a_helper_is_refused_more_memory_than_its_limit(
+    repository: HostileRepository, archives: dict[str, str]
+) -> None:
+    """The engine's own reading of an archive's record cannot be bounded from outside, but the process can."""
+    with EngineChunks(repository.program, str(repository.location), environment=repository.environment) as chunks:
+        assert chunks._process is not None
+        before = peak_of(chunks._process.pid)
+        with pytest.raises(ArchiveTooLarge):
+            chunks.chunk_ids(archives["a record of lists"])
+        assert chunks.chunk_ids(archives["good"])
+        assert peak_of(chunks._process.pid) - before < 2 * BOUND
+
+
+def test_the_service_takes_little_memory_for_hostile_archives(
+    repository: HostileRepository, archives: dict[str, str], tmp_path: Path
+) -> None:
+    """Each archive in a process of its own, so that what one took is not counted for the next."""
+    environment = json.dumps(repository.environment)
+    ids = json.dumps([archives[name] for name in HARMFUL])
+    measured = growths_of(INDEXED, str(repository.program), str(repository.location), ids, str(tmp_path), environment)
+    for name, (growth, result) in zip(HARMFUL, measured, strict=True):
+        assert growth < BOUND, (name, result)
+        assert isinstance(result, int) or result.split(":")[0] in REFUSALS, name

@@ -1,0 +1,17 @@
+"""A path of very many folders, as an archive can hold it, is judged like any other."""
+
+import os
+from pathlib import Path
+
+from backup_engine.guarded import Guard, GuardedTargets
+
+DEEP = b"d/" * 2000
+
+
+def test_targets_below_very_many_folders_are_judged(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    targets = GuardedTargets(Guard([os.fsencode(place)]), os.fsencode(tmp_path))
+
+    assert not targets.is_own(DEEP + b"x", is_directory=False)
+    assert targets.is_own(b"place/" + DEEP + b"x", is_directory=False)

@@ -1,0 +1,294 @@
+"""A hostile archive cannot make whoever downloads it write outside the folder that they unpack the file to."""
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from backup_engine.far.unpack import LONGEST_NAME, Unpacker, link_fault, name_fault
+from holdfast.restore.download.from_tar import TarEntries, tar_blocks, zip_blocks
+from holdfast.restore.download.gate import MANIFEST
+from holdfast.restore.source import BrokenOff, Source
+from tests.real.restore.archives import Archive, Workshop
+from tests.support.archive_sets import OwnEngine
+from tests.support.crafted import craft, craft_2, hard_link, symbolic_link
+from tests.support.engines import ENGINE_2
+from tests.support.running import Services
+
+LONG = "long/" + "x" * 70_000
+NAMES = ["../evil", "/absolute", "deep/../../evil", "a//b", "..", "..\\evil", "C:\\evil", "with\0nul", LONG]
+LINKS = {"out": "/etc", "up": "..", "deep/up": "../..", "behind": "deep/../..", "sneaky": "deep/back/../.."}
+
+
+class Stream(io.BytesIO):
+    """The engine's tar stream, as a source gives it."""
+
+    def require_good_end(self) -> None:
+        assert self.read() == b""
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    content = b"content" if kind == tarfile.REGTYPE else b""
+    info.size = len(content)
+    if "\0" in name:
+        info.pax_headers = {"path": name}  # in the older form of a header a NUL ends the name
+    return info, content
+
+
+def stream_of(*entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=form) as tar:
+        for info, content in entries:
+            tar.addfile(info, io.BytesIO(content))
+    return written.getvalue()
+
+
+def download(stream: bytes, form: str) -> bytes:
+    source = cast("Source", Stream(stream))
+    entries = TarEntries(source)
+    make = zip_blocks if form == "zip" else tar_blocks
+    return b"".join(make(source, entries, entries.next()))
+
+
+def names_in(content: bytes, form: str) -> dict[str, str]:
+    """Names with the targets of links."""
+    if form == "tar":
+        with tarfile.open(fileobj=io.BytesIO(content), errors="surrogateescape") as tar:
+            return {member.name: member.linkname for member in tar.getmembers()}
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        assert opened.testzip() is None
+        return {
+            info.filename.rstrip("/"): opened.read(info).decode() if stat.S_ISLNK(info.external_attr >> 16) else ""
+            for info in opened.infolist()
+        }
+
+
+def manifest_in(content: bytes, form: str) -> str:
+    if form == "tar":
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            file = tar.extractfile(MANIFEST)
+            assert file is not None
+            return file.read().decode()
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        return opened.read(MANIFEST).decode()
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_leads_out_is_left_out_of_a_download_and_said_so(name: str, form: str) -> None:
+    content = download(stream_of(entry("before"), entry(name), entry("after")), form)
+
+    assert sorted(names_in(content, form)) == [MANIFEST, "after", "before"]
+    [line] = manifest_in(content, form).splitlines()[3:]
+    assert line.startswith('"')
+    assert "\0" not in line
+    assert len(line) < 2000
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_a_link_that_leads_out_is_left_out_and_its_target_is_told(name: str, form: str) -> None:
+    link = entry(name, tarfile.SYMTYPE, LINKS[name])
+    content = download(stream_of(entry("deep", tarfile.DIRTYPE), link, entry("after")), form)
+
+    assert sorted(names_in(content, form)) == [MANIFEST, "after", "deep"]
+    assert f'"{name}" -> "{LINKS[name]}"' in manifest_in(content, form)
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_nothing_is_handed_out_below_a_link_nor_a_hard_link_through_one(form: str) -> None:
+    stream = stream_of(
+        entry("folder", tarfile.DIRTYPE),
+        entry("link", tarfile.SYMTYPE, "folder"),
+        entry("link/through"),
+        entry("hard", tarfile.LNKTYPE, "link/through"),
+        entry("outside", tarfile.LNKTYPE, "../victim"),
+        entry("evil/../x"),
+        entry("second", tarfile.LNKTYPE, "evil/../x"),
+    )
+
+    content = download(stream, form)
+
+    assert sorted(names_in(content, form)) == [MANIFEST, "folder", "link"]
+    assert len(manifest_in(content, form).splitlines()[3:]) == 5
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_an_honest_tree_is_handed_out_whole_and_without_a_manifest(form: str) -> None:
+    stream = stream_of(
+        entry(".", tarfile.DIRTYPE),
+        entry("a", tarfile.DIRTYPE),
+        entry("a/b", tarfile.DIRTYPE),
+        entry("a/b/file"),
+        entry("a/b/" + "n" * 250),
+        entry("a/b/up", tarfile.SYMTYPE, "../../a/b/file"),
+        entry("a/b/same", tarfile.LNKTYPE, "a/b/file"),
+        entry("a\\b"),
+    )
+
+    found = names_in(download(stream, form), form)
+
+    names = {"a", "a/b", "a/b/file", "a/b/" + "n" * 250, "a/b/up", "a/b/same", "a\\b"}
+    assert set(found) - {"."} == names
+    assert found["a/b/up"] == "../../a/b/file"
+
+
+def test_a_manifest_does_not_take_the_place_of_a_file_of_the_same_name() -> None:
+    content = download(stream_of(entry(MANIFEST), entry("../evil")), "tar")
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        names = tar.getnames()
+        file = tar.extractfile(MANIFEST)
+    assert file is not None
+    assert file.read() == b"content"
+    assert len(names) == 2
+    assert names[1] != MANIFEST
+
+
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_a_tar_file_keeps_content_times_owners_and_attributes(form: int) -> None:
+    info, content = entry("caf\udce9")
+    info.mtime, info.uid, info.uname, info.mode = 1_700_000_000, 1234, "anna", 0o4755
+    if form == tarfile.PAX_FORMAT:
+        info.pax_headers = {"SCHILY.xattr.user.x": "y", "mtime": "1700000000.25", "atime": "1700000001.5"}
+
+    made = download(stream_of((info, content), form=form), "tar")
+
+    with tarfile.open(fileobj=io.BytesIO(made), errors="surrogateescape") as tar:
+        [found] = tar.getmembers()
+        file = tar.extractfile(found)
+        assert file is not None
+        assert file.read() == b"content"
+    assert (found.name, int(found.mtime), found.uid, found.uname) == ("caf\udce9", 1_700_000_000, 1234, "anna")
+    assert found.mode == 0o4755
+    if form == tarfile.PAX_FORMAT:
+        assert found.pax_headers["SCHILY.xattr.user.x"] == "y"
+        assert (found.pax_headers["mtime"], found.pax_headers["atime"]) == ("1700000000.25", "1700000001.5")
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_numbers_that_no_file_can_have_do_not_break_a_download(form: str) -> None:
+    info, content = entry("file")
+    info.pax_headers = {"mtime": "inf", "uid": "99999999999999999999", "path": "../evil", "size": "7"}
+    other, _ = entry("other")
+    other.pax_headers = {"mtime": "-1e300"}
+
+    made = download(stream_of((info, content), (other, content)), form)
+
+    assert "other" in names_in(made, form)
+    assert not any(".." in name for name in names_in(made, form))
+
+
+def test_a_stream_that_is_cut_is_never_ended_as_if_it_were_whole() -> None:
+    stream = stream_of(entry("one"), entry("two"))[:1024]
+
+    class Cut(Stream):
+        def require_good_end(self) -> None:
+            raise BrokenOff(cast("Any", type("Ended", (), {"message": "cut", "status": "failed"})))
+
+    source = cast("Source", Cut(stream))
+    entries = TarEntries(source)
+    with pytest.raises(BrokenOff):
+        b"".join(tar_blocks(source, entries, entries.next()))
+
+
+def test_one_rule_holds_for_what_is_unpacked_and_what_is_downloaded(tmp_path: Path) -> None:
+    told: dict[bytes, str] = {}
+    names = [name for name in NAMES if "\\" not in name]
+    stream = stream_of(entry("good"), *(entry(name) for name in names))
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+
+    Unpacker(descriptor, told.__setitem__).unpack(io.BytesIO(stream))
+    os.close(descriptor)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["good"]
+    assert {name: name_fault(name) for name in told} == told
+    assert len(told) == len(names)
+
+
+def test_an_entry_that_no_system_takes_does_not_end_the_unpacking(tmp_path: Path) -> None:
+    """Else the traceback's exit code would look like an end with warnings."""
+    info, content = entry("odd")
+    info.pax_headers = {"mtime": "no number", "uid": "99999999999999999999"}
+    descriptor = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    told: dict[bytes, str] = {}
+
+    Unpacker(descriptor, told.__setitem__).unpack(io.BytesIO(stream_of((info, content), entry("good"))))
+    os.close(descriptor)
+
+    assert b"odd" in told
+    assert (tmp_path / "good").read_text() == "content"
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "stays"),
+    [
+        (b"a", b"b", True),
+        (b"a/b", b"../c", True),
+        (b"a/b", b"../../c", False),
+        (b"a", b"..", False),
+        (b"a/b/c", b"../..", True),
+        (b"a/b", b"x/../y", False),
+        (b"a", b"/b", False),
+        (b"a", b"./b//c", True),
+        (b"a", b"b" * (LONGEST_NAME + 1), False),
+    ],
+)
+def test_where_a_link_may_lead(name: bytes, target: bytes, stays: bool) -> None:
+    assert (link_fault(name, target) is None) is stays
+
+
+# --- with real engines ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    services = Services(tmp_path_factory.mktemp("hostile-downloads"))
+    yield Workshop(services.get())
+    services.stop()
+
+
+@pytest.mark.parametrize("major", [1, 2])
+def test_downloads_of_a_hostile_repository_hold_nothing_that_leads_out(
+    workshop: Workshop, tmp_path: Path, major: int
+) -> None:
+    assert ENGINE_2 is not None
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_text("honest")
+    path, encryption = workshop.running.new_path(), "none"
+    repository = workshop.running.admin.create_repository(
+        path, [source], encryption=encryption, passphrase=None, index_mode="off", engine_version=major
+    )
+    environment = OwnEngine.of(workshop.running).environment()
+    items: list[dict[str, Any]] = [
+        symbolic_link("out", "/etc", major=major),
+        symbolic_link("inside", "file", major=major),
+        {"path": "with\0nul"},
+        {"path": "x" * 70_000},
+        {"path": "last"},
+    ]
+    if major == 1:
+        craft(path, "hostile", source, [*items, {"path": "../evil"}, hard_link("hard", "../victim")], environment)
+    else:
+        craft_2(path, "hostile", source, items, environment)
+    archive = workshop.archive_id(Archive(repository, "hostile"))
+
+    for form in ("tar", "zip"):
+        url = f"/api/repositories/{repository['id']}/archives/{archive}/download?format={form}"
+        answer = workshop.running.admin.get(url)
+        assert answer.status_code == 200, answer.text
+        found = names_in(answer.content, form)
+        assert {"file", "inside", "last", MANIFEST} <= set(found)
+        assert not any(".." in name or name.startswith("/") or len(name) > LONGEST_NAME for name in found)
+        assert "out" not in found
+        assert "hard" not in found
+        assert '"out" -> "/etc"' in manifest_in(answer.content, form)

@@ -1,0 +1,109 @@
+"""Who reads `/metrics`, and what a token for it is good for: nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.contract.every_route import ENDLESS
+from tests.support.in_process import InProcess, started
+from tests.support.running import PASSWORD
+
+HEADER = "X-Backup-Authorization"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    with started(tmp_path_factory.mktemp("metrics") / "data", role="api") as service:
+        yield service
+
+
+def user(running: InProcess, name: str, role: str, **more: Any) -> dict[str, str]:
+    body = {"username": name, "password": PASSWORD, "role": role, "must_change_password": False, **more}
+    assert running.client.post("/api/users", json=body, headers=running.login()).status_code == 201
+    return running.login(name, PASSWORD)
+
+
+def token(running: InProcess, login: dict[str, str], scope: str) -> dict[str, str]:
+    answer = running.client.post("/api/settings/tokens", json={"name": scope, "scope": scope}, headers=login)
+    assert answer.status_code == 201, answer.text
+    return {HEADER: f"Bearer {answer.json()['token']}"}
+
+
+def test_a_token_for_metrics_reads_them_in_the_text_format(running: InProcess) -> None:
+    answer = running.client.get("/metrics", headers=token(running, running.login(), "metrics"))
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = {family.name for family in text_string_to_metric_families(answer.text)}
+    assert "holdfast_build" in families or "holdfast_build_info" in families
+
+
+def test_a_scraper_sends_it_as_an_ordinary_bearer(running: InProcess) -> None:
+    value = token(running, running.login(), "metrics")[HEADER]
+
+    assert running.client.get("/metrics", headers={"Authorization": value}).status_code == 200
+
+
+def test_a_token_for_metrics_opens_nothing_else(running: InProcess) -> None:
+    headers = token(running, running.login(), "metrics")
+    document = running.client.get("/api/openapi.json").json()
+    asked = 0
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if (
+                path in ("/metrics", ENDLESS)
+                or not operation.get("security")
+                or "AgentBearer" in str(operation["security"])
+            ):
+                continue
+            url = path.replace("{job_type}", "backup").replace("{", "").replace("}", "")
+            url = "/".join("1" if part.endswith(("_id", "agent")) else part for part in url.split("/"))
+            answer = running.client.request(method, url, headers=headers, json={} if method != "get" else None)
+            assert answer.status_code == 403, (method, path, answer.text)
+            assert answer.json()["detail"]["key"] == "auth.scope_too_narrow", (method, path)
+            asked += 1
+    assert asked > 80
+
+
+def test_a_token_for_metrics_opens_no_event_stream(running: InProcess) -> None:
+    answer = running.client.get(ENDLESS, headers=token(running, running.login(), "metrics"))
+
+    assert (answer.status_code, answer.json()["detail"]["key"]) == (403, "auth.scope_too_narrow")
+
+
+def test_only_an_admin_makes_such_a_token(running: InProcess) -> None:
+    """The numbers name every repository and agent."""
+    operator = user(running, "operator-of-all", "operator", all_repositories_role="operator")
+    answer = running.client.post("/api/settings/tokens", json={"name": "m", "scope": "metrics"}, headers=operator)
+
+    assert (answer.status_code, answer.json()["detail"]["key"]) == (403, "access.forbidden")
+    assert running.client.get("/metrics", headers=operator).status_code == 403
+
+
+def test_the_token_of_somebody_who_is_no_admin_any_more_reads_nothing(running: InProcess) -> None:
+    headers = token(running, user(running, "for-a-while", "admin"), "metrics")
+    assert running.client.get("/metrics", headers=headers).status_code == 200
+    listed = running.client.get("/api/users", headers=running.login()).json()["users"]
+    number = next(one["id"] for one in listed if one["username"] == "for-a-while")
+    changed = running.client.put(f"/api/users/{number}", json={"role": "viewer"}, headers=running.login())
+    assert changed.status_code == 200, changed.text
+
+    assert running.client.get("/metrics", headers=headers).status_code in (401, 403)
+
+
+def test_without_a_credential_nothing_is_read(running: InProcess) -> None:
+    assert running.client.get("/metrics").status_code == 401
+
+
+def test_where_the_owner_opens_them_everybody_reads_them(tmp_path: Path) -> None:
+    with started(tmp_path / "data", role="api", metrics="open") as service:
+        assert service.client.get("/metrics").status_code == 200
+
+
+def test_where_they_are_off_nobody_reads_them(tmp_path: Path) -> None:
+    with started(tmp_path / "data", role="api", metrics="off") as service:
+        answer = service.client.get("/metrics", headers=service.login())
+        assert (answer.status_code, answer.json()["detail"]["key"]) == (404, "metrics.off")

@@ -1,0 +1,158 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from backup_engine.own_places import Mount, OwnPlaces, current_mounts, is_really_within, is_within
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "srv" / "data"
+    (folder / "ssh").mkdir(parents=True)
+    (folder / "secret.key").write_text("key")
+    (tmp_path / "srv" / "other").mkdir()
+    return folder
+
+
+def test_what_is_at_or_in_a_place_is_held_by_it(data: Path) -> None:
+    places = OwnPlaces([str(data)])
+
+    held = [str(data), f"{data}/", f"{data}/ssh/new", f"/{data}", f"{data}/../data", f"{data.parent}/other/../data/ssh"]
+    assert [path for path in held if not places.holds(path)] == []
+    assert not places.holds(str(data.parent))
+    assert not places.holds(f"{data}x")
+
+
+def test_links_lead_to_a_place(data: Path, tmp_path: Path) -> None:
+    places = OwnPlaces([str(data)])
+    (tmp_path / "link").symlink_to(data.parent)
+
+    assert places.holds(f"{tmp_path}/link/data/ssh")
+    assert places.names_below(f"{tmp_path}/link/.") == (f"{tmp_path}/link/data",)
+    assert places.exclusions([f"{tmp_path}/link/."]) == (f"pp:{tmp_path}/link/data",)
+
+
+def test_a_place_behind_a_link_is_found_under_both_names(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(data)
+    places = OwnPlaces([f"{tmp_path}/link"])
+
+    assert places.holds(str(data))
+    assert places.holds(f"{tmp_path}/link")
+    assert set(places.names) == {str(data), f"{tmp_path}/link"}
+
+
+def test_every_folder_above_leaves_the_place_out(data: Path) -> None:
+    places = OwnPlaces([str(data)])
+
+    assert places.exclusions(["/"]) == (f"pp:{data}",)
+    assert places.exclusions([str(data.parent), "/"]) == (f"pp:{data}",)
+    assert places.exclusions([f"{data.parent}/other"]) == ()
+
+
+def test_only_what_was_admitted_is_let_through(data: Path) -> None:
+    places = OwnPlaces([str(data)])
+
+    assert places.exclusions(["/", str(data)], [str(data)]) == ()
+    [pattern] = places.exclusions(["/", f"{data}/ssh"], [f"{data}/ssh"])
+    assert pattern.startswith("re:")
+    excluded = re.compile(pattern.removeprefix("re:"))
+    names = [str(data), f"{data}/secret.key", f"{data}/ssh", f"{data}/ssh/key", f"{data}/sshd", f"{data}x"]
+    assert [name for name in names if excluded.search(name.lstrip("/"))] == [
+        str(data),
+        f"{data}/secret.key",
+        f"{data}/sshd",
+    ]
+
+
+def test_other_names_of_a_place_stay_out_when_it_was_admitted(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(data.parent)
+
+    patterns = OwnPlaces([str(data)]).exclusions([str(data), f"{tmp_path}/link/data"], [str(data)])
+
+    assert patterns == (f"pp:{tmp_path}/link/data",)
+
+
+def test_a_hard_link_of_a_secret_is_left_out(data: Path) -> None:
+    os.link(data / "secret.key", data.parent / "other" / "copy")
+
+    with_secrets = OwnPlaces([str(data)], secrets=[str(data)])
+    without = OwnPlaces([str(data)])
+
+    assert with_secrets.exclusions([str(data.parent / "other")]) == (f"pf:{data.parent}/other/copy",)
+    assert with_secrets.exclusions([str(data.parent / "other" / "copy")]) == (f"pf:{data.parent}/other/copy",)
+    assert without.exclusions([str(data.parent / "other")]) == ()
+
+
+def test_another_mount_shows_a_place(data: Path, tmp_path: Path) -> None:
+    """As the table of mounts would tell it; the identities are true because a link stands in for the mount."""
+    (tmp_path / "second").symlink_to(tmp_path / "srv")
+    mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", str(data.parent), str(tmp_path / "second"), "ext4")]
+
+    places = OwnPlaces([str(data)], mounts=mounts)
+
+    assert f"{tmp_path}/second/data" in places.names
+    assert places.exclusions(["/"]) == (f"pp:{tmp_path}/second/data", f"pp:{data}")
+
+
+def test_a_mount_of_a_part_shows_that_part(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "second").symlink_to(data / "ssh")
+    mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", f"{data}/ssh", str(tmp_path / "second"), "ext4")]
+
+    assert f"{tmp_path}/second" in OwnPlaces([str(data)], mounts=mounts).names
+
+
+def test_a_mount_that_is_hidden_by_another_one_shows_nothing(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "second" / "data").mkdir(parents=True)
+    mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", str(data.parent), str(tmp_path / "second"), "ext4")]
+
+    assert OwnPlaces([str(data)], mounts=mounts).names == (str(data),)
+
+
+def test_the_table_of_mounts_is_read(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root rw\nbroken\n")
+
+    assert current_mounts(table) == (Mount("98:0", "/mnt1", "/mnt 2", "ext3"),)
+    assert current_mounts(tmp_path / "missing") == ()
+
+
+def test_archived_names_are_those_that_the_engine_gives(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(data.parent)
+    places = OwnPlaces([str(data)])
+
+    names = places.archived_names([f"{tmp_path}/link/data", f"{tmp_path}/./srv", f"{data}/./ssh"])
+
+    plain = str(data).lstrip("/")
+    assert {plain, f"{tmp_path}/link/data".lstrip("/"), "srv/data", "ssh"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/srv/a", True),
+        ("/srv/a/b", True),
+        ("/srv//a/b/", True),
+        ("/srv/ab", False),
+        ("/srv/a/../b", False),
+        ("/srv/a/./b", False),
+        ("/srv", False),
+        ("srv/a", False),
+        ("/srv/./exact", True),
+    ],
+)
+def test_a_path_is_within_sources_by_its_name(path: str, expected: bool) -> None:
+    assert is_within(path, ["/srv/a", "/srv/./exact"]) is expected
+
+
+def test_a_link_out_of_the_sources_is_not_within(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "out").symlink_to("/etc")
+
+    assert is_really_within(f"{source}/out", [str(source)]), "the link itself is archived, not what it leads to"
+    assert not is_really_within(f"{source}/out/passwd", [str(source)])
+    assert is_really_within(f"{source}/deep/file", [str(source)])
+    (tmp_path / "alias").symlink_to(source)
+    assert is_really_within(f"{tmp_path}/alias/file", [f"{tmp_path}/alias"])

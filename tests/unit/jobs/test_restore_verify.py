@@ -1,0 +1,174 @@
+"""What the engine has extracted, held against what the archive's listing names."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from backup_engine import extracted
+from backup_engine.events import LogMessage
+from backup_engine.extracted import Complaints
+from backup_engine.listing import ListedFile
+from backup_jobs.restore import verify
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.occupied import Occupied
+from backup_jobs.restore.survey import Survey
+from backup_jobs.restore.verify import Plan, Verifier, remove_unfit
+
+LONG_AGO = 1_000_000_000_123_456_789
+EVERYTHING = Placement((), contents_only=False)
+
+
+def warning(message: str) -> LogMessage:
+    return LogMessage("WARNING", "borg.archiver", None, message)
+
+
+def verified(
+    tree: Path, items: list[ListedFile], *warnings: str, target: Path | None = None, surveyed: Survey | None = None
+) -> Plan:
+    complaints = Complaints()
+    for message in warnings:
+        complaints.hear(warning(message))
+    occupied = Occupied(bytes(target or Path("/nonexistent")))
+    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return Verifier(descriptor, EVERYTHING, occupied, (surveyed or Survey()).links_in_the_way, complaints).verify(
+            items
+        )
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    folder = tmp_path / "tree"
+    (folder / "d").mkdir(parents=True)
+    (folder / "d" / "file").write_bytes(b"12345")
+    (folder / "d" / "link").symlink_to("file")
+    os.link(folder / "d" / "file", folder / "d" / "hard")
+    os.mkfifo(folder / "d" / "pipe")
+    os.utime(folder / "d", ns=(LONG_AGO, LONG_AGO))
+    return folder
+
+
+LISTED = [
+    ListedFile(b"d", "d", 0),
+    ListedFile(b"d/file", "-", 5),
+    ListedFile(b"d/link", "l", 4),
+    ListedFile(b"d/hard", "-", 0, is_hard_link=True),
+    ListedFile(b"d/pipe", "p", 0),
+]
+
+
+def test_a_tree_that_is_as_listed_is_to_be_moved_without_its_special_files(tree: Path) -> None:
+    plan = verified(tree, LISTED)
+
+    assert (plan.files, plan.size, plan.failed) == (3, 10, [])
+    assert plan.special == [b"d/pipe"]
+    assert not (tree / "d" / "pipe").exists()
+    assert (tree / "d").stat().st_mtime_ns == LONG_AGO
+
+
+def test_what_the_engine_left_out_is_failed(tree: Path) -> None:
+    plan = verified(tree, [*LISTED, ListedFile(b"d/missing", "-", 9)])
+
+    assert plan.failed == [(b"d/missing", extracted.NOT_EXTRACTED, 9)]
+    assert plan.files == 3
+
+
+def test_a_file_that_is_cut_short_is_failed_and_not_moved(tree: Path) -> None:
+    plan = verified(tree, [ListedFile(b"d/file", "-", 9000)])
+
+    assert plan.failed == [(b"d/file", "the engine extracted 5 of 9000 bytes", 9000)]
+    assert [path for path, _ in plan.removed] == [b"d/file"]
+
+
+@pytest.mark.parametrize("kind", ["d", "l"])
+def test_a_file_where_something_else_was_listed_is_failed(tree: Path, kind: str) -> None:
+    assert verified(tree, [ListedFile(b"d/file", kind, 5)]).failed == [(b"d/file", extracted.WRONG_TYPE, 5)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "d/file: File has damaged (all-zero) chunks. Try running borg check --repair.",
+        "d/file: write: [Errno 28] No space left on device",
+    ],
+)
+def test_a_file_that_the_engine_complains_about_is_failed_with_its_words(tree: Path, message: str) -> None:
+    plan = verified(tree, LISTED, message)
+
+    assert plan.failed == [(b"d/file", message.removeprefix("d/file: "), 5)]
+
+
+def test_a_complaint_about_a_name_that_is_no_text_is_matched_as_the_engine_writes_it(tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/caf\xe9: x", "wb") as file:
+        file.write(b"1")
+
+    plan = verified(tmp_path, [ListedFile(b"caf\xe9: x", "-", 1)], "caf?: x: read: [Errno 5] Input/output error")
+
+    assert plan.failed == [(b"caf\xe9: x", "read: [Errno 5] Input/output error", 1)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "d/file: attrs: [Errno 1] Operation not permitted: 'd/file'",
+        "when setting extended attribute user.x: [Errno 95] Operation not supported: 'd/file'",
+    ],
+)
+def test_a_missing_attribute_is_a_warning_and_the_file_is_moved(tree: Path, message: str) -> None:
+    complaints = Complaints()
+    complaints.hear(warning(message))
+
+    assert complaints.attributes == [message]
+    assert verified(tree, LISTED, message).failed == []
+
+
+def test_a_link_that_has_files_below_it_is_failed(tree: Path) -> None:
+    plan = verified(tree, LISTED, surveyed=Survey(links_in_the_way=[b"d/link"]))
+
+    assert plan.failed == [(b"d/link", extracted.LINK_IN_THE_WAY, 4)]
+
+
+def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (target / "d").mkdir(parents=True)
+    (target / "d" / "file").touch()
+
+    plan = verified(tree, LISTED, target=target)
+
+    assert plan.folders == {b"d": (LONG_AGO, 0o755)}
+    assert plan.conflicts == [(b"d/file", "a file is there already")]
+
+
+def test_when_too_much_is_missing_nothing_is_to_be_moved(tree: Path) -> None:
+    missing = [ListedFile(b"missing/%d" % number, "-", 1) for number in range(verify.MOST_FAILED + 5)]
+
+    plan = verified(tree, missing)
+
+    assert plan.given_up
+    assert len(plan.failed) == verify.MOST_FAILED
+
+
+def test_what_is_unfit_is_removed_and_its_folder_keeps_its_time_however_often(tree: Path) -> None:
+    plan = verified(tree, [*LISTED, ListedFile(b"d/file", "-", 9)])
+    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
+
+    for _ in range(2):
+        remove_unfit(descriptor, plan)
+
+        assert sorted(path.name for path in (tree / "d").iterdir()) == ["hard", "link"]
+        assert (tree / "d").stat().st_mtime_ns == LONG_AGO
+    os.close(descriptor)
+
+
+def test_a_plan_survives_being_kept(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "target" / "d").mkdir(parents=True)
+    (tmp_path / "target" / "d" / "link").touch()
+    plan = verified(tree, [*LISTED, ListedFile(b"caf\xe9", "-", 1)], target=tmp_path / "target")
+
+    assert plan.failed
+    assert plan.folders
+    assert plan.conflicts
+    assert Plan.from_json(plan.to_json()) == plan

@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.receivers import WebReceiver, web_receiver
+from tests.support.stores import KINDS, a_store
+from tests.unit.notifications.world import World
+
+
+@pytest.fixture(params=KINDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    with a_store(request.param, tmp_path) as database:
+        yield World(database, tmp_path)
+
+
+@pytest.fixture
+def receiver() -> Iterator[WebReceiver]:
+    with web_receiver() as serving:
+        yield serving

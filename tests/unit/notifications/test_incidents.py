@@ -1,0 +1,271 @@
+"""Messages come from changes: failing since, another error, a reminder, recovered."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.receivers import WebReceiver
+from tests.unit.notifications.world import World
+
+
+def states(receiver: WebReceiver) -> list[str]:
+    return [item["incident"]["state"] for item in receiver.items]
+
+
+@pytest.fixture
+def told(world: World, receiver: WebReceiver) -> World:
+    """A destination and a rule of the default kind, without grouping."""
+    world.webhook(receiver.url)
+    world.rule()
+    return world
+
+
+def test_a_repository_that_stays_broken_is_told_once(told: World, receiver: WebReceiver) -> None:
+    for _ in range(5):
+        told.ends("failed")
+        told.flow()
+
+    assert states(receiver) == ["opened"]
+    (incident,) = told.incidents()
+    assert (incident.count, incident.closed_at) == (5, None)
+
+
+def test_a_recovery_says_since_when_it_failed_and_how_often(told: World, receiver: WebReceiver) -> None:
+    for status in ("failed", "failed", "failed", "completed"):
+        told.ends(status)
+        told.flow()
+
+    assert states(receiver) == ["opened", "recovered"]
+    recovery = receiver.items[-1]
+    assert recovery["title"] == "Recovered: Backup of photos failed"
+    assert "Failing since" in recovery["text"]
+    assert "3 times" in recovery["text"]
+    assert told.incidents()[0].closed_at is not None
+
+
+def test_another_error_is_told(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.flow()
+    told.ends("failed", error_key="engine.disk_full")
+    told.flow()
+
+    assert states(receiver) == ["opened", "changed"]
+
+
+def test_each_kind_of_work_of_each_repository_is_an_incident_of_its_own(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.ends("failed", kind="check")
+    told.ends("failed", repository=8, name="music")
+    told.ends("completed", kind="check")
+    told.flow()
+
+    assert sorted(incident.key for incident in told.incidents() if incident.closed_at is None) == [
+        *("repository:7:backup", "repository:8:backup"),
+    ]
+
+
+def test_what_goes_well_is_not_told_and_neither_is_what_nobody_waits_for(told: World, receiver: WebReceiver) -> None:
+    for status in ("completed", "cancelled", "skipped", "running", "pending"):
+        told.ends(status)
+    told.ends("failed", kind="history")
+    told.flow()
+
+    assert receiver.items == []
+    assert told.incidents() == []
+
+
+def test_a_reminder_comes_after_a_day_and_again_after_another(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.flow()
+    for hours, expected in ((23, 1), (25, 2), (30, 2), (50, 3)):
+        with told.later(hours * 3600):
+            told.notifications.tick()
+            told.send()
+            assert len(receiver.items) == expected, hours
+
+    assert states(receiver) == ["opened", "reminder", "reminder"]
+
+
+def test_no_reminder_where_the_rule_wants_none(world: World, receiver: WebReceiver) -> None:
+    world.webhook(receiver.url)
+    world.rule(remind_hours=0)
+    world.ends("failed")
+    world.flow()
+
+    with world.later(100 * 3600):
+        world.notifications.tick()
+        world.send()
+    assert states(receiver) == ["opened"]
+
+
+def test_a_failure_that_still_waits_and_its_recovery_become_one_message(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.read()
+    told.ends("completed")
+    told.flow()
+
+    assert states(receiver) == ["recovered"]
+    assert len(receiver.received) == 1
+
+
+def test_a_recovery_is_not_told_where_the_failure_never_arrived(told: World, receiver: WebReceiver) -> None:
+    receiver.answer = lambda _got: (410, {})
+    told.ends("failed")
+    told.flow()
+    receiver.answer = lambda _got: (204, {})
+    with told.database.writing() as session:
+        from holdfast.notifications.models import Destination
+
+        for destination in session.query(Destination):
+            destination.enabled = True
+    told.ends("completed")
+    told.flow()
+
+    assert receiver.items == []
+
+
+def test_a_destination_that_is_added_later_is_told_at_the_next_failure(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.flow()
+    told.webhook(receiver.url, "second")
+    told.ends("failed")
+    told.flow()
+
+    assert states(receiver) == ["opened", "again"]
+
+
+def test_warnings_are_an_incident_and_end_a_failure(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed")
+    told.flow()
+    told.ends("completed_with_warnings", warnings=[{"key": "engine.file_changed", "message": "A file changed."}])
+    told.flow()
+    told.ends("completed_with_warnings", warnings=[{"key": "engine.file_changed", "message": "A file changed."}])
+    told.flow()
+
+    assert [(item["event"], item["incident"]["state"]) for item in receiver.items] == [
+        ("backup.failed", "opened"),
+        ("backup.failed", "recovered"),
+        ("backup.warning", "opened"),
+    ]
+
+
+def run(**more: Any) -> dict[str, Any]:
+    return {"id": 1, "schedule_id": 3, "schedule_name": "nightly", "repository_id": 7, "due_at": "2026-11-16", **more}
+
+
+def test_a_scheduled_failure_that_is_tried_again_is_told_only_when_all_tries_failed(
+    told: World, receiver: WebReceiver
+) -> None:
+    failure = {"schedule_id": 3, "schedule_name": "nightly", "error_key": "engine.locked", "run_id": "a" * 32}
+    told.ends("failed", **failure)
+    told.flow()
+    assert receiver.items == []
+    told.ends("failed", **failure)
+    told.tell("schedule.run", 7, **run(outcome="ran", result="failed", run_id="a" * 32))
+    told.flow()
+
+    assert [(item["event"], item["error_key"]) for item in receiver.items] == [("backup.failed", "engine.locked")]
+
+
+def test_a_scheduled_failure_that_needs_a_person_is_told_at_once(told: World, receiver: WebReceiver) -> None:
+    told.ends("failed", schedule_id=3, error_key="engine.passphrase_wrong")
+    told.flow()
+
+    assert len(receiver.items) == 1
+
+
+def test_a_missed_run_is_told_and_its_next_run_is_the_recovery(told: World, receiver: WebReceiver) -> None:
+    told.tell("schedule.run", 7, **run(outcome="missed", reason="service_down"))
+    told.flow()
+    told.tell("schedule.run", 7, **run(outcome="ran", result="completed", run_id="b" * 32))
+    told.flow()
+
+    assert [(item["event"], item["incident"]["state"]) for item in receiver.items] == [
+        ("schedule.missed", "opened"),
+        ("schedule.missed", "recovered"),
+    ]
+
+
+def test_a_laptop_that_is_away_is_no_reason_for_a_message(told: World, receiver: WebReceiver) -> None:
+    told.tell("agent.updated", id=2, name="laptop", status="offline")
+    for _ in range(3):
+        told.tell("schedule.run", 7, **run(outcome="missed", reason="machine_offline"))
+    told.tell("agent.updated", id=2, name="laptop", status="online")
+    told.flow()
+
+    assert receiver.items == []
+
+
+def test_agents_that_come_and_go_are_told_to_those_who_want_it(world: World, receiver: WebReceiver) -> None:
+    world.webhook(receiver.url)
+    world.rule(events=["agent.*"], least_severity="info")
+    for status in ("offline", "offline", "online", "online"):
+        world.tell("agent.updated", id=2, name="laptop", status=status)
+        world.flow()
+
+    assert [item["title"] for item in receiver.items] == [
+        "Agent laptop is offline",
+        "Recovered: Agent laptop is offline",
+    ]
+
+
+def test_alarms_are_told_when_raised_when_worse_and_when_cleared(told: World, receiver: WebReceiver) -> None:
+    alarm = {
+        "kind": "storage_full",
+        "subject": {"type": "repository", "id": 7, "name": "photos"},
+        "message": "9 % free.",
+    }
+    told.tell("alarm.raised", 7, **alarm, severity="warning")
+    told.flow()
+    told.tell("alarm.changed", 7, **alarm, severity="critical")
+    told.flow()
+    told.tell("alarm.cleared", 7, **alarm, severity="critical")
+    told.flow()
+
+    assert states(receiver) == ["opened", "changed", "recovered"]
+
+
+def test_a_rule_for_every_event_tells_every_event(world: World, receiver: WebReceiver) -> None:
+    world.webhook(receiver.url)
+    world.rule(send="every", least_severity="info", events=["backup.*"])
+    for status in ("failed", "failed", "completed", "completed"):
+        world.ends(status)
+    world.ends("failed", kind="check")
+    world.flow()
+
+    assert [item["event"] for item in receiver.items] == [
+        *("backup.failed", "backup.failed", "backup.failed", "backup.completed"),
+    ]
+    assert receiver.items[2]["incident"]["state"] == "recovered"
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ({}, 2),
+        ({"repository_ids": [7]}, 1),
+        ({"repository_ids": [9]}, 0),
+        ({"schedule_ids": [3]}, 1),
+        ({"labels": {"site": "north"}}, 0),
+    ],
+)
+def test_a_rule_speaks_only_of_its_scope(
+    world: World, receiver: WebReceiver, scope: dict[str, Any], expected: int
+) -> None:
+    world.webhook(receiver.url)
+    world.rule(scope=scope)
+    world.ends("failed")
+    world.ends("failed", repository=8, name="music", schedule_id=3)
+    world.flow()
+
+    assert len(receiver.items) == expected
+
+
+def test_the_default_rule_is_added_once_and_stays_deleted(world: World) -> None:
+    world.notifications._add_default_rule()
+    assert [rule.name for rule in world.rules()] == ["Failures, warnings and recoveries"]
+    with world.database.writing() as session:
+        session.delete(session.merge(world.rules()[0]))
+    world.notifications._add_default_rule()
+
+    assert world.rules() == []

@@ -1,0 +1,243 @@
+"""The delivery queue: at least once with one id, in order, nobody held up, nothing lost."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+
+from holdfast.kit import clock
+from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
+from holdfast.notifications.events import grouping
+from tests.support.receivers import Received, WebReceiver, web_receiver
+from tests.unit.notifications.world import SECRET, World
+
+
+def every(world: World, receiver: WebReceiver, **more: object) -> int:
+    world.rule(send="every", least_severity="info", **more)
+    return world.webhook(receiver.url)
+
+
+def titles(receiver: WebReceiver) -> list[str]:
+    return [item["title"] for item in receiver.items]
+
+
+def test_each_event_arrives_once_signed_and_in_order(world: World, receiver: WebReceiver) -> None:
+    every(world, receiver)
+    for number in range(20):
+        world.ends("failed", repository=number, name=f"r{number}")
+    world.flow()
+
+    assert titles(receiver) == [f"Backup of r{number} failed" for number in range(20)]
+    assert len({each.id for each in receiver.received}) == 20
+    for each in receiver.received:
+        assert each.verified(SECRET)["type"] == "backup.failed"
+
+
+def test_a_killed_sender_leaves_a_message_that_is_sent_again_with_the_same_id(
+    world: World, receiver: WebReceiver
+) -> None:
+    every(world, receiver)
+    world.ends("failed")
+    world.read()
+    first = world.notifications.queue.claim()
+    assert first is not None
+    assert world.notifications.destinations.send(first.destination_id, first.body, first.uuid).ok
+    assert world.notifications.queue.claim() is None, "it is leased"
+    with world.later(LEASE_SECONDS + 1):
+        assert world.send() == 1
+
+    assert [each.id for each in receiver.received] == [f"msg_{first.uuid}"] * 2
+    assert receiver.received[0].body == receiver.received[1].body
+    assert [delivery.state for delivery in world.deliveries()] == ["sent"]
+
+
+def test_a_sender_that_lost_its_lease_changes_nothing(world: World, receiver: WebReceiver) -> None:
+    from holdfast.notifications.deliver.result import Result
+
+    every(world, receiver)
+    world.ends("failed")
+    world.read()
+    slow = world.notifications.queue.claim()
+    assert slow is not None
+    with world.later(LEASE_SECONDS + 1):
+        world.send()
+        world.notifications.queue.record(slow, Result(ok=False, message="late"))
+
+    assert [(delivery.state, delivery.last_error) for delivery in world.deliveries()] == [("sent", None)]
+
+
+def test_one_message_is_in_flight_for_each_destination(world: World, receiver: WebReceiver) -> None:
+    every(world, receiver)
+    world.webhook(receiver.url, "second")
+    for number in range(3):
+        world.ends("failed", repository=number)
+    world.read()
+
+    claimed = [world.notifications.queue.claim() for _ in range(3)]
+
+    assert {each.destination_id for each in claimed if each is not None} == {1, 2}
+    assert claimed[2] is None
+
+
+def test_a_destination_that_fails_holds_up_no_other_and_keeps_its_order(world: World, receiver: WebReceiver) -> None:
+    with web_receiver() as broken:
+        broken.answer = lambda _got: (500, {})
+        every(world, receiver)
+        world.webhook(broken.url, "broken")
+        for number in range(5):
+            world.ends("failed", repository=number, name=f"r{number}")
+        world.flow()
+        assert len(receiver.items) == 5
+        assert [delivery.attempts for delivery in world.deliveries() if delivery.destination_id == 2] == [1, 0, 0, 0, 0]
+        broken.answer = lambda _got: (204, {})
+        with world.later(60):
+            world.send()
+
+        assert titles(broken) == titles(receiver)
+
+
+def test_an_outage_of_six_hours_loses_nothing_and_changes_no_order(world: World, receiver: WebReceiver) -> None:
+    """On a clock that the test moves: events every ten minutes, attempts only when they are due."""
+    every(world, receiver)
+    attempts = 0
+    down = True
+
+    def answer(_got: Received) -> tuple[int, dict[str, str]]:
+        nonlocal attempts
+        attempts += 1
+        return (503, {}) if down else (204, {})
+
+    receiver.answer = answer
+    begin = clock.now()
+    with time_machine.travel(begin, tick=False) as traveller:
+        for step in range(36):
+            world.ends("failed", repository=step, name=f"r{step}")
+            world.flow()
+            traveller.shift(timedelta(minutes=10))
+        assert attempts <= 7, "back-off: an outage is not hammered"
+        down = False
+        for _ in range(24):
+            traveller.shift(timedelta(hours=1))
+            world.flow()
+
+    assert titles(receiver) == [f"Backup of r{step} failed" for step in range(36)]
+    assert {delivery.state for delivery in world.deliveries()} == {"sent"}
+
+
+def test_retry_after_is_obeyed(world: World, receiver: WebReceiver) -> None:
+    receiver.answer = lambda _got: (429, {"Retry-After": "900"})
+    every(world, receiver)
+    world.ends("failed")
+    world.flow()
+
+    (delivery,) = world.deliveries()
+    assert 890 < (delivery.next_attempt_at - clock.now()).total_seconds() <= 900
+
+
+def test_a_receiver_that_is_gone_is_disabled_and_gets_nothing_more(world: World, receiver: WebReceiver) -> None:
+    receiver.answer = lambda _got: (410, {})
+    destination = every(world, receiver)
+    for number in range(3):
+        world.ends("failed", repository=number)
+    world.flow()
+
+    gone = world.the_destination(destination)
+    assert (gone.enabled, gone.disabled_reason) == (False, "gone")
+    assert [delivery.state for delivery in world.deliveries()] == ["failed"] * 3
+    world.ends("failed", repository=9)
+    world.flow()
+    assert len(world.deliveries()) == 3
+
+
+def test_after_three_days_a_message_has_failed_and_the_others_are_told(world: World, receiver: WebReceiver) -> None:
+    with web_receiver() as broken:
+        broken.answer = lambda _got: (500, {})
+        every(world, receiver)
+        world.webhook(broken.url, "broken")
+        world.ends("failed")
+        with time_machine.travel(clock.now(), tick=False) as traveller:
+            for _ in range(12):
+                world.flow()
+                traveller.shift(timedelta(hours=12))
+            world.flow()
+
+    states = {delivery.destination_id: delivery.state for delivery in world.deliveries()[:2]}
+    assert states == {1: "sent", 2: "failed"}
+    assert titles(receiver)[-1] == "Messages to broken are not delivered"
+    assert len(world.deliveries()) == 3, "the broken one is not told of itself"
+
+
+def test_the_back_off_grows_to_a_day() -> None:
+    assert BACK_OFF_SECONDS == (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
+
+
+# --- grouping and quiet hours -----------------------------------------------------------------------------------------
+
+
+def test_the_first_message_goes_at_once_and_what_follows_becomes_one(world: World, receiver: WebReceiver) -> None:
+    every(world, receiver, group_seconds=30)
+    world.ends("failed", repository=0)
+    world.flow()
+    for number in range(1, 61):
+        world.ends("failed", repository=number)
+    assert world.flow() == 0
+    with world.later(31):
+        assert world.send() == 1
+
+    assert [len(each.json["data"]["items"]) for each in receiver.received] == [1, 50]
+    second = receiver.received[1].json
+    assert second["data"]["more"] == 10
+    assert second["type"] == "group"
+    assert second["data"]["subject"].endswith("and 59 more")
+
+
+def test_a_message_is_never_larger_than_20_kilobytes(world: World, receiver: WebReceiver) -> None:
+    every(world, receiver, group_seconds=30)
+    for number in range(40):
+        world.ends("failed", repository=number, name="n" * 190, error_message="m" * 5000)
+    world.flow()
+    with world.later(31):
+        world.send()
+
+    sizes = [len(each.body) for each in receiver.received]
+    assert max(sizes) <= 20_000
+    data = receiver.received[-1].json["data"]
+    assert len(data["items"]) + data["more"] == 39, "what does not fit is counted"
+
+
+@pytest.mark.usefixtures("receiver")
+def test_a_full_queue_counts_instead_of_growing(
+    world: World, receiver: WebReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "MOST_WAITING", 3)
+    every(world, receiver)
+    for number in range(60):
+        world.ends("failed", repository=number)
+    world.read()
+
+    assert len(world.deliveries()) == 3
+    assert sum(len(delivery.items) + delivery.more for delivery in world.deliveries()) == 60
+
+
+QUIET = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
+
+
+def test_quiet_hours_hold_warnings_for_one_message_at_their_end_and_let_critical_ones_through(
+    world: World, receiver: WebReceiver
+) -> None:
+    every(world, receiver, quiet=QUIET)
+    with time_machine.travel("2026-11-16T22:00:00+00:00", tick=False) as traveller:  # 23:00 there
+        world.ends("completed_with_warnings", repository=1, name="one")
+        world.ends("failed", repository=2, name="two")
+        world.ends("completed_with_warnings", repository=3, name="three")
+        world.flow()
+        assert titles(receiver) == ["Backup of two failed"]
+        traveller.move_to("2026-11-17T04:59:00+00:00")
+        assert world.flow() == 0
+        traveller.move_to("2026-11-17T05:00:00+00:00")
+        assert world.flow() == 1
+
+    assert titles(receiver)[1:] == [
+        "Backup of one completed with warnings",
+        "Backup of three completed with warnings",
+    ]

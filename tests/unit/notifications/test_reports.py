@@ -1,0 +1,115 @@
+"""Daily and weekly reports: due once, also when all is well, with what a person wants to know."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+
+from holdfast.kit import clock
+from holdfast.notifications import edit
+from holdfast.notifications.reports.times import next_time
+from holdfast.notifications.schemas import ReportBody
+from holdfast.repositories.models import Repository
+from tests.support.receivers import WebReceiver
+from tests.unit.notifications.world import ADMIN, World, at
+
+
+def add_report(world: World, **more: Any) -> None:
+    with world.database.writing() as session:
+        edit.add_report(session, ADMIN, ReportBody(name="daily", **more))
+
+
+def add_repository(world: World, name: str, **more: Any) -> None:
+    values = {
+        "uuid": name,
+        "name": name,
+        "path": f"/srv/{name}",
+        "identity": name,
+        "engine_version": 1,
+        "repository_type": "local",
+        "execution_target": "local",
+        "encryption": "none",
+        "compression": "lz4",
+        "source_paths": [],
+        "exclude_patterns": [],
+        "archive_name_template": "x",
+        "custom_flags": [],
+        "mode": "full",
+        "passphrase_location": "none",
+        "index_mode": "full",
+        "history_index_excludes": [],
+        "retention": {},
+        "created_at": clock.now(),
+        "updated_at": clock.now(),
+    }
+    with world.database.writing() as session:
+        session.add(Repository(**{**values, **more}))
+
+
+@pytest.mark.parametrize(
+    ("at_time", "zone", "weekday", "after", "expected"),
+    [
+        ("07:00", "UTC", None, "2026-11-16T06:59:00+00:00", "2026-11-16T07:00:00+00:00"),
+        ("07:00", "UTC", None, "2026-11-16T07:00:00+00:00", "2026-11-17T07:00:00+00:00"),
+        ("07:00", "Europe/Berlin", None, "2026-11-16T07:00:00+00:00", "2026-11-17T06:00:00+00:00"),
+        ("07:00", "UTC", 7, "2026-11-16T07:00:00+00:00", "2026-11-22T07:00:00+00:00"),
+        ("07:00", "UTC", 1, "2026-11-16T07:00:00+00:00", "2026-11-23T07:00:00+00:00"),
+        ("02:30", "Europe/Berlin", None, "2026-03-29T00:00:00+00:00", "2026-03-29T01:00:00+00:00"),
+    ],
+)
+def test_a_report_is_due(at_time: str, zone: str, weekday: int | None, after: str, expected: str) -> None:
+    assert next_time(at_time, zone, weekday, at(after)) == at(expected)
+
+
+def test_a_report_is_sent_once_a_day_also_when_all_is_well(world: World, receiver: WebReceiver) -> None:
+    with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
+        world.webhook(receiver.url)
+        add_repository(world, "photos", last_backup=clock.now())
+        add_report(world)
+        for _ in range(48):
+            traveller.shift(timedelta(hours=1))
+            world.notifications.tick()
+            world.notifications.tick()
+            world.send()
+
+    assert len(receiver.received) == 2
+    data = receiver.received[0].json["data"]
+    assert receiver.received[0].json["type"] == "report"
+    assert data["summary"] == "1 repository: all well"
+    assert [each["name"] for each in data["repositories"]] == ["photos"]
+
+
+def test_days_without_the_service_are_one_report(world: World, receiver: WebReceiver) -> None:
+    with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
+        world.webhook(receiver.url)
+        add_report(world)
+        traveller.shift(timedelta(days=5))
+        for _ in range(3):
+            world.notifications.tick()
+            world.send()
+
+    assert len(receiver.received) == 1
+
+
+def test_a_report_names_what_needs_attention_first_and_escapes_names(world: World) -> None:
+    with time_machine.travel("2026-11-16T05:00:00+00:00", tick=False) as traveller:
+        world.webhook("http://127.0.0.1:9/")
+        add_repository(world, "alpha", last_backup=clock.now() - timedelta(hours=2), id=1)
+        add_repository(world, "<script>zeta", last_backup=None, id=2)
+        add_report(world)
+        world.ends("completed", repository=1, name="alpha")
+        world.ends("failed", repository=2, name="zeta")
+        world.read()
+        traveller.shift(timedelta(hours=3))
+        world.notifications.tick()
+
+    report = next(delivery for delivery in world.deliveries() if delivery.type == "report")
+    assert report.body is not None
+    text, html = report.body["text"], report.body["html"]
+    assert "2 repositories, 1 need attention" in report.body["subject"]
+    assert text.index("zeta") < text.index("alpha")
+    assert "last backup never" in text
+    assert "age 5 h" in text
+    assert "<script>" not in html
+    assert "&lt;script&gt;zeta" in html

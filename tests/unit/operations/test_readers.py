@@ -1,0 +1,354 @@
+"""Durable readers of the outbox: every row once, in order, however late it commits and whoever else reads."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, text, update
+from sqlalchemy.orm import Session
+
+from holdfast.kit import clock
+from holdfast.kit.supervisor import Supervisor
+from holdfast.operations import outbox, readers
+from holdfast.operations.models import KernelSetting, OutboxEntry, OutboxReader
+from holdfast.operations.readers import Horizon, Reader, Readers
+from holdfast.storage.session import Database
+from tests.support.service import PATIENCE, wait_until
+from tests.support.stores import a_store_url
+
+WRITERS = 6
+
+
+def tell(database: Database, topic: str = "test", **payload: int) -> None:
+    with database.writing() as session:
+        outbox.tell(session, topic, payload, repository_id=None)
+
+
+def ids(database: Database) -> list[int]:
+    with database.reading() as session:
+        return list(session.scalars(select(OutboxEntry.id).order_by(OutboxEntry.id)))
+
+
+def position(database: Database, name: str = "test") -> int | None:
+    with database.reading() as session:
+        return session.scalar(select(OutboxReader.position).where(OutboxReader.name == name))
+
+
+class Taken:
+    """A handler that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def __call__(self, _session: Session, rows: Sequence[OutboxEntry]) -> None:
+        self.ids.extend(row.id for row in rows)
+
+
+def reading(database: Database, handle: readers.Handle, **more: object) -> Readers:
+    """A reader called `test` that is known and reads only when a test says so."""
+    made = Readers(database, Supervisor(), Horizon(database))
+    made.register(Reader("test", handle, **more))  # type: ignore[arg-type]
+    made.know()
+    return made
+
+
+def test_a_reader_is_given_every_row_once_and_in_order(database: Database) -> None:
+    taken = Taken()
+    reader = reading(database, taken, most_rows=3)
+    for _ in range(7):
+        tell(database)
+
+    while reader.catch_up():
+        pass
+    reader.catch_up()
+
+    assert taken.ids == ids(database)
+    assert position(database) == taken.ids[-1]
+
+
+def test_a_new_reader_starts_at_the_newest_row_or_at_the_oldest(database: Database) -> None:
+    tell(database)
+    newest, oldest = Taken(), Taken()
+    both = Readers(database, Supervisor(), Horizon(database))
+    both.register(Reader("new", newest), Reader("old", oldest, starts="oldest"))
+    both.know()
+    tell(database)
+
+    both.catch_up()
+
+    assert newest.ids == ids(database)[1:]
+    assert oldest.ids == ids(database)
+
+
+def test_a_reader_that_is_started_again_goes_on_where_it_was(database: Database) -> None:
+    reading(database, Taken()).catch_up()
+    tell(database)
+    again = Taken()
+
+    reading(database, again).catch_up()
+
+    assert again.ids == ids(database)
+
+
+def test_what_a_reader_writes_and_its_position_come_together_or_not_at_all(database: Database) -> None:
+    fails = True
+
+    def note(session: Session, rows: Sequence[OutboxEntry]) -> None:
+        session.execute(insert(KernelSetting), [{"name": f"row {row.id}", "value": 1} for row in rows])
+        if fails:
+            raise ZeroDivisionError
+
+    supervisor = Supervisor()
+    reader = Readers(database, supervisor, Horizon(database))
+    reader.register(Reader("test", note))
+    reader.know()
+    tell(database)
+
+    reader.catch_up()
+    assert (noted(database), position(database)) == (set(), 0)
+    assert [report.name for report in supervisor.failing()] == ["reader-test"]
+
+    fails = False
+    supervisor.stop()  # the next try does not wait
+    reader.catch_up()
+    assert noted(database) == set(ids(database))
+
+
+def noted(database: Database) -> set[int]:
+    with database.reading() as session:
+        names = session.scalars(select(KernelSetting.name).where(KernelSetting.name.like("row %")))
+        return {int(name.removeprefix("row ")) for name in names}
+
+
+def test_a_reader_that_fails_holds_up_no_other(database: Database) -> None:
+    def fail(_session: Session, _rows: Sequence[OutboxEntry]) -> None:
+        raise ZeroDivisionError
+
+    taken = Taken()
+    both = Readers(database, Supervisor(), Horizon(database))
+    both.register(Reader("bad", fail), Reader("good", taken))
+    both.know()
+    tell(database)
+
+    both.catch_up()
+
+    assert taken.ids == ids(database)
+    assert position(database, "bad") == 0
+
+
+def test_rows_of_other_topics_are_passed_over_and_count_as_read(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "MOST_UNRECORDED", 5)
+    taken = Taken()
+    reader = reading(database, taken, topics=frozenset({"wanted"}))
+    tell(database, "other")
+    reader.catch_up()
+    assert position(database) == 0, "a row that does not concern the reader costs no write"
+    tell(database, "wanted")
+    for _ in range(6):
+        tell(database, "other")
+
+    reader.catch_up()
+
+    assert taken.ids == ids(database)[1:2]
+    assert position(database) == ids(database)[-1]
+
+
+def test_two_readers_of_one_name_are_a_mistake(database: Database) -> None:
+    made = Readers(database, Supervisor(), Horizon(database))
+    made.register(Reader("test", Taken()))
+
+    with pytest.raises(ValueError, match="two readers"):
+        made.register(Reader("test", Taken()))
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def forget(database: Database) -> int:
+    with database.writing() as session:
+        return readers.forget_old(session, clock.now() + timedelta(hours=1))
+
+
+def test_what_a_reader_has_not_read_is_kept(database: Database) -> None:
+    reader = reading(database, Taken())
+    for _ in range(3):
+        tell(database)
+
+    assert forget(database) == 0
+    reader.catch_up()
+    assert forget(database) == 2, "the newest row stays"
+
+
+def test_a_reader_that_nobody_knows_any_more_keeps_nothing_for_ever(database: Database) -> None:
+    reading(database, Taken())
+    for _ in range(3):
+        tell(database)
+    with database.writing() as session:
+        session.execute(update(OutboxReader).values(seen_at=clock.now() - timedelta(days=8)))
+
+    assert forget(database) == 2
+    assert position(database) is None
+
+
+def test_a_reader_that_is_slow_but_known_keeps_its_rows(database: Database) -> None:
+    reader = reading(database, Taken())
+    tell(database)
+    tell(database)
+    with database.writing() as session:
+        session.execute(update(OutboxReader).values(seen_at=clock.now() - timedelta(days=8)))
+
+    reader.know()
+
+    assert forget(database) == 0
+
+
+# --- late commits -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[Database]:
+    with a_store_url("postgresql", tmp_path) as url:
+        database = Database(url)
+        yield database
+        database.dispose()
+
+
+@contextmanager
+def unfinished(database: Database, statement: Callable[[Session], object]) -> Iterator[Session]:
+    """A transaction that has run a statement and is ended by the test."""
+    with Session(database.engine, info={"wake": lambda: None}) as session:
+        statement(session)
+        yield session
+        session.rollback()
+
+
+def a_row(session: Session) -> None:
+    outbox.tell(session, "test", {}, repository_id=None)
+
+
+def test_a_row_that_commits_late_is_read_before_those_that_follow_it(postgresql: Database) -> None:
+    taken = Taken()
+    reader = reading(postgresql, taken)
+    with unfinished(postgresql, a_row) as late:
+        tell(postgresql)
+        reader.catch_up()
+        assert taken.ids == []
+        late.commit()
+    reader.catch_up()
+
+    assert taken.ids == ids(postgresql)
+    assert len(taken.ids) == 2
+
+
+def test_a_row_that_is_rolled_back_holds_up_nobody(postgresql: Database) -> None:
+    taken = Taken()
+    reader = reading(postgresql, taken)
+    with unfinished(postgresql, a_row):
+        tell(postgresql)
+        reader.catch_up()
+    reader.catch_up()
+
+    assert taken.ids == ids(postgresql)
+    assert len(taken.ids) == 1
+
+
+def test_a_transaction_without_outbox_rows_holds_up_nobody_even_if_it_began_first(postgresql: Database) -> None:
+    """A long write of something else, a dump into another table: with ids of transactions, every reader would wait."""
+    taken = Taken()
+    reader = reading(postgresql, taken)
+
+    def other_write(session: Session) -> None:
+        session.execute(text("INSERT INTO kernel_settings (name, value) VALUES ('long', '1')"))
+
+    with unfinished(postgresql, other_write) as long:
+        tell(postgresql)
+        reader.catch_up()
+        assert len(taken.ids) == 1
+        a_row(long)  # it tells something after all, with an older transaction than the row that was read
+        long.commit()
+    reader.catch_up()
+
+    assert taken.ids == ids(postgresql)
+    assert len(taken.ids) == 2
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+
+def write_many(database: Database, wake: Callable[[], None], count: int, seed: int) -> None:
+    """Transactions of one to three rows with pauses in the middle; every tenth is rolled back."""
+    chance = random.Random(seed)
+    for number in range(count):
+        with Session(database.engine, info={"wake": wake}) as session:
+            for _ in range(chance.randint(1, 3)):
+                a_row(session)
+                if chance.random() < 0.2:
+                    session.execute(text("SELECT pg_sleep(:s)"), {"s": chance.random() / 200})
+            if number % 10:
+                session.commit()
+            else:
+                session.rollback()
+        wake()  # as the listener does: whoever reads looks while others are in the middle of their transactions
+
+
+@contextmanager
+def writers(database: Database, rows: int, *reading: Database) -> Iterator[threading.Event]:
+    """Six of them, with about this number of rows in all. The event is set when they have ended."""
+    done = threading.Event()
+    count = rows // (WRITERS * 2) + 1
+
+    def wake() -> None:
+        for each in reading:
+            each.wake.notify()
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        jobs = [pool.submit(write_many, database, wake, count, seed) for seed in range(WRITERS)]
+
+        def wait_for_all() -> None:
+            for job in jobs:
+                job.result(PATIENCE)
+            done.set()
+
+        waiting = threading.Thread(target=wait_for_all)
+        waiting.start()
+        yield done
+        waiting.join(PATIENCE)
+    assert [job.exception() for job in jobs] == [None] * WRITERS
+
+
+ROWS = [pytest.param(2_000, id="thousands"), pytest.param(100_000, id="hundred-thousand", marks=pytest.mark.campaign)]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_two_processes_read_each_row_of_six_writers_exactly_once(postgresql: Database, rows: int) -> None:
+    """A row that is noted twice would violate the primary key and fail the reader."""
+
+    def note(session: Session, found: Sequence[OutboxEntry]) -> None:
+        session.execute(insert(KernelSetting), [{"name": f"row {row.id}", "value": 1} for row in found])
+
+    others = [Database(postgresql.url) for _ in range(2)]
+    supervisors = [Supervisor() for _ in others]
+    for database, supervisor in zip(others, supervisors, strict=True):
+        reader = Readers(database, supervisor, Horizon(database))
+        reader.register(Reader("test", note))
+        reader.start()
+    with writers(postgresql, rows, *others) as done:
+        assert done.wait(PATIENCE * 10)
+    last = ids(postgresql)[-1]
+    wait_until(lambda: position(postgresql) == last, what="all is read")
+    failures = [report.last_error for supervisor in supervisors for report in supervisor.reports()]
+    for supervisor in supervisors:
+        supervisor.stop()
+    wait_until(lambda: not [each for each in threading.enumerate() if each.name == "outbox-readers"], what="the end")
+    for database in others:
+        database.dispose()
+
+    assert noted(postgresql) == set(ids(postgresql))
+    assert set(failures) == {None}

@@ -1,0 +1,88 @@
+"""A real browser in front of a real service. Any console error, script error or refusal of the content policy fails a test."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from holdfast.web.built import Built
+from tests.support.running import Running, Services
+from tests.support.service import ADMIN_PASSWORD
+
+CHROMIUM = shutil.which("chromium")
+expect.set_options(timeout=60_000)
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+EXPECTED = ("401 (Unauthorized)", "404 (Not Found)")
+"""A page that asks whether it is still logged in may hear that it is not, and a link may lead to what is not there."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = "no chromium" if CHROMIUM is None else "the pages are not built" if Built().page() is None else None
+    if missing is None:
+        return
+    if os.environ.get("CI") == "true":
+        raise pytest.UsageError(f"{missing}: `tools/setup.sh test` provides it")
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    services = Services(tmp_path_factory.mktemp("services"))
+    yield services.get("sqlite")
+    services.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    made.set_default_timeout(60_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page that is not logged in."""
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    unexpected = [one for one in complaints if not any(known in one for known in EXPECTED)]
+    assert unexpected == []
+
+
+def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD) -> None:
+    page.goto("/")
+    page.get_by_label("User name").fill(username)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("navigation", name="Main", exact=True).wait_for()
+
+
+@pytest.fixture
+def inside(page: Page) -> Page:
+    log_in(page)
+    return page

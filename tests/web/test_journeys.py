@@ -1,0 +1,132 @@
+"""What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.support.running import PASSWORD, Running
+from tests.web.conftest import log_in
+
+
+def backed_up(running: Running, sources: Path, **more: Any) -> dict[str, Any]:
+    repository = running.admin.create_repository(running.new_path(), [sources], index_mode="full", **more)
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    running.wait_until_idle()
+    return repository
+
+
+def test_a_login_survives_a_reload_and_ends_with_a_logout(page: Page) -> None:
+    log_in(page)
+    page.reload()
+    page.get_by_role("navigation", name="Main", exact=True).wait_for()
+    page.goto("/account")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_a_wrong_password_is_named_and_nothing_is_shown(page: Page) -> None:
+    page.goto("/repositories")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill("not the password")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
+
+
+def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, inside: Page) -> None:
+    sources = running.new_source()
+    name, path = running.new_name("by-hand"), running.new_path("by-hand")
+    inside.goto("/repositories/new")
+    inside.get_by_label("Name", exact=True).fill(name)
+    inside.get_by_label("Where it should lie").fill(str(path))
+    inside.get_by_label("What to back up, a path on each line").fill(str(sources))
+    inside.get_by_role("button", name="I have written it down: create").click()
+    inside.get_by_role("button", name="Back up", exact=True).click()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    running.wait_until_idle()
+    inside.get_by_role("link", name=name).first.click()
+    inside.get_by_role("button", name="Prove a restore").click()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    inside.goto("/repositories")
+    expect(inside.get_by_role("row").filter(has_text=name)).to_contain_text(", proven")
+
+
+def test_a_deleted_file_is_found_and_brought_back(running: Running, inside: Page) -> None:
+    sources = running.new_source()
+    lost = sources / "lost-letter.txt"
+    lost.write_text("dear reader\n")
+    repository = backed_up(running, sources)
+    lost.unlink()
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    running.wait_until_idle()
+
+    inside.goto("/search?q=lost-letter")
+    inside.get_by_role("link", name="lost-letter.txt").click()
+    expect(inside.get_by_text("dear reader")).to_be_visible()
+    inside.get_by_role("complementary", name="lost-letter.txt").get_by_role("button", name="Restore…").click()
+    inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).click()
+    expect(inside.get_by_text("completed", exact=True)).to_be_visible()
+    assert lost.read_text() == "dear reader\n"
+
+
+def test_a_folder_shows_what_changed_when(running: Running, inside: Page) -> None:
+    sources = running.new_source()
+    (sources / "kept.conf").write_text("first\n")
+    repository = backed_up(running, sources)
+    (sources / "kept.conf").write_text("second\n")
+    (sources / "new.txt").write_text("new")
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    running.wait_until_idle()
+
+    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+    rows = inside.get_by_role("treegrid")
+    expect(rows.get_by_text("changed here").first).to_be_visible()
+    inside.get_by_role("button", name="Earlier change").click()
+    expect(rows.get_by_text("comes on").first).to_be_visible()
+    rows.get_by_text("kept.conf").click()
+    expect(inside.get_by_text("This version against the newest")).to_be_visible()
+    expect(inside.get_by_text("+ second")).to_be_visible()
+
+
+def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, inside: Page) -> None:
+    repository = running.admin.create_repository(running.new_path("watched"), [running.new_source()])
+    inside.goto("/activity")
+    expect(inside.get_by_role("status").filter(has_text="Live")).to_be_visible()
+    running.admin.start_backup(repository)
+    row = inside.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
+    expect(row).to_contain_text("completed")
+
+
+def test_a_viewer_sees_their_repository_and_no_machines(running: Running, page: Page) -> None:
+    mine = running.admin.create_repository(running.new_path("mine"), [running.new_source()])
+    hidden = running.admin.create_repository(running.new_path("hidden"), [running.new_source()])
+    user = running.new_user("viewer")
+    running.admin.put(f"/api/users/{user['id']}/repositories/{mine['id']}", json={"role": "viewer"})
+    log_in(page, user["username"], PASSWORD)
+    page.goto("/repositories")
+    expect(page.get_by_role("link", name=mine["name"]).first).to_be_visible()
+    expect(page.get_by_role("link", name=hidden["name"])).to_have_count(0)
+    expect(page.get_by_role("link", name="Machines")).to_have_count(0)
+    page.goto(f"/repositories/{hidden['id']}")
+    expect(page.get_by_text("Not here, or not for you.")).to_be_visible()
+
+
+def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> None:
+    repository = running.admin.create_repository(running.new_path("nightly"), [running.new_source()])
+    inside.goto("/schedules")
+    inside.get_by_role("button", name="New schedule").click()
+    dialog = inside.get_by_role("dialog")
+    name = running.new_name("every-night")
+    dialog.get_by_label("Name").fill(name)
+    for box in dialog.get_by_role("group", name="What").get_by_role("checkbox").all():
+        box.uncheck()
+    dialog.get_by_label(repository["name"], exact=True).check()
+    expect(dialog.get_by_text("Next:")).to_be_visible()
+    dialog.get_by_role("button", name="Create").click()
+    card = inside.get_by_role("region", name=name)
+    expect(card.get_by_text("Next:")).to_be_visible()
+    card.get_by_role("button", name="Run now").click()
+    expect(inside.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()

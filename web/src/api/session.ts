@@ -1,0 +1,91 @@
+import { useSyncExternalStore } from 'react'
+
+/** Who is logged in. The access token lives here, in memory, and nowhere else; a cookie that scripts cannot read renews it. */
+export type State =
+  | { name: 'unknown' }
+  | { name: 'out'; reason?: string }
+  | { name: 'in'; token: string; expires: number; mustChangePassword: boolean }
+
+export interface LoginAnswer {
+  access_token: string | null
+  expires_in: number
+  must_change_password: boolean
+  totp_required: boolean
+  login_challenge_token: string | null
+}
+
+export const WEB_HEADER = { 'X-Holdfast-Web': '1' }
+const RENEW_BEFORE = 5 * 60_000
+
+let state: State = { name: 'unknown' }
+const listeners = new Set<() => void>()
+let timer: number | undefined
+
+function become(next: State): void {
+  state = next
+  window.clearTimeout(timer)
+  if (next.name === 'in') {
+    const wait = Math.max(10_000, next.expires - Date.now() - RENEW_BEFORE)
+    timer = window.setTimeout(() => void renew(), wait)
+  }
+  for (const listener of listeners) listener()
+}
+
+export const current = () => state
+export function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+export const useSession = () => useSyncExternalStore(subscribe, current)
+
+export function begin(answer: LoginAnswer): void {
+  if (!answer.access_token) return
+  become({
+    name: 'in',
+    token: answer.access_token,
+    expires: Date.now() + answer.expires_in * 1000,
+    mustChangePassword: answer.must_change_password,
+  })
+}
+
+let renewing: Promise<boolean> | undefined
+
+/** Get a new access token by the cookie. One tab at a time; others wait, and then ask themselves. */
+export function renew(): Promise<boolean> {
+  renewing ??= locked(ask).finally(() => {
+    renewing = undefined
+  })
+  return renewing
+}
+
+function locked<T>(work: () => Promise<T>): Promise<T> {
+  return navigator.locks ? (navigator.locks.request('holdfast-refresh', work) as Promise<T>) : work()
+}
+
+async function ask(): Promise<boolean> {
+  try {
+    const answer = await fetch('/api/auth/refresh', { method: 'POST', headers: WEB_HEADER })
+    if (answer.ok) {
+      begin(await answer.json())
+      return true
+    }
+    if (answer.status === 401 || answer.status === 403) become({ name: 'out' })
+    return false
+  } catch {
+    // Not reachable: a session that was there may still be.
+    if (state.name === 'unknown') become({ name: 'out', reason: 'The service does not answer. Try again in a moment.' })
+    return false
+  }
+}
+
+export async function logOut(): Promise<void> {
+  if (state.name === 'in') {
+    await fetch('/api/auth/logout', {
+      method: 'POST',
+      headers: { ...WEB_HEADER, Authorization: `Bearer ${state.token}` },
+    }).catch(() => undefined)
+  }
+  become({ name: 'out' })
+}
+
+export const ended = () => become({ name: 'out', reason: 'Your session has ended. Log in again.' })

@@ -1,0 +1,128 @@
+import type { QueryClient } from '@tanstack/react-query'
+import { useSyncExternalStore } from 'react'
+import type { Schemas } from './client'
+import { keys } from './keys'
+import * as session from './session'
+
+/** Whether events arrive, and since when they do not. */
+export type Live = { connected: boolean; since: number }
+
+let live: Live = { connected: false, since: Date.now() }
+const watchers = new Set<() => void>()
+export const useLive = () => useSyncExternalStore(watch, () => live)
+
+function watch(watcher: () => void): () => void {
+  watchers.add(watcher)
+  return () => watchers.delete(watcher)
+}
+
+function setConnected(connected: boolean): void {
+  if (live.connected === connected) return
+  live = { connected, since: Date.now() }
+  for (const watcher of watchers) watcher()
+}
+
+type FromWorker =
+  | { type: 'event'; name: string; data: string }
+  | { type: 'connected'; connected: boolean }
+  | { type: 'token-needed' }
+
+/** Follow the service's events for as long as somebody is logged in. All tabs share one connection. */
+export function follow(client: QueryClient): () => void {
+  const port = connect()
+  const tell = () => {
+    const state = session.current()
+    port.postMessage({ token: state.name === 'in' && !state.mustChangePassword ? state.token : null })
+  }
+  port.onmessage = (message: MessageEvent<FromWorker>) => {
+    const said = message.data
+    if (said.type === 'connected') {
+      if (said.connected && !live.connected) void client.invalidateQueries()
+      setConnected(said.connected)
+    } else if (said.type === 'token-needed') void session.renew()
+    else take(client, said.name, JSON.parse(said.data))
+  }
+  tell()
+  const stop = session.subscribe(tell)
+  return () => {
+    stop()
+    port.postMessage({ token: null, leaving: true })
+  }
+}
+
+function connect(): MessagePort {
+  if (typeof SharedWorker !== 'undefined') {
+    const worker = new SharedWorker(new URL('./stream.worker.ts', import.meta.url), {
+      type: 'module',
+      name: 'holdfast-events',
+    })
+    worker.port.start()
+    return worker.port
+  }
+  const worker = new Worker(new URL('./stream.worker.ts', import.meta.url), { type: 'module' })
+  const channel = new MessageChannel()
+  worker.postMessage({ port: channel.port1 }, [channel.port1])
+  channel.port2.start()
+  return channel.port2
+}
+
+type Operation = Schemas['OperationItem']
+
+/** What an event changes in the cache. */
+function take(client: QueryClient, name: string, body: Record<string, unknown>): void {
+  const repository = typeof body.repository_id === 'number' ? body.repository_id : null
+  if (name === 'operation.progress') {
+    const id = body.id as number
+    client.setQueryData<Operation>(keys.operation(id), (old) =>
+      old ? { ...old, ...(body as Partial<Operation>) } : old,
+    )
+    soon(
+      client,
+      'progress',
+      () => {
+        void client.invalidateQueries({ queryKey: keys.overview })
+        void client.invalidateQueries({ queryKey: keys.queue })
+      },
+      3000,
+    )
+    return
+  }
+  soon(
+    client,
+    name,
+    () => {
+      void client.invalidateQueries({ queryKey: keys.overview })
+      if (name === 'operation.updated') {
+        void client.invalidateQueries({ queryKey: keys.queue })
+        void client.invalidateQueries({ queryKey: ['operations'] })
+        void client.invalidateQueries({ queryKey: ['operation'] })
+        void client.invalidateQueries({ queryKey: ['evidence'] })
+      }
+      if (name === 'agent.updated') void client.invalidateQueries({ queryKey: keys.machines })
+      if (name === 'repository.updated') {
+        void client.invalidateQueries({ queryKey: keys.repositories })
+        void client.invalidateQueries({ queryKey: ['evidence'] })
+      }
+      if (repository !== null) void client.invalidateQueries({ queryKey: ['repository', repository] })
+      if (name.startsWith('alarm.')) void client.invalidateQueries({ queryKey: keys.alarms })
+      if (name.startsWith('schedule.') || name === 'operation.updated')
+        void client.invalidateQueries({ queryKey: keys.schedules })
+      if (name === 'reset') void client.invalidateQueries()
+    },
+    250,
+  )
+}
+
+const waiting = new Map<string, number>()
+
+/** Many events of one name within a moment are one look at the service. */
+function soon(_client: QueryClient, name: string, work: () => void, wait: number): void {
+  if (waiting.has(name)) return
+  waiting.set(
+    name,
+    window.setTimeout(() => {
+      waiting.delete(name)
+      work()
+    }, wait),
+  )
+}

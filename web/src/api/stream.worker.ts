@@ -1,0 +1,94 @@
+/// <reference lib="webworker" />
+// One event stream for all tabs of this browser: HTTP/1.1 allows six connections, and the seventh tab would hang.
+
+const SILENCE = 45_000
+const LONGEST_WAIT = 30_000
+
+const ports = new Set<MessagePort>()
+let token: string | null = null
+let lastId: string | null = null
+let running: AbortController | null = null
+let wait = 1000
+
+function everyone(message: object): void {
+  for (const port of ports) port.postMessage(message)
+}
+
+function join(port: MessagePort): void {
+  ports.add(port)
+  port.onmessage = (message: MessageEvent<{ token: string | null; leaving?: boolean }>) => {
+    if (message.data.leaving) {
+      ports.delete(port)
+      if (ports.size === 0) stop()
+      return
+    }
+    token = message.data.token
+    if (token === null) stop()
+    else if (running === null) void run()
+    else port.postMessage({ type: 'connected', connected: true })
+  }
+  port.start()
+}
+
+function stop(): void {
+  running?.abort()
+  running = null
+}
+
+async function run(): Promise<void> {
+  const mine = new AbortController()
+  running = mine
+  while (running === mine && token !== null) {
+    const outcome = await readOnce(mine)
+    if (running !== mine) return
+    everyone({ type: 'connected', connected: false })
+    if (outcome === 'token') everyone({ type: 'token-needed' })
+    await new Promise((done) => setTimeout(done, wait * (0.7 + Math.random() * 0.6)))
+    wait = Math.min(wait * 2, LONGEST_WAIT)
+  }
+}
+
+async function readOnce(mine: AbortController): Promise<'token' | 'ended'> {
+  const attempt = new AbortController()
+  mine.signal.addEventListener('abort', () => attempt.abort())
+  let watchdog = setTimeout(() => attempt.abort(), SILENCE)
+  try {
+    const headers: Record<string, string> = { Authorization: `Bearer ${token}` }
+    if (lastId !== null) headers['Last-Event-ID'] = lastId
+    const answer = await fetch('/api/events/stream', { headers, signal: attempt.signal })
+    if (answer.status === 401 || answer.status === 403) return 'token'
+    if (!answer.ok || !answer.body) return 'ended'
+    wait = 1000
+    everyone({ type: 'connected', connected: true })
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
+    let rest = ''
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return 'ended'
+      clearTimeout(watchdog)
+      watchdog = setTimeout(() => attempt.abort(), SILENCE)
+      const blocks = (rest + value.replaceAll('\r', '')).split('\n\n')
+      rest = blocks.pop() ?? ''
+      for (const block of blocks) take(block)
+    }
+  } catch {
+    return 'ended'
+  } finally {
+    clearTimeout(watchdog)
+  }
+}
+
+function take(block: string): void {
+  let name = 'message'
+  const lines: string[] = []
+  for (const line of block.split('\n')) {
+    if (line.startsWith('id:')) lastId = line.slice(3).trim()
+    else if (line.startsWith('event:')) name = line.slice(6).trim()
+    else if (line.startsWith('data:')) lines.push(line.slice(5).trimStart())
+  }
+  if (lines.length) everyone({ type: 'event', name, data: lines.join('\n') })
+}
+
+const scope = self as unknown as SharedWorkerGlobalScope & DedicatedWorkerGlobalScope
+if ('onconnect' in scope) scope.onconnect = (event) => join(event.ports[0] as MessagePort)
+else (self as unknown as DedicatedWorkerGlobalScope).onmessage = (event) => join(event.data.port)

@@ -1,0 +1,177 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { api, data } from '../../api/client'
+import { keys } from '../../api/keys'
+import * as session from '../../api/session'
+import { useMe } from '../../layout/Shell'
+import { Age } from '../../ui/Age'
+import { Button } from '../../ui/Button'
+import { Loaded, Problem } from '../../ui/States'
+
+export function Account() {
+  const { data: me } = useMe()
+  return (
+    <main>
+      <div className="row gap">
+        <h1 className="grow">{me?.username ?? 'Account'}</h1>
+        <Button onClick={() => void session.logOut()}>Log out</Button>
+      </div>
+      <div className="stack form">
+        <p className="soft">
+          Role: {me?.role}. Codes for logins are {me?.totp_enabled ? 'on' : 'off'}.
+        </p>
+        <Appearance />
+        <Password />
+        <Tokens />
+      </div>
+    </main>
+  )
+}
+
+function Appearance() {
+  const [theme, setTheme] = useState(() => localStorage.getItem('theme') ?? 'system')
+  const choose = (next: string) => {
+    setTheme(next)
+    if (next === 'system') localStorage.removeItem('theme')
+    else localStorage.setItem('theme', next)
+    const dark = next === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : next === 'dark'
+    document.documentElement.classList.toggle('dark', dark)
+  }
+  return (
+    <section className="card pad stack">
+      <h2>Appearance</h2>
+      <div className="row">
+        {['system', 'light', 'dark'].map((one) => (
+          <button type="button" className="chip" key={one} aria-pressed={theme === one} onClick={() => choose(one)}>
+            {one === 'system' ? 'As the system' : one === 'light' ? 'Light' : 'Dark'}
+          </button>
+        ))}
+      </div>
+    </section>
+  )
+}
+
+function Password() {
+  const change = useMutation({
+    mutationFn: (form: FormData) =>
+      data(
+        api.POST('/api/auth/change-password', {
+          body: {
+            current_password: String(form.get('current')),
+            new_password: String(form.get('next')),
+            end_tokens: false,
+          },
+        }),
+      ),
+    onSuccess: (answer) => session.begin(answer as session.LoginAnswer),
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    change.mutate(new FormData(event.currentTarget))
+    event.currentTarget.reset()
+  }
+  return (
+    <form className="card pad stack" onSubmit={submit}>
+      <h2>Password</h2>
+      <label className="field">
+        <span>Current password</span>
+        <input className="input" type="password" name="current" autoComplete="current-password" required />
+      </label>
+      <label className="field">
+        <span>New password</span>
+        <input className="input" type="password" name="next" autoComplete="new-password" minLength={8} required />
+        <small>All your other sessions end.</small>
+      </label>
+      {change.error && <Problem error={change.error} />}
+      {change.isSuccess && <p className="soft">Changed.</p>}
+      <div>
+        <Button type="submit">Change the password</Button>
+      </div>
+    </form>
+  )
+}
+
+function Tokens() {
+  const client = useQueryClient()
+  const query = useQuery({ queryKey: keys.tokens, queryFn: () => data(api.GET('/api/settings/tokens')) })
+  const refresh = () => void client.invalidateQueries({ queryKey: keys.tokens })
+  const make = useMutation({
+    mutationFn: (form: FormData) =>
+      data(
+        api.POST('/api/settings/tokens', {
+          body: { name: String(form.get('name')), scope: String(form.get('scope')) as 'read' },
+        }),
+      ),
+    onSuccess: refresh,
+  })
+  const revoke = useMutation({
+    mutationFn: (id: number) =>
+      data(api.DELETE('/api/settings/tokens/{token_id}', { params: { path: { token_id: id } } })),
+    onSuccess: refresh,
+  })
+  return (
+    <section className="card pad stack">
+      <h2>Account tokens</h2>
+      <p className="soft">For scripts and monitoring. A token does what you may do, up to its scope.</p>
+      <Loaded query={query} height={80}>
+        {({ tokens }) => (
+          <ul className="plain-list">
+            {tokens.map((one) => (
+              <li key={one.id} className="row">
+                <span className="grow">
+                  <b>{one.name}</b> <span className="muted mono">{one.prefix}…</span>
+                  <span className="sub muted">
+                    {one.scope},{' '}
+                    {one.last_used_at ? (
+                      <>
+                        used <Age at={one.last_used_at} words />
+                      </>
+                    ) : (
+                      'never used'
+                    )}
+                  </span>
+                </span>
+                <Button small onClick={() => revoke.mutate(one.id)}>
+                  Revoke
+                </Button>
+              </li>
+            ))}
+            {tokens.length === 0 && <li className="muted">None.</li>}
+          </ul>
+        )}
+      </Loaded>
+      {make.data && (
+        <div className="note warn">
+          <div>
+            <b>Copy it now; it is shown this once.</b>
+            <p className="mono">{make.data.token}</p>
+          </div>
+        </div>
+      )}
+      <form
+        className="row"
+        onSubmit={(event) => {
+          event.preventDefault()
+          make.mutate(new FormData(event.currentTarget))
+          event.currentTarget.reset()
+        }}
+      >
+        <input
+          className="input grow"
+          name="name"
+          placeholder="What it is for"
+          aria-label="Name of the new token"
+          required
+          style={{ width: 'auto' }}
+        />
+        <select className="input" name="scope" aria-label="Scope" style={{ width: 'auto' }}>
+          <option value="read">read</option>
+          <option value="operate">operate</option>
+          <option value="admin">admin</option>
+        </select>
+        <Button type="submit">Create</Button>
+      </form>
+      {make.error && <Problem error={make.error} />}
+    </section>
+  )
+}

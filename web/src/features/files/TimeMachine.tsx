@@ -1,0 +1,358 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { type KeyboardEvent, useEffect, useState } from 'react'
+import { api, data } from '../../api/client'
+import { keys } from '../../api/keys'
+import { bytes, counted } from '../../lib/numbers'
+import { shortDay } from '../../lib/time'
+import { Button } from '../../ui/Button'
+import { Icon } from '../../ui/Icon'
+import { Empty, Loaded, Note } from '../../ui/States'
+import { useRepository } from '../repositories/Repository'
+import { Dock } from './Dock'
+import { download } from './download'
+import { Inspector } from './Inspector'
+import { LaneView } from './LaneView'
+import { at, key, type Lane, type Lanes, ordered } from './model'
+import { RestoreSheet } from './RestoreSheet'
+
+interface Search {
+  at?: number
+  path?: string
+  pathb64?: string
+  sel?: string
+  gone?: boolean
+}
+
+/** A folder, seen through time. */
+export function TimeMachine() {
+  const id = Number((useParams({ strict: false }) as { id: string }).id)
+  const search = useSearch({ strict: false }) as Search
+  const navigate = useNavigate()
+  const where = search.pathb64 ? { path_b64: search.pathb64 } : { path: search.path ?? '' }
+  const query = useQuery({
+    queryKey: keys.lanes(id, search.pathb64 ?? search.path ?? ''),
+    queryFn: () =>
+      data(
+        api.GET('/api/repositories/{repository_id}/lanes', {
+          params: { path: { repository_id: id }, query: { ...where, limit: 1000 } },
+        }),
+      ),
+    placeholderData: keepPreviousData,
+  })
+  const change = (next: Partial<Search>, replace = false) =>
+    void navigate({ to: '/files/$id', params: { id: String(id) }, search: { ...search, ...next } as never, replace })
+  return (
+    <div className="time-machine">
+      <Path id={id} search={search} />
+      <Loaded query={query} height={400}>
+        {(lanes) =>
+          lanes.archives.length === 0 ? (
+            <NoIndex lanes={lanes} />
+          ) : (
+            <Folder id={id} lanes={lanes} search={search} change={change} />
+          )
+        }
+      </Loaded>
+    </div>
+  )
+}
+
+function NoIndex({ lanes }: { lanes: Lanes }) {
+  return (
+    <main>
+      <Empty>
+        {lanes.coverage.total === 0
+          ? 'There is no archive yet. The first backup makes one.'
+          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}
+      </Empty>
+    </main>
+  )
+}
+
+function Path({ id, search }: { id: number; search: Search }) {
+  const repository = useRepository(id).data
+  const parts = (search.path ?? '').split('/').filter(Boolean)
+  return (
+    <div className="path-bar">
+      <Link to="/repositories/$id" params={{ id: String(id) }} className="button">
+        <Icon name="repository" />
+        {repository?.name ?? ''}
+      </Link>
+      <nav aria-label="Folder" className="crumbs">
+        <Link
+          to="/files/$id"
+          params={{ id: String(id) }}
+          search={{ at: search.at } as never}
+          activeOptions={{ exact: true, includeSearch: true }}
+        >
+          /
+        </Link>
+        {parts.map((part, index) => (
+          <Link
+            key={parts.slice(0, index + 1).join('/')}
+            to="/files/$id"
+            params={{ id: String(id) }}
+            search={{ at: search.at, path: parts.slice(0, index + 1).join('/') } as never}
+            aria-current={index === parts.length - 1 ? 'page' : undefined}
+          >
+            {part}
+            {index < parts.length - 1 && ' /'}
+          </Link>
+        ))}
+      </nav>
+    </div>
+  )
+}
+
+function Folder({
+  id,
+  lanes,
+  search,
+  change,
+}: {
+  id: number
+  lanes: Lanes
+  search: Search
+  change: (next: Partial<Search>, replace?: boolean) => void
+}) {
+  const found = lanes.archives.findIndex((one) => one.id === search.at)
+  const step = found === -1 ? lanes.archives.length - 1 : found
+  const [chosen, setChosen] = useState<Set<string>>(new Set())
+  const [restoring, setRestoring] = useState<Lane[] | null>(null)
+  const folder = search.pathb64 ?? search.path ?? ''
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another folder, another choice
+  useEffect(() => setChosen(new Set()), [folder])
+  const showGone = search.gone !== false
+  const rows = ordered(lanes.entries).filter(
+    (lane) => showGone || at(lane, step, lanes.archives.length).state === 'here',
+  )
+  const archive = lanes.archives[step]
+  const toStep = (next: number) => change({ at: lanes.archives[next]?.id }, true)
+  useKeys(lanes.archives.length, step, toStep)
+  const selected = rows.find((lane) => key(lane) === search.sel)
+  const picked = rows.filter((lane) => chosen.has(key(lane)) && at(lane, step, lanes.archives.length).state === 'here')
+  const open = (lane: Lane) =>
+    lane.type === 'd'
+      ? change({ path: lane.path, pathb64: lane.path_b64 ?? undefined, sel: undefined })
+      : change({ sel: key(lane) }, true)
+  if (!archive) return null
+  return (
+    <div className="tm-body">
+      <div className="tm-left">
+        <div className="tm-tools">
+          <label className="choice">
+            <input
+              type="checkbox"
+              checked={showGone}
+              onChange={(event) => change({ gone: event.target.checked ? undefined : false }, true)}
+            />
+            <span>Show what exists at other times</span>
+          </label>
+          <span className="grow" />
+          <Button
+            small
+            icon="download"
+            onClick={() => void download(id, archive.id, { path: lanes.path, path_b64: lanes.path_b64 }, 'folder')}
+          >
+            Download folder
+          </Button>
+        </div>
+        {lanes.coverage.unindexed_archive_ids.length > 0 && (
+          <Note warn>
+            {lanes.coverage.indexed} of {counted(lanes.coverage.total, 'archive')} are indexed; the others are not shown
+            here.
+          </Note>
+        )}
+        <div className="tm-rows" role="treegrid" aria-label="Files" aria-rowcount={rows.length}>
+          <div className="tm-grid tm-head" role="row">
+            <span role="columnheader" />
+            <span role="columnheader">Name</span>
+            <span role="columnheader" className="right">
+              Size
+            </span>
+            <span role="columnheader" className="right wide-only">
+              Changed
+            </span>
+            <span role="columnheader" className="wide-only row">
+              History, one step per archive <span className="grow" /> newest
+            </span>
+          </div>
+          {rows.map((lane) => (
+            <Row
+              key={key(lane)}
+              lane={lane}
+              archives={lanes.archives}
+              step={step}
+              selected={selected === lane}
+              chosen={chosen.has(key(lane))}
+              onChoose={() => {
+                const next = new Set(chosen)
+                if (!next.delete(key(lane))) next.add(key(lane))
+                setChosen(next)
+              }}
+              onOpen={() => open(lane)}
+              onSelect={() => change({ sel: key(lane) }, true)}
+            />
+          ))}
+          {rows.length === 0 && <p className="muted tm-empty">This folder is empty here.</p>}
+        </div>
+        {picked.length > 0 && (
+          <div className="tm-selection card">
+            <b>{picked.length} selected</b>
+            <span className="muted number">
+              {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length) ?? 0), 0))}
+            </span>
+            {picked.length === 1 && (
+              <Button
+                small
+                icon="download"
+                onClick={() =>
+                  picked[0] && void download(id, archive.id, picked[0], picked[0].type === 'd' ? 'folder' : 'file')
+                }
+              >
+                Download
+              </Button>
+            )}
+            <Button small kind="primary" icon="restore" onClick={() => setRestoring(picked)}>
+              Restore…
+            </Button>
+          </div>
+        )}
+        <Dock archives={lanes.archives} step={step} onStep={toStep} />
+      </div>
+      {selected && (
+        <Inspector
+          id={id}
+          lane={selected}
+          lanes={lanes}
+          step={step}
+          onStep={toStep}
+          onRestore={() => setRestoring([selected])}
+          onClose={() => change({ sel: undefined }, true)}
+        />
+      )}
+      {restoring && <RestoreSheet id={id} archive={archive} lanes={restoring} onClose={() => setRestoring(null)} />}
+    </div>
+  )
+}
+
+const sizeAt = (lane: Lane, step: number, archives: number) => {
+  const here = at(lane, step, archives)
+  return here.state === 'here' ? here.piece.size : null
+}
+
+function Row(props: {
+  lane: Lane
+  archives: Lanes['archives']
+  step: number
+  selected: boolean
+  chosen: boolean
+  onChoose: () => void
+  onOpen: () => void
+  onSelect: () => void
+}) {
+  const { lane, archives, step } = props
+  const here = at(lane, step, archives.length)
+  const ghost = here.state === 'absent'
+  const piece = here.state === 'here' ? here.piece : (here.last ?? here.next)
+  const keys = (event: KeyboardEvent) => {
+    if (event.key === 'Enter') props.onOpen()
+    else if (event.key === ' ') {
+      event.preventDefault()
+      props.onSelect()
+    } else if (event.key === 'x') props.onChoose()
+    else if (event.key === 'ArrowDown' || event.key === 'j') focusBeside(event, 1)
+    else if (event.key === 'ArrowUp' || event.key === 'k') focusBeside(event, -1)
+  }
+  return (
+    <div
+      className={`tm-grid tm-row${props.selected ? ' selected' : ''}${ghost ? ' ghost' : ''}`}
+      role="row"
+      tabIndex={0}
+      aria-selected={props.selected}
+      onClick={props.onSelect}
+      onDoubleClick={props.onOpen}
+      onKeyDown={keys}
+    >
+      <span role="gridcell">
+        <input
+          type="checkbox"
+          aria-label={`Select ${lane.name}`}
+          checked={props.chosen}
+          disabled={ghost}
+          onChange={props.onChoose}
+          onClick={(event) => event.stopPropagation()}
+        />
+      </span>
+      <span role="gridcell" className="tm-name">
+        <Icon name={lane.type === 'd' ? 'folder' : 'file'} />
+        {lane.type === 'd' && !ghost ? (
+          <button
+            type="button"
+            className="tm-open"
+            tabIndex={-1}
+            onClick={(event) => {
+              event.stopPropagation()
+              props.onOpen()
+            }}
+          >
+            {lane.name}
+          </button>
+        ) : (
+          <span>{lane.name}</span>
+        )}
+        <Tag lane={lane} step={step} archives={archives} />
+      </span>
+      <span role="gridcell" className="right number soft">
+        {piece?.size === null || piece?.size === undefined ? '' : bytes(piece.size)}
+      </span>
+      <span role="gridcell" className="right number soft wide-only">
+        {piece?.mtime ? shortDay(piece.mtime) : ''}
+      </span>
+      <span role="gridcell" className="wide-only">
+        <LaneView lane={lane} archives={archives.length} step={step} />
+        <span className="visually-hidden">{counted(lane.pieces.length, 'version')}</span>
+      </span>
+    </div>
+  )
+}
+
+function Tag({ lane, step, archives }: { lane: Lane; step: number; archives: Lanes['archives'] }) {
+  const here = at(lane, step, archives.length)
+  if (here.state === 'absent') {
+    const last = here.last ? archives[here.last.last] : null
+    const next = here.next ? archives[here.next.first] : null
+    return (
+      <span className="tag ghost">
+        {last ? `not here, last on ${shortDay(last.start)}` : next ? `comes on ${shortDay(next.start)}` : 'not here'}
+      </span>
+    )
+  }
+  const gone = here.goneAt === null ? null : archives[here.goneAt]
+  if (gone) return <span className="tag bad">gone since {shortDay(gone.start)}</span>
+  return here.changed ? <span className="tag">changed here</span> : null
+}
+
+function focusBeside(event: KeyboardEvent, direction: 1 | -1): void {
+  event.preventDefault()
+  const row = event.currentTarget as HTMLElement
+  const beside = direction === 1 ? row.nextElementSibling : row.previousElementSibling
+  if (beside instanceof HTMLElement && beside.tabIndex === 0) beside.focus()
+}
+
+function useKeys(archives: number, step: number, toStep: (step: number) => void): void {
+  useEffect(() => {
+    const press = (event: globalThis.KeyboardEvent) => {
+      if (
+        event.target instanceof HTMLElement &&
+        event.target.closest('input:not([type=range]), textarea, select, dialog')
+      )
+        return
+      if (event.key === '[' && step > 0) toStep(step - 1)
+      if (event.key === ']' && step < archives - 1) toStep(step + 1)
+    }
+    window.addEventListener('keydown', press)
+    return () => window.removeEventListener('keydown', press)
+  }, [archives, step, toStep])
+}

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import { changed } from './diff'
+import { at, changeBeside, type Lane, type Lanes, ordered } from './model'
+
+const lane = (pieces: [number, number][], name = 'a', type = '-'): Lane => ({
+  path: name,
+  path_b64: null,
+  name,
+  name_b64: null,
+  type,
+  pieces: pieces.map(([first, last]) => ({ first, last, size: 1, mtime: null })),
+})
+
+test('a name is here, was here, or comes later', () => {
+  const one = lane([
+    [2, 3],
+    [5, 5],
+  ])
+  expect(at(one, 1, 8)).toMatchObject({ state: 'absent', last: null, next: { first: 2 } })
+  expect(at(one, 2, 8)).toMatchObject({ state: 'here', changed: true, goneAt: null })
+  expect(at(one, 3, 8)).toMatchObject({ state: 'here', changed: false })
+  expect(at(one, 4, 8)).toMatchObject({ state: 'absent', last: { last: 3 }, next: { first: 5 } })
+  expect(at(one, 5, 8)).toMatchObject({ state: 'here', goneAt: 6 })
+  expect(at(one, 7, 8)).toMatchObject({ state: 'absent', last: { last: 5 }, next: null })
+})
+
+test('what is in the newest archive is not gone', () => {
+  expect(at(lane([[0, 7]]), 3, 8)).toMatchObject({ goneAt: null })
+})
+
+test('the step to an earlier change passes over archives in which nothing changed', () => {
+  const archives = [true, false, false, true, false].map((changed_here, id) => ({
+    id,
+    changed_here,
+  })) as Lanes['archives']
+  expect(changeBeside(archives, 4, -1)).toBe(2)
+  expect(changeBeside(archives, 2, -1)).toBeNull()
+  expect(changeBeside(archives, 0, 1)).toBe(3)
+  expect(changeBeside(archives, 3, 1)).toBeNull()
+})
+
+test('folders come first and numbers count by value', () => {
+  const names = ordered([lane([], 'b10'), lane([], 'b9'), lane([], 'z', 'd')]).map((one) => one.name)
+  expect(names).toEqual(['z', 'b9', 'b10'])
+})
+
+test('a comparison shows what changed and a few lines around it', () => {
+  const before = ['1', '2', '3', '4', '5', 'x', '6', '7', '8', '9', '10'].join('\n')
+  const lines = changed(before, before.replace('x', 'y'))
+  expect(lines.map((line) => line.kind + line.text)).toEqual([' 3', ' 4', ' 5', '-x', '+y', ' 6', ' 7', ' 8'])
+})

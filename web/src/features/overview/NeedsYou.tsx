@@ -1,0 +1,169 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { api, data, type Schemas } from '../../api/client'
+import { keys } from '../../api/keys'
+import { Age } from '../../ui/Age'
+import { Button } from '../../ui/Button'
+import { Glyph } from '../../ui/Glyph'
+import { Problem } from '../../ui/States'
+
+type Item = Schemas['Attention']
+const SHOWN = 6
+
+export function NeedsYou({ items }: { items: Item[] }) {
+  const shown = items.slice(0, SHOWN)
+  return (
+    <section aria-label="Needs you">
+      <div className="head">
+        <h2>Needs you</h2>
+        <span className="muted">{items.length || ''}</span>
+        {items.length > SHOWN && (
+          <Link to="/repositories" className="end">
+            All
+          </Link>
+        )}
+      </div>
+      <div className="card needs">
+        {shown.length === 0 && (
+          <div className="needs-row">
+            <Glyph name="ok" />
+            <div>
+              <b>Nothing needs you.</b>
+              <p>Backups are fresh, and files were read back to prove them.</p>
+            </div>
+          </div>
+        )}
+        {shown.map((item) => (
+          <Row key={item.key} item={item} />
+        ))}
+      </div>
+    </section>
+  )
+}
+
+function Row({ item }: { item: Item }) {
+  const { title, detail } = words(item)
+  return (
+    <div className="needs-row">
+      <Glyph name={item.severity === 'critical' ? 'bad' : item.severity === 'warning' ? 'warn' : 'unknown'} />
+      <div>
+        <Link to="/repositories/$id" params={{ id: String(item.repository_id) }}>
+          <b>{item.repository}</b>: {title}
+        </Link>
+        <p>{detail}</p>
+      </div>
+      <Act item={item} />
+    </div>
+  )
+}
+
+function Act({ item }: { item: Item }) {
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const start = useMutation({
+    mutationFn: () =>
+      item.act === 'prove'
+        ? data(
+            api.POST('/api/repositories/{repository_id}/restore-check', {
+              params: { path: { repository_id: item.repository_id } },
+              body: {},
+            }),
+          )
+        : data(api.POST('/api/backup/start', { body: { repository: item.path } })),
+    onSuccess: (answer) => {
+      void client.invalidateQueries({ queryKey: keys.overview })
+      void navigate({ to: '/operations/$id', params: { id: String(answer.job_id) } })
+    },
+  })
+  return (
+    <div className="row acts">
+      {item.operation_id && (
+        <Link to="/operations/$id" params={{ id: String(item.operation_id) }} className="button small">
+          Log
+        </Link>
+      )}
+      {(item.act === 'prove' || item.act === 'back_up') && (
+        <Button small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+          {item.act === 'prove' ? 'Prove it now' : 'Back up now'}
+        </Button>
+      )}
+      {item.reason === 'backup_failed' && (
+        <Button small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+          Try again
+        </Button>
+      )}
+      {item.act === 'open' && (
+        <Link to="/repositories/$id" params={{ id: String(item.repository_id) }} className="button small primary">
+          Open
+        </Link>
+      )}
+      {start.error && <Problem error={start.error} />}
+    </div>
+  )
+}
+
+function words(item: Item): { title: ReactNode; detail: ReactNode } {
+  const since = item.since ? <Age at={item.since} words /> : null
+  const last = item.last_backup ? (
+    <>
+      The backup of <Age at={item.last_backup} words /> can be restored.
+    </>
+  ) : (
+    'There is no backup to restore.'
+  )
+  switch (item.reason) {
+    case 'backup_failed':
+      return {
+        title: <>the backup failed {since}</>,
+        detail: (
+          <>
+            {item.message} {last}
+          </>
+        ),
+      }
+    case 'backup_never':
+      return { title: 'never backed up', detail: 'Nothing of it can be restored yet.' }
+    case 'backup_overdue':
+      return {
+        title: (
+          <>
+            last backed up {since}, {item.threshold_days} days are allowed
+          </>
+        ),
+        detail: last,
+      }
+    case 'restore_check_never':
+      return { title: 'no restore was ever proven', detail: 'Reading some files back shows that a restore works.' }
+    case 'restore_check_overdue':
+      return {
+        title: (
+          <>
+            restore last proven {since}, {item.threshold_days} days are allowed
+          </>
+        ),
+        detail: 'Reading some files back shows that a restore works.',
+      }
+    case 'restore_check_failed':
+      return { title: <>reading files back failed {since}</>, detail: item.message }
+    case 'check_failed':
+      return { title: <>the check failed {since}</>, detail: item.message }
+    case 'damaged':
+      return { title: <>damage found {since}</>, detail: <>{item.message} What is not damaged can be restored.</> }
+    case 'shut':
+      return { title: <>cannot be opened since {since}</>, detail: item.message }
+    case 'setup_failed':
+      return { title: 'could not be created', detail: 'Its settings are kept. See the log, then try again.' }
+    case 'setup_pending':
+      return { title: 'is being set up', detail: 'It can be used when its machine has created it.' }
+    case 'never_synced':
+      return {
+        title: 'its archives have not been read yet',
+        detail: 'They are known after the first backup or a resync.',
+      }
+    case 'evidence_old':
+      return { title: <>not looked at since {since}</>, detail: 'What is known of it may be out of date.' }
+    default:
+      return { title: item.reason.replaceAll('_', ' '), detail: item.message }
+  }
+}

@@ -1,0 +1,140 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useEffect } from 'react'
+import { api, data, type Schemas } from '../../api/client'
+import { keys } from '../../api/keys'
+import { count, counted, inLetters } from '../../lib/numbers'
+import { age, zone } from '../../lib/time'
+import { Age, useNow } from '../../ui/Age'
+import { Ring } from '../../ui/Ring'
+import { Empty, Loaded } from '../../ui/States'
+import { EvidenceTable } from '../repositories/EvidenceTable'
+import { ActiveOperations } from './Active'
+import { Alarms } from './Alarms'
+import { NeedsYou } from './NeedsYou'
+import { Tide } from './Tide'
+
+type Answer = Schemas['OverviewAnswer']
+
+export function Overview() {
+  const query = useQuery({
+    queryKey: keys.overview,
+    queryFn: () => data(api.GET('/api/overview', { params: { query: { tz: zone } } })),
+  })
+  return (
+    <main>
+      <Loaded query={query} height={480}>
+        {(overview) => (overview.verdict === 'empty' ? <Nothing /> : <Everything overview={overview} />)}
+      </Loaded>
+    </main>
+  )
+}
+
+function Nothing() {
+  return (
+    <>
+      <section className="verdict">
+        <Ring counts={{}} label="No repositories" />
+        <div>
+          <h1>Nothing is backed up yet.</h1>
+          <p>Create the first repository, or import one that borg or another program has made.</p>
+        </div>
+      </section>
+      <Empty command="holdfast repos create --help">
+        <Link to="/repositories/new" className="button primary">
+          Create a repository
+        </Link>
+      </Empty>
+    </>
+  )
+}
+
+function Everything({ overview }: { overview: Answer }) {
+  const total = Object.values(overview.counts).reduce((sum, value) => sum + value, 0)
+  const proven = overview.counts.proven ?? 0
+  const needs = total - proven
+  useTitle(needs)
+  return (
+    <>
+      <section className="verdict" aria-live="polite">
+        <Ring counts={overview.counts} label={`${proven} of ${total} repositories are proven restorable`} />
+        <div>
+          <h1>
+            {sentence(proven, total)}{' '}
+            <span className="rest">{needs > 0 && `${inLetters(needs)} ${needs === 1 ? 'needs' : 'need'} you.`}</span>
+          </h1>
+          <Facts overview={overview} />
+        </div>
+      </section>
+      <div className="two">
+        <NeedsYou items={overview.attention} />
+        <ActiveOperations running={overview.running} waiting={overview.waiting} />
+      </div>
+      <Alarms />
+      <Tide />
+      <section>
+        <div className="head">
+          <h2>Repositories</h2>
+          <span className="muted">those that need you first</span>
+          <Link to="/repositories" className="end">
+            All {count(total)}
+          </Link>
+        </div>
+        <EvidenceTable rows={overview.repositories} />
+      </section>
+    </>
+  )
+}
+
+function sentence(proven: number, total: number): string {
+  if (proven === total) return total === 1 ? 'Your repository is proven restorable.' : 'Everything is restorable.'
+  if (proven === 0)
+    return total === 1
+      ? 'Your repository is not proven restorable yet.'
+      : `None of ${total} repositories is proven restorable yet.`
+  return `${proven} of ${total} repositories ${proven === 1 ? 'is' : 'are'} proven restorable.`
+}
+
+function Facts({ overview }: { overview: Answer }) {
+  const { newest_proof: proof, data_age: dataAge } = overview
+  const now = useNow()
+  return (
+    <p>
+      Judged <Age at={overview.judged_at} words /> from {counted(overview.archives, 'archive')}.{' '}
+      {proof ? (
+        <>
+          Newest proof:{' '}
+          <Link to="/operations/$id" params={{ id: String(proof.operation_id) }} className="link">
+            <Age at={proof.at} words />
+            {proof.files ? `, ${counted(proof.files, 'file')} read back` : ''}
+          </Link>
+          .{' '}
+        </>
+      ) : (
+        'No file has been read back to prove it yet. '
+      )}
+      {dataAge.newest && dataAge.oldest && (
+        <>
+          If every machine died now, the data you could get back would be <Age at={dataAge.newest} />
+          {age(dataAge.oldest, now) !== age(dataAge.newest, now) && (
+            <>
+              {' '}
+              to <Age at={dataAge.oldest} />
+            </>
+          )}{' '}
+          old.
+        </>
+      )}
+    </p>
+  )
+}
+
+/** The tab tells the night watch without being opened. */
+function useTitle(needs: number): void {
+  useEffect(() => {
+    document.title = needs ? `(${needs}) Holdfast` : 'Holdfast'
+    return () => {
+      document.title = 'Holdfast'
+    }
+  }, [needs])
+}

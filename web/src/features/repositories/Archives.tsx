@@ -1,0 +1,182 @@
+import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, data, type Schemas } from '../../api/client'
+import { keys } from '../../api/keys'
+import { bytes, count, counted } from '../../lib/numbers'
+import { duration, moment, zone } from '../../lib/time'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import { Heatmap } from '../../ui/Heatmap'
+import { Empty, Loaded, Note, Problem } from '../../ui/States'
+import { Sizes, useInvalidate, useRepository, useRepositoryId } from './Repository'
+
+type Archive = Schemas['ArchiveAnswer']
+
+export function Archives() {
+  const id = useRepositoryId()
+  const repository = useRepository(id).data
+  const [day, setDay] = useState<string | null>(null)
+  const [deleting, setDeleting] = useState<Archive | null>(null)
+  const heat = useQuery({
+    queryKey: keys.heatmap(id),
+    queryFn: () =>
+      data(
+        api.GET('/api/repositories/{repository_id}/archives/heatmap', {
+          params: { path: { repository_id: id }, query: { tz: zone } },
+        }),
+      ),
+  })
+  const query = useInfiniteQuery({
+    queryKey: keys.archives(id),
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET('/api/repositories/{repository_id}/archives', {
+          params: { path: { repository_id: id }, query: { limit: 200, cursor: pageParam } },
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  })
+  return (
+    <>
+      <Loaded query={heat} height={140}>
+        {(found) =>
+          found.repository.days.length ? (
+            <Heatmap heatmap={found} chosen={day} onDay={(next) => setDay(next === day ? null : next)} />
+          ) : null
+        }
+      </Loaded>
+      <Loaded query={query} height={300}>
+        {(pages) => {
+          const all = pages.pages.flatMap((page) => page.archives)
+          const shown = day ? all.filter((one) => localDay(one.start) === day) : all
+          if (all.length === 0)
+            return (
+              <Empty command={`holdfast backup ${repository?.name ?? 'NAME'}`}>
+                No archive yet. The first backup makes one.
+              </Empty>
+            )
+          return (
+            <>
+              <div className="head">
+                <h2>{day ? `Archives of ${day}` : 'Archives'}</h2>
+                {day && (
+                  <button type="button" className="link" onClick={() => setDay(null)}>
+                    show all
+                  </button>
+                )}
+                <span className="end">{repository && <Sizes repository={repository} />}</span>
+              </div>
+              <Table repository={id} archives={shown} onDelete={setDeleting} />
+              {query.hasNextPage && (
+                <p style={{ marginTop: 12 }}>
+                  <Button onClick={() => void query.fetchNextPage()}>Show older</Button>
+                </p>
+              )}
+            </>
+          )
+        }}
+      </Loaded>
+      {deleting && <Delete archive={deleting} onClose={() => setDeleting(null)} />}
+    </>
+  )
+}
+
+const localDay = (at: string) => {
+  const date = new Date(at)
+  return `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, '0')}-${String(date.getDate()).padStart(2, '0')}`
+}
+
+function Table({
+  repository,
+  archives,
+  onDelete,
+}: {
+  repository: number
+  archives: Archive[]
+  onDelete: (one: Archive) => void
+}) {
+  return (
+    <div className="card scroll">
+      <table>
+        <thead>
+          <tr>
+            <th>Made</th>
+            <th className="wide-only">Name</th>
+            <th className="right">Files</th>
+            <th className="right">Size</th>
+            <th className="right wide-only">New data</th>
+            <th className="right wide-only">Took</th>
+            <th />
+          </tr>
+        </thead>
+        <tbody>
+          {archives.map((one) => (
+            <tr key={one.id}>
+              <td>
+                <Link to="/files/$id" params={{ id: String(repository) }} search={{ at: one.id }} className="name">
+                  {moment(one.start)}
+                </Link>
+                {one.lost_at && <span className="sub">lost with a newer state of the repository</span>}
+                {one.history_state === 'failed' && <span className="sub">its files could not be indexed</span>}
+              </td>
+              <td className="wide-only soft">
+                <span className="clip" title={one.name}>
+                  {one.name}
+                </span>
+              </td>
+              <td className="right number">{one.nfiles === null ? '' : count(one.nfiles)}</td>
+              <td className="right number">{one.original_size === null ? '' : bytes(one.original_size)}</td>
+              <td className="right number wide-only">
+                {one.deduplicated_size === null ? '' : bytes(one.deduplicated_size)}
+              </td>
+              <td className="right number wide-only soft">
+                {one.duration_seconds === null ? '' : duration(one.duration_seconds)}
+              </td>
+              <td className="right">
+                <Button
+                  small
+                  kind="plain"
+                  aria-label={`Delete the archive of ${moment(one.start)}`}
+                  onClick={() => onDelete(one)}
+                >
+                  Delete…
+                </Button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Delete({ archive, onClose }: { archive: Archive; onClose: () => void }) {
+  const refresh = useInvalidate(archive.repository_id)
+  const remove = useMutation({
+    mutationFn: () =>
+      data(api.DELETE('/api/archives/{archive_id}', { params: { path: { archive_id: String(archive.id) } } })),
+    onSuccess: () => {
+      refresh()
+      onClose()
+    },
+  })
+  return (
+    <Dialog title="Delete this archive?" onClose={onClose}>
+      <p>
+        The archive of <b>{moment(archive.start)}</b>
+        {archive.nfiles !== null && ` with ${counted(archive.nfiles, 'file')}`} can then no longer be restored. Other
+        archives stay whole.
+      </p>
+      <Note>Files that exist only in this archive will exist nowhere. Space is freed at the next compaction.</Note>
+      {remove.error && <Problem error={remove.error} />}
+      <footer>
+        <Button onClick={onClose}>Keep it</Button>
+        <Button kind="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
+          Delete the archive
+        </Button>
+      </footer>
+    </Dialog>
+  )
+}

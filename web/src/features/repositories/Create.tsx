@@ -1,0 +1,102 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { api, data } from '../../api/client'
+import { Button } from '../../ui/Button'
+import { Note, Problem } from '../../ui/States'
+import { generated } from './passphrase'
+
+const lines = (value: FormDataEntryValue | null) =>
+  String(value ?? '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+
+/** A new repository on the service's machine, or one that is already there. */
+export function Create({ importing = false }: { importing?: boolean }) {
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const [passphrase, setPassphrase] = useState(importing ? '' : generated)
+  const create = useMutation({
+    mutationFn: (form: FormData) => {
+      const body = {
+        name: String(form.get('name')),
+        path: String(form.get('path')),
+        passphrase: passphrase || null,
+        source_paths: lines(form.get('sources')),
+        exclude_patterns: lines(form.get('excludes')),
+        engine_version: Number(form.get('engine')) as 1 | 2,
+      }
+      if (importing) return data(api.POST('/api/repositories/import', { body: body as never }))
+      const encryption = body.engine_version === 2 ? 'aes256-ocb' : 'repokey-blake2'
+      return data(api.POST('/api/repositories/', { body: { ...body, encryption } as never }))
+    },
+    onSuccess: (repository) => {
+      void client.invalidateQueries()
+      void navigate({ to: '/repositories/$id', params: { id: String(repository.id) } })
+    },
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    create.mutate(new FormData(event.currentTarget))
+  }
+  return (
+    <main>
+      <h1 className="gap">{importing ? 'Import a repository' : 'Create a repository'}</h1>
+      <form className="card pad stack form" onSubmit={submit}>
+        <label className="field">
+          <span>Name</span>
+          <input className="input" name="name" required placeholder="web-server" />
+        </label>
+        <label className="field">
+          <span>{importing ? 'Where it lies' : 'Where it should lie'}</span>
+          <input className="input mono" name="path" required placeholder="/srv/backups/web-server" />
+          <small>
+            A folder of the service's machine. Repositories of other machines: `holdfast repos create --help`.
+          </small>
+        </label>
+        <label className="field">
+          <span>What to back up, a path on each line</span>
+          <textarea className="input mono" name="sources" rows={3} placeholder={'/etc\n/home'} />
+        </label>
+        <label className="field">
+          <span>What to leave out</span>
+          <textarea className="input mono" name="excludes" rows={2} placeholder="**/.cache" />
+        </label>
+        <label className="field">
+          <span>Engine</span>
+          <select className="input" name="engine" defaultValue="1">
+            <option value="1">BorgBackup 1 (stable)</option>
+            <option value="2">BorgBackup 2 (beta)</option>
+          </select>
+        </label>
+        <label className="field">
+          <span>Passphrase</span>
+          <input
+            className="input mono"
+            value={passphrase}
+            onChange={(event) => setPassphrase(event.target.value)}
+            autoComplete="off"
+            required={!importing}
+          />
+          {!importing && (
+            <small>
+              Made in your browser. Write it down now, away from this machine: without it nobody can read the backups.
+            </small>
+          )}
+        </label>
+        {!importing && (
+          <Note warn>
+            If this machine burns, the passphrase is the one thing that Holdfast cannot give back to you.
+          </Note>
+        )}
+        {create.error && <Problem error={create.error} />}
+        <div>
+          <Button type="submit" kind="primary" disabled={create.isPending}>
+            {create.isPending ? 'Working…' : importing ? 'Import it' : 'I have written it down: create'}
+          </Button>
+        </div>
+      </form>
+    </main>
+  )
+}

@@ -1,0 +1,89 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { api, data, type Schemas } from '../../api/client'
+import { keys } from '../../api/keys'
+import { zone } from '../../lib/time'
+import { VERDICT } from '../../lib/words'
+import { Empty, Loaded } from '../../ui/States'
+import { EvidenceTable } from './EvidenceTable'
+
+type Verdict = Schemas['RepositoryEvidence']['verdict']
+const WORDS: Verdict[] = ['broken', 'at_risk', 'unproven', 'unknown', 'proven']
+
+export interface Search {
+  q?: string
+  state?: Verdict
+  sort?: 'need' | 'name' | 'size' | 'backup'
+}
+
+export function Repositories() {
+  const search = useSearch({ strict: false }) as Search
+  const navigate = useNavigate()
+  const change = (next: Search) => void navigate({ to: '/repositories', search: { ...search, ...next }, replace: true })
+  const filter = { q: search.q ?? '', state: search.state, sort: search.sort ?? 'need', limit: 200 } as const
+  const query = useQuery({
+    queryKey: keys.evidence(filter),
+    queryFn: () => data(api.GET('/api/overview/repositories', { params: { query: { ...filter, tz: zone } } })),
+    placeholderData: keepPreviousData,
+  })
+  return (
+    <main>
+      <div className="row gap">
+        <h1 className="grow">Repositories</h1>
+        <Link to="/repositories/import" className="button">
+          Import
+        </Link>
+        <Link to="/repositories/new" className="button primary">
+          Create
+        </Link>
+      </div>
+      <Loaded query={query} height={400}>
+        {(page) => {
+          const known = Object.values(page.counts).reduce((sum, value) => sum + value, 0)
+          if (known === 0 && !filter.q)
+            return <Empty command="holdfast repos create --help">No repositories yet, or none that you may see.</Empty>
+          return (
+            <>
+              <div className="row filters">
+                <input
+                  className="input"
+                  placeholder="Filter by name"
+                  aria-label="Filter by name"
+                  value={search.q ?? ''}
+                  onChange={(event) => change({ q: event.target.value || undefined })}
+                />
+                {WORDS.filter((word) => (page.counts[word] ?? 0) > 0 || search.state === word).map((word) => (
+                  <button
+                    type="button"
+                    className="chip"
+                    key={word}
+                    aria-pressed={search.state === word}
+                    onClick={() => change({ state: search.state === word ? undefined : word })}
+                  >
+                    {VERDICT[word]?.word} <span className="number">{page.counts[word] ?? 0}</span>
+                  </button>
+                ))}
+                <select
+                  className="input"
+                  aria-label="Sort"
+                  value={filter.sort}
+                  onChange={(event) => change({ sort: event.target.value as Search['sort'] })}
+                >
+                  <option value="need">Those that need you first</option>
+                  <option value="name">By name</option>
+                  <option value="size">Largest first</option>
+                  <option value="backup">Oldest backup first</option>
+                </select>
+              </div>
+              {page.repositories.length === 0 ? (
+                <Empty>Nothing matches. Clear the filter to see all.</Empty>
+              ) : (
+                <EvidenceTable rows={page.repositories} />
+              )}
+            </>
+          )
+        }}
+      </Loaded>
+    </main>
+  )
+}

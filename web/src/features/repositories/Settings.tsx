@@ -1,0 +1,116 @@
+import { useMutation } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { api, data, type Schemas } from '../../api/client'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import { Note, Problem } from '../../ui/States'
+import { useInvalidate, useRepository, useRepositoryId } from './Repository'
+
+type Repository = Schemas['RepositoryAnswer']
+const lines = (value: FormDataEntryValue | null) =>
+  String(value ?? '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+
+export function RepositorySettings() {
+  const repository = useRepository(useRepositoryId()).data
+  return repository ? <Form key={repository.updated_at} repository={repository} /> : null
+}
+
+function Form({ repository }: { repository: Repository }) {
+  const refresh = useInvalidate(repository.id)
+  const [forgetting, setForgetting] = useState(false)
+  const save = useMutation({
+    mutationFn: (body: Schemas['RepositoryChange']) =>
+      data(api.PUT('/api/repositories/{repository_id}', { params: { path: { repository_id: repository.id } }, body })),
+    onSuccess: refresh,
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    save.mutate({
+      name: String(form.get('name')),
+      source_paths: lines(form.get('sources')),
+      exclude_patterns: lines(form.get('excludes')),
+      compression: String(form.get('compression')),
+      index_mode: String(form.get('index')) as 'full',
+    } as Schemas['RepositoryChange'])
+  }
+  return (
+    <div className="stack">
+      <form className="card pad stack" onSubmit={submit}>
+        <label className="field">
+          <span>Name</span>
+          <input className="input" name="name" defaultValue={repository.name} required />
+        </label>
+        <label className="field">
+          <span>What is backed up, a path on each line</span>
+          <textarea className="input mono" name="sources" rows={4} defaultValue={repository.source_paths.join('\n')} />
+        </label>
+        <label className="field">
+          <span>What is left out, a pattern on each line</span>
+          <textarea
+            className="input mono"
+            name="excludes"
+            rows={3}
+            defaultValue={repository.exclude_patterns.join('\n')}
+          />
+          <small>The engine's patterns, such as **/.cache or *.tmp</small>
+        </label>
+        <div className="row">
+          <label className="field">
+            <span>Compression</span>
+            <input className="input" name="compression" defaultValue={repository.compression} />
+          </label>
+          <label className="field">
+            <span>Index</span>
+            <select className="input" name="index" defaultValue={repository.index_mode}>
+              <option value="full">Archives and every file in them</option>
+              <option value="archives">Archives only</option>
+              <option value="off">Off</option>
+            </select>
+          </label>
+        </div>
+        {save.error && <Problem error={save.error} />}
+        {save.isSuccess && <p className="soft">Saved.</p>}
+        <div>
+          <Button type="submit" kind="primary" disabled={save.isPending}>
+            Save
+          </Button>
+        </div>
+      </form>
+      <section className="card pad row">
+        <div className="grow">
+          <h2>Forget this repository</h2>
+          <p className="soft">Holdfast stops managing it. The repository and all its archives stay where they are.</p>
+        </div>
+        <Button onClick={() => setForgetting(true)}>Forget…</Button>
+      </section>
+      {forgetting && <Forget repository={repository} onClose={() => setForgetting(false)} />}
+    </div>
+  )
+}
+
+function Forget({ repository, onClose }: { repository: Repository; onClose: () => void }) {
+  const navigate = useNavigate()
+  const forget = useMutation({
+    mutationFn: () =>
+      data(api.DELETE('/api/repositories/{repository_id}', { params: { path: { repository_id: repository.id } } })),
+    onSuccess: () => void navigate({ to: '/repositories' }),
+  })
+  return (
+    <Dialog title={`Forget ${repository.name}?`} onClose={onClose}>
+      <p>Nothing is deleted at {repository.path}. It can be imported again at any time, with its passphrase.</p>
+      <Note warn>Holdfast's stored passphrase goes with it. Make sure that you have it elsewhere.</Note>
+      {forget.error && <Problem error={forget.error} />}
+      <footer>
+        <Button onClick={onClose}>Keep it</Button>
+        <Button kind="danger" disabled={forget.isPending} onClick={() => forget.mutate()}>
+          Forget it
+        </Button>
+      </footer>
+    </Dialog>
+  )
+}

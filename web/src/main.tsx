@@ -1,0 +1,55 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { StrictMode, useEffect } from 'react'
+import { createRoot } from 'react-dom/client'
+import { Refused } from './api/client'
+import * as session from './api/session'
+import { follow } from './api/stream'
+import { Login, OwnPassword } from './features/access/Login'
+import { router } from './routes'
+import './styles/base.css'
+import './styles/layout.css'
+import './styles/pages.css'
+import './styles/files.css'
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // Events say when something has changed; nothing is asked again by itself.
+      staleTime: 30_000,
+      refetchOnWindowFocus: false,
+      retry: (failures, error) =>
+        failures < 2 && !(error instanceof Refused && error.status < 500 && error.status !== 423),
+      retryDelay: (attempt, error) =>
+        error instanceof Refused && error.retryAfter ? error.retryAfter * 1000 : 1000 * 2 ** attempt,
+    },
+  },
+})
+
+function App() {
+  const state = session.useSession()
+  useEffect(() => {
+    if (session.current().name === 'unknown') void session.renew()
+  }, [])
+  const inside = state.name === 'in' && !state.mustChangePassword
+  useEffect(() => {
+    if (!inside) return
+    const stop = follow(client)
+    return () => {
+      stop()
+      client.clear()
+    }
+  }, [inside])
+  if (state.name === 'unknown') return null
+  if (state.name === 'out') return <Login />
+  if (state.mustChangePassword) return <OwnPassword />
+  return <RouterProvider router={router} />
+}
+
+createRoot(document.getElementById('root') as HTMLElement).render(
+  <StrictMode>
+    <QueryClientProvider client={client}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+)

@@ -1,0 +1,177 @@
+import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, useRouter } from '@tanstack/react-router'
+import { useEffect } from 'react'
+import { Overview } from './features/overview/Overview'
+import { Shell } from './layout/Shell'
+
+const root = createRootRoute({ component: Root, notFoundComponent: Missing })
+
+function Root() {
+  const router = useRouter()
+  useEffect(() => {
+    const go = (event: Event) => void router.navigate({ to: (event as CustomEvent<string>).detail })
+    window.addEventListener('holdfast-go', go)
+    return () => window.removeEventListener('holdfast-go', go)
+  }, [router])
+  return <Shell />
+}
+
+function Missing() {
+  return (
+    <main>
+      <h1>Not here, or not for you</h1>
+      <p className="soft">
+        There is no such page.{' '}
+        <Link to="/" className="link">
+          Back to the overview
+        </Link>
+      </p>
+    </main>
+  )
+}
+
+// A search parameter that is a number stays one in the address; what cannot be understood is left out.
+const text = (value: unknown) =>
+  typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
+const number = (value: unknown) =>
+  Number.isInteger(Number(value)) && value !== '' && value !== null && value !== undefined ? Number(value) : undefined
+
+type Params = Record<string, unknown>
+
+const overview = createRoute({ getParentRoute: () => root, path: '/', component: Overview })
+const repositories = createRoute({
+  getParentRoute: () => root,
+  path: '/repositories',
+  validateSearch: (search: Params): { q?: string; state?: string; sort?: string } => ({
+    q: text(search.q),
+    state: text(search.state),
+    sort: text(search.sort),
+  }),
+  component: lazyRouteComponent(() => import('./features/repositories/Repositories'), 'Repositories'),
+})
+const creating = createRoute({
+  getParentRoute: () => root,
+  path: '/repositories/new',
+  component: lazyRouteComponent(() => import('./features/repositories/CreatePages'), 'New'),
+})
+const importing = createRoute({
+  getParentRoute: () => root,
+  path: '/repositories/import',
+  component: lazyRouteComponent(() => import('./features/repositories/CreatePages'), 'Import'),
+})
+const repository = createRoute({
+  getParentRoute: () => root,
+  path: '/repositories/$id',
+  component: lazyRouteComponent(() => import('./features/repositories/Repository'), 'RepositoryFrame'),
+})
+const archives = createRoute({
+  getParentRoute: () => repository,
+  path: '/',
+  component: lazyRouteComponent(() => import('./features/repositories/Archives'), 'Archives'),
+})
+const maintenance = createRoute({
+  getParentRoute: () => repository,
+  path: '/maintenance',
+  component: lazyRouteComponent(() => import('./features/repositories/Maintenance'), 'Maintenance'),
+})
+const repositoryActivity = createRoute({
+  getParentRoute: () => repository,
+  path: '/activity',
+  component: lazyRouteComponent(() => import('./features/operations/RepositoryActivity'), 'RepositoryActivity'),
+})
+const repositorySettings = createRoute({
+  getParentRoute: () => repository,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./features/repositories/Settings'), 'RepositorySettings'),
+})
+const files = createRoute({
+  getParentRoute: () => root,
+  path: '/files',
+  component: lazyRouteComponent(() => import('./features/files/Choose'), 'Choose'),
+})
+const timeMachine = createRoute({
+  getParentRoute: () => root,
+  path: '/files/$id',
+  validateSearch: (search: Params): { at?: number; path?: string; pathb64?: string; sel?: string; gone?: boolean } => ({
+    at: number(search.at),
+    path: text(search.path),
+    pathb64: text(search.pathb64),
+    sel: text(search.sel),
+    gone: search.gone === false ? false : undefined,
+  }),
+  component: lazyRouteComponent(() => import('./features/files/TimeMachine'), 'TimeMachine'),
+})
+const searching = createRoute({
+  getParentRoute: () => root,
+  path: '/search',
+  validateSearch: (search: Params): { q?: string; gone?: boolean } => ({
+    q: text(search.q),
+    gone: search.gone === true ? true : undefined,
+  }),
+  component: lazyRouteComponent(() => import('./features/files/Search'), 'Search'),
+})
+const machines = createRoute({
+  getParentRoute: () => root,
+  path: '/machines',
+  component: lazyRouteComponent(() => import('./features/machines/Machines'), 'Machines'),
+})
+const queue = createRoute({
+  getParentRoute: () => root,
+  path: '/queue',
+  component: lazyRouteComponent(() => import('./features/operations/Queue'), 'Queue'),
+})
+const activity = createRoute({
+  getParentRoute: () => root,
+  path: '/activity',
+  validateSearch: (search: Params): { status?: string; category?: string; repository?: number } => ({
+    status: text(search.status),
+    category: text(search.category),
+    repository: number(search.repository),
+  }),
+  component: lazyRouteComponent(() => import('./features/operations/Activity'), 'Activity'),
+})
+const operation = createRoute({
+  getParentRoute: () => root,
+  path: '/operations/$id',
+  component: lazyRouteComponent(() => import('./features/operations/Operation'), 'Operation'),
+})
+const schedules = createRoute({
+  getParentRoute: () => root,
+  path: '/schedules',
+  component: lazyRouteComponent(() => import('./features/schedules/Schedules'), 'Schedules'),
+})
+const account = createRoute({
+  getParentRoute: () => root,
+  path: '/account',
+  component: lazyRouteComponent(() => import('./features/account/Account'), 'Account'),
+})
+const system = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./features/system/System'), 'System'),
+})
+
+const tree = root.addChildren([
+  overview,
+  repositories,
+  creating,
+  importing,
+  repository.addChildren([archives, maintenance, repositoryActivity, repositorySettings]),
+  files,
+  timeMachine,
+  searching,
+  machines,
+  queue,
+  activity,
+  operation,
+  schedules,
+  account,
+  system,
+])
+
+export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

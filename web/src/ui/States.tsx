@@ -1,0 +1,74 @@
+import type { ReactNode } from 'react'
+import { Refused } from '../api/client'
+import { Button } from './Button'
+import { Glyph } from './Glyph'
+
+export function Skeleton({ height, width = '100%' }: { height: number; width?: number | string }) {
+  return <div className="skeleton" style={{ height, width }} aria-hidden="true" />
+}
+
+export function Empty({ children, command }: { children: ReactNode; command?: string }) {
+  return (
+    <div className="card empty">
+      <div>{children}</div>
+      {command && (
+        <p className="muted">
+          From a terminal: <code>{command}</code>
+        </p>
+      )}
+    </div>
+  )
+}
+
+export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+  const refused = error instanceof Refused ? error : null
+  if (refused?.status === 404)
+    return (
+      <Note title="Not here, or not for you.">
+        It may have been removed, or you have no right to see it. An admin can tell.
+      </Note>
+    )
+  if (refused?.status === 403) return <Note title="You may not do this.">{refused.message} An admin can.</Note>
+  const words = refused ? refused.message : 'The service does not answer. Nothing is lost; what it does goes on.'
+  return (
+    <div className="note bad" role="alert">
+      <Glyph name="bad" />
+      <div className="grow">
+        <b>{words}</b>
+        {refused?.requestId && <p className="mono">Request {refused.requestId}</p>}
+      </div>
+      {retry && (
+        <Button small onClick={retry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  )
+}
+
+export function Note({ title, children, warn }: { title?: string; children?: ReactNode; warn?: boolean }) {
+  return (
+    <div className={warn ? 'note warn' : 'note'}>
+      {warn && <Glyph name="warn" />}
+      <div>
+        {title && <b>{title}</b>}
+        {children && <p>{children}</p>}
+      </div>
+    </div>
+  )
+}
+
+/** What was loaded; until then a place of its final height; or what went wrong. */
+export function Loaded<T>({
+  query,
+  height,
+  children,
+}: {
+  query: { data: T | undefined; error: unknown; refetch: () => unknown }
+  height: number
+  children: (data: T) => ReactNode
+}) {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error) return <Problem error={query.error} retry={() => void query.refetch()} />
+  return <Skeleton height={height} />
+}
