@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support import witnesses
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, Client, wait_until
 
@@ -17,7 +18,7 @@ PROGRAM = Path(sys.executable).parent / "backup-agent"
 PASSPHRASE = "a passphrase of the tests"
 
 
-@dataclass
+@dataclass(eq=False)
 class AgentProcess:
     """Registers, starts, kills and restarts an agent on one folder."""
 
@@ -73,6 +74,7 @@ class AgentProcess:
         return self
 
     def start(self) -> "AgentProcess":
+        witnesses.call(self)
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.program, "run", *self.options],
@@ -102,6 +104,16 @@ class AgentProcess:
     def own_log(self) -> str:
         file = self.folder / "agent.log"
         return file.read_text(errors="replace") if file.exists() else ""
+
+    def account(self) -> str:
+        """For `witnesses`: whether it runs, what it said last, and how far each job it holds has come."""
+        if self.process is None:
+            return ""
+        state = "runs" if self.is_running() else f"ended with {self.process.returncode}"
+        held = sorted(str(file.relative_to(self.state)) for file in self.state.glob("jobs/**/*") if file.is_file())
+        processes = witnesses.processes_of(str(self.folder))
+        log = witnesses.end_of_file(self.folder / "agent.log")
+        return f"agent {self.agent_id} {state}, its log:\n{log}\n  its jobs: {held}\n  its processes:\n{processes}"
 
     # --- what happens under it --------------------------------------------------------------------------------------
 

@@ -172,7 +172,7 @@ class Running:
     def wait_until_idle(self) -> None:
         """Wait until nothing runs or waits: others who use this service may have left work behind."""
         wait_until(
-            lambda: not self.admin.get("/api/operations/queue").json()["repositories"], 60, what="the service is idle"
+            lambda: not self.admin.get("/api/operations/queue").json()["repositories"], what="the service is idle"
         )
 
     @cached_property

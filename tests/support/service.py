@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tests.support import stores, warm_starts
+from tests.support import stores, warm_starts, witnesses
 
 T = TypeVar("T")
 PATIENCE = 300.0
@@ -42,7 +42,7 @@ def wait_until(
     while not (value := condition()):
         waited = time.monotonic() - began
         if waited > seconds:
-            raise AssertionError(f"not within {seconds} s: {what or condition}")
+            raise AssertionError(f"not within {seconds} s: {what or condition}{witnesses.accounts()}")
         time.sleep(min(max(waited / 10, SHORTEST_PAUSE), LONGEST_PAUSE) if pause is None else pause)
     return value
 
@@ -127,7 +127,7 @@ class Client(httpx2.Client):
                 return lines
 
 
-@dataclass
+@dataclass(eq=False)
 class ServiceProcess:
     """Starts, kills and restarts the service on one data folder."""
 
@@ -148,6 +148,16 @@ class ServiceProcess:
             self.wait_until_ready()
         return self
 
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log"
+
+    def account(self) -> str:
+        if self.process is None or self.process.poll() is not None:
+            return ""
+        engines = witnesses.processes_of(f"{self.data_dir}/")
+        return f"service on port {self.port}, its log:\n{witnesses.end_of_file(self.log_file)}\n  its processes:\n{engines}"
+
     def launch(self) -> None:
         """Start the process without waiting for it to answer."""
         self.port = self.port or free_port()
@@ -160,9 +170,10 @@ class ServiceProcess:
             **self.environment,
         }
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        witnesses.call(self)
         self._seed_route_verdicts()
         self._seed_store()
-        own_log = self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log"
+        own_log = self.log_file
         arguments = ["serve", "--port", str(self.port), "--data-dir", str(self.data_dir), "--role", self.role]
         if self.is_warm and not self.prefix:
             self.process = warm_starts.start(arguments, environment, own_log)
@@ -217,7 +228,7 @@ class ServiceProcess:
         wait_until(ready, seconds, what="the service is ready")
 
     def own_log(self) -> str:
-        return (self.data_dir.parent / f"{self.data_dir.name}.{self.role}.log").read_text(errors="replace")
+        return self.log_file.read_text(errors="replace")
 
     def client(self) -> Client:
         return Client(base_url=self.url)

@@ -1,0 +1,61 @@
+"""What the processes of a test know, for the message of a wait that was in vain: on a far machine nobody can look later."""
+
+import contextlib
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from tests.support.processes import processes_naming
+
+MOST_LINES = 12
+LONGEST_LINE = 300
+
+
+class Witness(Protocol):
+    def account(self) -> str:
+        """What is known here, in some lines."""
+
+
+_witnesses: "weakref.WeakSet[Witness]" = weakref.WeakSet()
+
+
+def call(witness: Witness) -> None:
+    """Ask this one, as long as it lives, when a wait was in vain."""
+    _witnesses.add(witness)
+
+
+def accounts() -> str:
+    """What all of them know. One that cannot tell says why: the wait that failed is what matters."""
+    told = []
+    for witness in list(_witnesses):
+        try:
+            told.append(witness.account())
+        except Exception as error:  # noqa: BLE001
+            told.append(f"{type(witness).__name__} cannot tell: {error!r}")
+    return "".join(f"\n--- {each}" for each in told if each)
+
+
+def end_of_file(file: Path, unlike: str = "DEBUG") -> str:
+    """The last lines of a log, without those that hold a word."""
+    with contextlib.suppress(OSError), file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, 2) - 65_536))
+        lines = stream.read().decode("utf-8", "replace").splitlines()
+        return cut(line for line in lines if unlike not in line)
+    return "(none)"
+
+
+def cut(lines: Iterable[str]) -> str:
+    return "\n".join(line[:LONGEST_LINE] for line in list(lines)[-MOST_LINES:])
+
+
+def processes_of(text: str) -> str:
+    """The living processes that name a text, each with what it waits for in the kernel."""
+    found = processes_naming(text)
+    return cut(f"{pid} [{_waits_for(pid)}] {words}" for pid, words in sorted(found.items())) or "(no process)"
+
+
+def _waits_for(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/wchan").read_text()
+    return "gone"
