@@ -158,6 +158,7 @@ def test_a_backup_ends_a_download_that_is_not_read_and_what_was_sent_is_not_well
     else:
         assert not sent.endswith(b"0\r\n\r\n")
     download.close()
+    assert "Traceback" not in service.own_log()
 
 
 def test_downloads_that_nobody_reads_never_run_more_engines_than_allowed(

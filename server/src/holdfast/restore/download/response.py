@@ -100,14 +100,13 @@ class Download(Response):
         if self._rules is None:
             await self._send(opened, send)
             return
+        failure: Exception | None = None  # also where sending is cancelled, which is neither an error nor an end
         async with create_task_group() as tasks:
             tasks.start_soon(self._give_way, opened, self._rules, tasks.cancel_scope)
             try:
                 await self._send(opened, send)
             except Exception as error:  # noqa: BLE001 - raised again, outside the group that would wrap it
-                failure: Exception | None = error
-            else:
-                failure = None
+                failure = error
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
