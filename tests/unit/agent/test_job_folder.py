@@ -47,6 +47,30 @@ def test_stations_are_remembered(tmp_path: Path) -> None:
     assert (found.sent.start, found.sent.log) == (True, 12)
 
 
+def test_a_cancel_of_a_job_that_is_over_is_heard_without_harm(tmp_path: Path) -> None:
+    job = JobFolder.make(tmp_path, JOB)
+    job.remove()
+
+    job.cancel("the service has ended the job")
+
+    assert job.cancelled.is_set()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cancel_that_cannot_be_noted_counts_and_is_noted_when_it_comes_again(tmp_path: Path) -> None:
+    job = JobFolder.make(tmp_path, JOB)
+    (job.folder / "cancel.json.part").mkdir()  # nothing can be written under that name
+
+    job.cancel("asked")
+    counted = job.cancelled.is_set()
+    (job.folder / "cancel.json.part").rmdir()
+    job.cancel("asked again")
+
+    assert counted
+    [found] = JobFolder.all_below(tmp_path)
+    assert found.cancelled.is_set()
+
+
 def test_the_first_ending_stays(tmp_path: Path) -> None:
     job = JobFolder.make(tmp_path, JOB)
     job.end(Complete("2026-11-15T00:00:00+00:00", Result(0, "archive")))

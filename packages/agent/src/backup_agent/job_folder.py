@@ -15,6 +15,7 @@
 """
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from backup_agent import private_files
 from backup_agent.job_log import JobLog
 from backup_agent.machine import now
 from backup_protocol import Canceled, Complete, Fail, Job, Progress, ResultPart, Start, read, write
+
+log = logging.getLogger(__name__)
 
 Ending = Complete | Fail | Canceled
 ENDINGS: Mapping[str, type[Complete] | type[Fail] | type[Canceled]] = {
@@ -60,12 +63,14 @@ class JobFolder:
         self.on_claimed: Callable[[JobFolder], None] | None = None
         """Called when the service has confirmed the claim: from now on the job has something to say to it."""
         self.cancelled = threading.Event()
-        self._cancelling = threading.Lock()
+        self._changing = threading.Lock()
+        self._is_removed = False
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
         self.log.acknowledge(self._sent.log)
         self._progress_number = self._sent.progress
         self._progress: Progress | None = None
-        if (folder / "cancel.json").exists():
+        self._cancel_is_kept = (folder / "cancel.json").exists()
+        if self._cancel_is_kept:
             self.cancelled.set()
 
     @staticmethod
@@ -117,11 +122,19 @@ class JobFolder:
         return read(Start, kept) if kept is not None else None
 
     def cancel(self, reason: str) -> None:
-        """Ask the work to stop, and remember it. Any thread may hear of it first."""
-        with self._cancelling:
-            if not self.cancelled.is_set():
+        """Ask the work to stop, and remember it. Any thread may hear of it first, also after the job is over.
+
+        One that cannot be remembered counts all the same: the service asks again with each heartbeat.
+        """
+        with self._changing:
+            self.cancelled.set()
+            if self._is_removed or self._cancel_is_kept:
+                return
+            try:
                 private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
-                self.cancelled.set()
+                self._cancel_is_kept = True
+            except OSError as error:
+                log.warning("Job %s: that it was cancelled cannot be noted: %s", self.job_id, error)
 
     @property
     def is_ended(self) -> bool:
@@ -184,9 +197,11 @@ class JobFolder:
 
     def remove(self) -> None:
         """Forget the job: the service has everything, or wants nothing of it."""
-        self.log.close()
-        (self.folder / "job.json").unlink(missing_ok=True)
-        _remove_with_spools(self.folder)
+        with self._changing:
+            self._is_removed = True
+            self.log.close()
+            (self.folder / "job.json").unlink(missing_ok=True)
+            _remove_with_spools(self.folder)
 
 
 def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
