@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from holdfast.web.built import Built
 from tests.support.running import Running, Services
-from tests.support.service import ADMIN_PASSWORD
+from tests.support.service import ADMIN_PASSWORD, PATIENCE
 
 CHROMIUM = shutil.which("chromium")
-expect.set_options(timeout=60_000)
+MILLISECONDS = PATIENCE * 1000
+expect.set_options(timeout=MILLISECONDS)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -49,7 +50,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=MILLISECONDS)
         yield started
         started.close()
 
@@ -57,7 +58,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
     made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
-    made.set_default_timeout(60_000)
+    made.set_default_timeout(MILLISECONDS)
     yield made
     made.close()
 

@@ -26,6 +26,7 @@ from holdfast.kit.tokens import token_hash
 from holdfast.operations.store import claim_one, remove_finished_inline
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
+from tests.support.service import PATIENCE
 from tests.unit.operations.kernel import BACKUP, cancel, claim, enqueue
 
 CREDENTIAL = "bk_agent_of_the_tests"
@@ -364,7 +365,7 @@ def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite:
         await asyncio.sleep(0)
         await asyncio.to_thread(enqueue, sqlite, BACKUP, 1, executor="agent")
         await asyncio.to_thread(board.look)
-        await asyncio.wait_for(mine, 10)
+        await asyncio.wait_for(mine, PATIENCE)
         other_is_done = other.done()
         other.cancel()
         return mine.done(), other_is_done
