@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from holdfast.operations import store
+from holdfast.operations import queue
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import TERMINAL, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.claimer import GO, STOP
 from tests.support.service import PATIENCE, wait_until
@@ -127,7 +127,7 @@ def fill(database: Database, chance: random.Random) -> None:
         kind = chance.choice([BACKUP, BACKUP, CHECK, RESTORE, INDEX])
         with database.writing() as session:
             about = subject(chance.randint(1, LANES))
-            store.enqueue(session, kind, {}, Origin(Trigger.SCHEDULE), subject=about)
+            queue.enqueue(session, kind, {}, Origin(Trigger.SCHEDULE), subject=about)
 
 
 def statuses(database: Database) -> dict[int, Status]:

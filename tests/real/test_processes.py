@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from holdfast.operations import store
+from holdfast.operations import runners, transitions
 from holdfast.operations.models import Operation
 from holdfast.storage.session import Database
 from tests.support.engines import ENGINES
@@ -341,7 +341,7 @@ def runners_at_work(split: Installation) -> set[str]:
     database = Database(split.database_url, pool_size=1)
     try:
         with database.reading() as session:
-            return set(store.running_by_runner(session))
+            return set(runners.running_by_runner(session))
     finally:
         database.dispose()
 
@@ -514,7 +514,7 @@ def ask_the_store_to_cancel(installation: Installation, operation_id: int) -> No
     database = Database(f"sqlite:///{installation.data_dir / 'holdfast.db'}")
     try:
         with database.writing() as session:
-            store.request_cancel(session, operation_id)
+            transitions.request_cancel(session, operation_id)
             asked = session.get(Operation, operation_id)
             assert asked is not None
             assert asked.status == "running"

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import pages, queue, runners, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
 from holdfast.operations.status import Status
@@ -64,24 +64,24 @@ class Claimer:
 
     def claim(self) -> None:
         with self.database.writing() as session:
-            claimed = store.claim(session, self.identity.id, str(self.folder), capacity=self.chance.randint(1, 3))
+            claimed = queue.claim(session, self.identity.id, str(self.folder), capacity=self.chance.randint(1, 3))
         for number in claimed:
             self.hold(number, "claimed")
 
     def recover(self) -> None:
         """Take over what the dead left; some of it is found to have run, some never to have started."""
         with self.database.reading() as session:
-            dead = {row.id for row in store.runners(session) if is_provably_dead(Path(row.lock_file))}
-            left = [one for one in store.running_in_processes(session) if one.runner_id in dead]
+            dead = {row.id for row in runners.known(session) if is_provably_dead(Path(row.lock_file))}
+            left = [one for one in runners.running_in_processes(session) if one.runner_id in dead]
         for operation in left:
             with self.database.writing() as session:
-                taken = store.take_over(session, operation, self.identity.id)
+                taken = runners.take_over(session, operation, self.identity.id)
             if taken:
                 self.hold(operation.id, "taken over")
 
     def hold(self, number: int, how: str) -> None:
         with self.database.reading() as session:
-            operation = store.get(session, number)
+            operation = pages.get(session, number)
         assert operation is not None
         self.write(how, number, operation.attempt)
         self.held.append(operation)
@@ -91,9 +91,9 @@ class Claimer:
         self.write("let go", operation.id, operation.attempt)
         with self.database.writing() as session:
             if isinstance(how, Status):
-                done = store.finish(session, REGISTRY, operation, how)
+                done = transitions.finish(session, REGISTRY, operation, how)
             else:
-                done = store.requeue_for_next_attempt(session, operation, log_lines=0, delay_seconds=0)
+                done = transitions.requeue_for_next_attempt(session, operation, log_lines=0, delay_seconds=0)
         self.write("ended" if done else "refused", operation.id, operation.attempt)
 
     def write(self, what: str, number: int, attempt: int) -> None:

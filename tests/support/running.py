@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 from holdfast.alarms.models import Alarm
 from holdfast.kit import clock
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.queue import Origin, Subject, enqueue
 from holdfast.operations.status import Status, Trigger
-from holdfast.operations.store import Origin, Subject, enqueue
 from holdfast.storage.session import Database
 from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG, Gate

@@ -17,7 +17,7 @@ from uuid import uuid4
 from sqlalchemy import select
 
 from holdfast.kit.supervisor import Supervisor
-from holdfast.operations import store as operations
+from holdfast.operations import transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.schedules.calendar import plan
@@ -93,11 +93,11 @@ def end_some(session: Any, chance: random.Random, now: datetime, most: int = 40)
         session.refresh(operation)
         if operation.status != Status.PENDING:
             continue
-        operations.move(session, operation.id, Status.PENDING, Status.RUNNING, started_at=now, runner_id="r")
+        transitions.move(session, operation.id, Status.PENDING, Status.RUNNING, started_at=now, runner_id="r")
         session.refresh(operation)
         status = chance.choice([Status.COMPLETED] * 6 + [Status.FAILED])
         key = chance.choice(["engine.locked", "engine.disk_full"]) if status is Status.FAILED else None
-        operations.finish(session, REGISTRY, operation, status, error_key=key)
+        transitions.finish(session, REGISTRY, operation, status, error_key=key)
         ended += 1
     return ended
 

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from holdfast.errors import Unavailable
 from holdfast.kit.wake import Wake
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import lane_of
 from holdfast.operations.status import LockMode
-from holdfast.operations.store import lane_of
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, without_a_thread

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.activity.overview import _health
+from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
-from holdfast.operations.store import Ended
 from holdfast.repositories.models import Repository
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

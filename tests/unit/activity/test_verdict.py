@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.activity.verdict import Failure, judge, severity
+from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
-from holdfast.operations.store import Ended
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
 

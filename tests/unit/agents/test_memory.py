@@ -23,7 +23,8 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
 from holdfast.errors import Forbidden, Unauthenticated
 from holdfast.kit.tokens import token_hash
-from holdfast.operations.store import claim_one, remove_finished_inline
+from holdfast.operations.queue import claim_one
+from holdfast.operations.transitions import remove_finished_inline
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE

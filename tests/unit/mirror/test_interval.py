@@ -10,7 +10,7 @@ from holdfast.access.vault import Vault
 from holdfast.kit import clock
 from holdfast.mirror import feature
 from holdfast.mirror.arrange import Mirrors
-from holdfast.operations import store as operations
+from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
@@ -30,7 +30,7 @@ def mirrors(database: Database, tmp_path: Path) -> Mirrors:
 
 def syncs(database: Database, repository_id: int) -> list[Operation]:
     with database.reading() as session:
-        return operations.latest_of_kind(session, repository_id, ("sync",), 100)
+        return pages.latest_of_kind(session, repository_id, ("sync",), 100)
 
 
 def after(minutes: float) -> time_machine.travel:
@@ -58,7 +58,7 @@ def test_the_interval_counts_from_the_last_sync_whoever_asked_for_it_and_however
     with after(31):
         mirrors.enqueue_due(database)
         with database.writing() as session:
-            operations.request_cancel(session, syncs(database, repository)[0].id)
+            transitions.request_cancel(session, syncs(database, repository)[0].id)
 
     with after(50):
         assert mirrors.enqueue_due(database) == 0

@@ -1,7 +1,7 @@
 """Of all syncs of a repository that run, one writes to the mirror; and what it proves is noted where it is true."""
 
 from holdfast.mirror import store
-from holdfast.operations import store as operations
+from holdfast.operations import transitions
 from holdfast.operations.status import Status
 from holdfast.storage.session import Database
 from tests.unit.mirror.rows import add_mirror, running_sync
@@ -14,7 +14,7 @@ def has_turn(database: Database, repository: int, sync: int) -> bool:
 
 def end(database: Database, sync: int, status: Status) -> None:
     with database.writing() as session:
-        assert operations.move(session, sync, Status.RUNNING, status)
+        assert transitions.move(session, sync, Status.RUNNING, status)
 
 
 def test_one_of_two_running_syncs_has_the_turn_until_it_has_ended(database: Database) -> None:
@@ -36,7 +36,7 @@ def test_a_sync_that_is_queued_again_has_lost_its_turn(database: Database) -> No
     end(database, first, Status.PENDING)
     assert has_turn(database, repository, second)
     with database.writing() as session:
-        assert operations.move(session, first, Status.PENDING, Status.RUNNING)
+        assert transitions.move(session, first, Status.PENDING, Status.RUNNING)
 
     assert not has_turn(database, repository, first), "although it is the older one"
 

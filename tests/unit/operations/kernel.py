@@ -10,14 +10,14 @@ from backup_protocol import Block
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import store
+from holdfast.operations import pages, queue, transitions
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.kinds import Effect, Kind, Outcome, Registry, failed_when_interrupted
 from holdfast.operations.limits import LimitsChange
 from holdfast.operations.models import Operation, OutboxEntry
+from holdfast.operations.queue import Origin, Subject
 from holdfast.operations.status import LockMode, Status, Trigger
-from holdfast.operations.store import Origin, Subject
 from holdfast.storage.session import Database
 
 
@@ -80,12 +80,12 @@ def enqueue(
     origin = Origin(trigger, **{name: more.pop(name) for name in origin_names if name in more})
     with database.writing() as session:
         about = subject(repository, more.get("executor", "runner")) if repository is not None else None
-        return store.enqueue(session, kind, {}, origin, subject=about, **more).id
+        return queue.enqueue(session, kind, {}, origin, subject=about, **more).id
 
 
 def claim(database: Database, runner: str = "runner", capacity: int = 64) -> list[int]:
     with database.writing() as session:
-        return store.claim(session, runner, "/spool", capacity=capacity)
+        return queue.claim(session, runner, "/spool", capacity=capacity)
 
 
 def started(database: Database, *wanted: Any, **more: Any) -> int:
@@ -97,7 +97,7 @@ def started(database: Database, *wanted: Any, **more: Any) -> int:
 
 def read(database: Database, operation_id: int) -> Operation:
     with database.reading() as session:
-        found = store.get(session, operation_id)
+        found = pages.get(session, operation_id)
     assert found is not None
     return found
 
@@ -110,12 +110,12 @@ def finish(database: Database, operation: Operation | int, status: Status, regis
     """End an operation as the runner does that has read it before."""
     known = operation if isinstance(operation, Operation) else read(database, operation)
     with database.writing() as session:
-        return store.finish(session, registry, known, status)
+        return transitions.finish(session, registry, known, status)
 
 
 def cancel(database: Database, operation_id: int) -> Status | None:
     with database.writing() as session:
-        return store.request_cancel(session, operation_id)
+        return transitions.request_cancel(session, operation_id)
 
 
 def change_limits(database: Database, **limits: int) -> None:

@@ -10,11 +10,11 @@ from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import queue, transitions, waiting_reasons
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import LockMode, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.unit.operations import kernel
 from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, SCRIPT, claim, enqueue, read, status_of
@@ -22,7 +22,7 @@ from tests.unit.operations.kernel import BACKUP, CHECK, INDEX, RESTORE, SCRIPT, 
 
 def reasons(database: Database) -> dict[int, str | None]:
     with database.reading() as session:
-        _, judged = store.verdicts(session, clock.now(), everyone=True)
+        _, judged = waiting_reasons.verdicts(session, clock.now(), everyone=True)
     return {number: verdict.reason for number, verdict in judged.items()}
 
 
@@ -127,7 +127,7 @@ def test_what_agents_have_no_job_for_is_done_by_a_runner_that_can_call_the_agent
     kernel.add_agent(database, status, capabilities)
     with database.writing() as session:
         kind, origin = replace(BACKUP, agent=None), Origin(Trigger.MANUAL)
-        mine = store.enqueue(session, kind, {}, origin, subject=kernel.subject(1, "agent")).id
+        mine = queue.enqueue(session, kind, {}, origin, subject=kernel.subject(1, "agent")).id
 
     assert read(database, mine).executor == "runner"
     assert reasons(database) == {mine: reason}
@@ -217,7 +217,7 @@ def test_everyone_in_a_long_queue_is_told_the_reason(database: Database) -> None
 
     assert len(reasons(database)) == LONG + 1
     with database.reading() as session:
-        _, judged = store.verdicts(session, clock.now(), everyone=True)
+        _, judged = waiting_reasons.verdicts(session, clock.now(), everyone=True)
     assert (judged[last].reason, judged[last].behind_id) == (QueuedReason.REPOSITORY_BUSY, holder)
 
 
@@ -225,7 +225,7 @@ def test_everyone_in_a_long_queue_is_told_the_reason(database: Database) -> None
 
 
 def claim_one(database: Database, operation_id: int) -> Any:
-    return kernel.in_transaction(database, store.claim_one, operation_id, "me", "/spool")
+    return kernel.in_transaction(database, queue.claim_one, operation_id, "me", "/spool")
 
 
 def test_a_request_gets_a_free_lane_at_once(database: Database) -> None:
@@ -259,7 +259,7 @@ def test_a_request_in_a_lane_wakes_only_those_who_wait_for_the_lane(database: Da
     claim_one(database, call)
 
     assert (database.wake.number, database.operations.number, database.work.number) == heard
-    kernel.in_transaction(database, store.remove_finished_inline, call)
+    kernel.in_transaction(database, transitions.remove_finished_inline, call)
     assert (database.wake.number, database.operations.number) == heard[:2], "nobody hears of it"
     assert database.work.number > heard[2], "the lane is free"
     assert kernel.told(database, call) == []
@@ -302,7 +302,7 @@ def test_the_store_itself_lets_readers_and_other_lanes_be(database: Database) ->
 
 def test_the_store_itself_refuses_a_second_writer_put_there_whole(database: Database) -> None:
     kernel.started(database, BACKUP, 1)
-    lane = store.lane_of(1)
+    lane = queue.lane_of(1)
 
     with pytest.raises(IntegrityError), database.writing() as session:
         session.execute(insert(Operation), many(1, status="running", lock_key=lane, lock_mode=LockMode.EXCLUSIVE))
@@ -312,9 +312,9 @@ def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(
     kernel.started(database, RESTORE, 1)
     enqueue(database, BACKUP, 1)
     with database.reading() as session:
-        waiting, _ = store.verdicts(session, clock.now(), everyone=True)
+        waiting, _ = waiting_reasons.verdicts(session, clock.now(), everyone=True)
 
-    assert not kernel.in_transaction(database, store.start, waiting[0], "me", "/spool")
+    assert not kernel.in_transaction(database, queue.start, waiting[0], "me", "/spool")
 
 
 # --- engines that take several writers --------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(d
     with database.writing() as session:
         wanted = (adding, adding, RESTORE, CHECK, adding)
         first, second, reader, check, late = (
-            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in wanted
+            queue.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in wanted
         )
 
     assert claim(database) == [first, second, reader]
@@ -348,7 +348,7 @@ def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_w
     shared = replace(kernel.subject(1), shared_writers=True)
     with database.writing() as session:
         writer, copy = (
-            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in (adding, copying)
+            queue.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in (adding, copying)
         )
     reader, other_copy = enqueue(database, RESTORE, 2), enqueue(database, copying, 2)
 
@@ -361,9 +361,9 @@ def test_even_readers_have_the_lane_alone_where_one_run_at_a_time_is_borne(datab
     with database.writing() as session:
         wanted = (RESTORE, RESTORE, replace(BACKUP, only_adds=True))
         first, second, writer = (
-            store.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=alone).id for kind in wanted
+            queue.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=alone).id for kind in wanted
         )
-        asked = store.enqueue(
+        asked = queue.enqueue(
             session, RESTORE, {}, Origin(Trigger.API), subject=alone, executor="inline", lock_mode=LockMode.SHARED
         )
         assert asked.lock_mode == LockMode.EXCLUSIVE

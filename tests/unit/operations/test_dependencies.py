@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.kinds import Effect, Listener, Registry
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Needs, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE
 from tests.unit.operations import kernel
@@ -46,7 +46,7 @@ def test_who_depends_on_something_waits_for_its_success(database: Database) -> N
     [second] = a_chain(database, first, 1)
     assert claim(database) == []
     with database.reading() as session:
-        _, judged = store.verdicts(session, clock.now(), everyone=True)
+        _, judged = waiting_reasons.verdicts(session, clock.now(), everyone=True)
     assert (judged[second].reason, judged[second].behind_id) == (QueuedReason.DEPENDENCY, first)
 
     finish(database, first, Status.COMPLETED_WITH_WARNINGS)
@@ -78,7 +78,7 @@ def test_a_failure_before_the_start_skips_too(database: Database) -> None:
     first = enqueue(database)
     [second] = a_chain(database, first, 1)
     with database.writing() as session:
-        assert store.fail_pending(session, first, "agents.revoked", "The agent is gone.")
+        assert transitions.fail_pending(session, first, "agents.revoked", "The agent is gone.")
 
     assert read(database, first).error_key == "agents.revoked"
     assert status_of(database, second) is Status.SKIPPED
@@ -88,7 +88,7 @@ def test_trying_again_skips_nobody(database: Database) -> None:
     first = started(database)
     [second] = a_chain(database, first, 1)
     with database.writing() as session:
-        store.requeue_for_next_attempt(session, read(database, first), log_lines=0, delay_seconds=0)
+        transitions.requeue_for_next_attempt(session, read(database, first), log_lines=0, delay_seconds=0)
 
     assert status_of(database, second) is Status.PENDING
 
@@ -121,8 +121,8 @@ def test_a_failure_that_meets_a_newcomer_does_not_let_it_start(database: Databas
 
     _, newcomer = overlapped(
         database,
-        lambda session: store.finish(session, kernel.REGISTRY, known, Status.FAILED),
-        lambda session: store.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
+        lambda session: transitions.finish(session, kernel.REGISTRY, known, Status.FAILED),
+        lambda session: queue.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
     )
     assert claim(database) == []
     assert status_of(database, newcomer) is Status.SKIPPED
@@ -133,8 +133,8 @@ def test_a_newcomer_that_meets_a_failure_does_not_start(database: Database) -> N
 
     newcomer, _ = overlapped(
         database,
-        lambda session: store.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
-        lambda session: store.finish(session, kernel.REGISTRY, known, Status.FAILED),
+        lambda session: queue.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
+        lambda session: transitions.finish(session, kernel.REGISTRY, known, Status.FAILED),
     )
     assert claim(database) == []
     assert status_of(database, newcomer) is Status.SKIPPED
@@ -148,7 +148,7 @@ def following(session: Session, operation: Operation) -> None:
     assert operation.status in SUCCEEDED
     assert operation.completed_at is not None
     origin = Origin(Trigger.FOLLOWUP, run_id=operation.run_id, parent_id=operation.id, depends_on_id=operation.id)
-    store.enqueue(session, INDEX, {}, origin, subject=kernel.subject(operation.repository_id or 0))
+    queue.enqueue(session, INDEX, {}, origin, subject=kernel.subject(operation.repository_id or 0))
 
 
 def breaking(_session: Session, _operation: Operation) -> None:
@@ -165,7 +165,7 @@ def test_a_success_queues_its_followups_in_the_same_step(database: Database, end
     finish(database, first, end, with_listeners(following))
 
     with database.reading() as session:
-        run = [member.kind for member in store.of_run(session, read(database, first).run_id)]
+        run = [member.kind for member in pages.of_run(session, read(database, first).run_id)]
     assert run == (["backup", "index"] if end in SUCCEEDED else ["backup"])
 
 
@@ -183,7 +183,7 @@ def test_an_end_whose_followups_cannot_be_queued_has_not_happened(database: Data
         finish(database, first, Status.COMPLETED, with_listeners(following, breaking))
     assert status_of(database, first) is Status.RUNNING
     with database.reading() as session:
-        assert len(store.of_run(session, read(database, first).run_id)) == 1
+        assert len(pages.of_run(session, read(database, first).run_id)) == 1
 
 
 def test_an_end_that_is_not_ours_to_record_tells_nobody(database: Database) -> None:
@@ -201,7 +201,7 @@ def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
         heard.append((operation.id, operation.status))
 
     with database.writing() as session:
-        store.finish(session, with_listeners(noting), known, Status.FAILED, had_effects=True)
+        transitions.finish(session, with_listeners(noting), known, Status.FAILED, had_effects=True)
 
     assert heard == [(known.id, "failed")]
 
@@ -209,14 +209,14 @@ def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
 def test_waiting_threads_are_woken_after_the_commit_and_not_before(database: Database) -> None:
     seen = database.work.number
     with database.writing() as session:
-        store.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
+        queue.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
         assert database.work.number == seen
 
     assert database.work.number == seen + 1
 
 
 def enqueue_and_fail(session: Session) -> None:
-    store.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
+    queue.enqueue(session, BACKUP, {}, Origin(Trigger.MANUAL), subject=kernel.subject(1))
     raise ZeroDivisionError
 
 
@@ -267,7 +267,7 @@ def test_who_needs_that_it_ran_is_skipped_when_it_never_started(database: Databa
     waiting = [needing(database, first, Needs.RAN) for first in (cancelled, failed)]
     cancel(database, cancelled)
     with database.writing() as session:
-        store.fail_pending(session, failed, "agents.revoked", "The agent is gone.")
+        transitions.fail_pending(session, failed, "agents.revoked", "The agent is gone.")
 
     late = [needing(database, first, Needs.RAN) for first in (cancelled, failed)]
     assert {status_of(database, number) for number in waiting + late} == {Status.SKIPPED}

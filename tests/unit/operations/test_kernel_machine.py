@@ -21,13 +21,14 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import store
+from holdfast.operations import pages, runners, transitions, waiting_reasons
+from holdfast.operations import queue as operation_queue
 from holdfast.operations.kinds import Effect, Kind, Registry
 from holdfast.operations.lanes import Holder, Waiter
 from holdfast.operations.limits import GROUP_FIELDS, Limits, LimitsChange
 from holdfast.operations.models import KernelSetting, Operation, OutboxEntry
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import PRIORITY, SUCCEEDED, TERMINAL, TRANSITIONS, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.storage.session import Database
 from tests.support.postgres import parent_of_folders
 from tests.support.stores import KINDS as STORES
@@ -190,7 +191,7 @@ class Kernel(RuleBasedStateMachine):
         """A listener of the real registry: queues an index run behind a successful backup."""
         assert operation.status in SUCCEEDED
         origin = Origin(Trigger.FOLLOWUP, run_id=operation.run_id, parent_id=operation.id, depends_on_id=operation.id)
-        queued = store.enqueue(session, INDEX, {}, origin, subject=subject(operation.repository_id or 0))
+        queued = operation_queue.enqueue(session, INDEX, {}, origin, subject=subject(operation.repository_id or 0))
         self.followed.append(queued.id)
 
     def add_followed(self) -> int:
@@ -198,14 +199,14 @@ class Kernel(RuleBasedStateMachine):
         new, self.followed = self.followed, []
         with self.database.reading() as session:
             for number in new:
-                operation = store.get(session, number)
+                operation = pages.get(session, number)
                 assert operation is not None
                 self.add(operation, INDEX, operation.repository_id)
         return len(new)
 
     def read(self, record: Record) -> Operation:
         with self.database.reading() as session:
-            operation = store.get(session, record.id)
+            operation = pages.get(session, record.id)
         assert operation is not None
         return operation
 
@@ -228,7 +229,7 @@ class Kernel(RuleBasedStateMachine):
     )
     def enqueue(self, kind: str, repository: int, trigger: Trigger, executor: str) -> None:
         with self.database.writing() as session:
-            operation = store.enqueue(
+            operation = operation_queue.enqueue(
                 session, KINDS[kind], {}, Origin(trigger), subject=subject(repository, executor), executor=executor
             )
         self.add(operation, KINDS[kind], repository, executor)
@@ -238,7 +239,7 @@ class Kernel(RuleBasedStateMachine):
     def enqueue_behind(self, kind: str, repository: int, before: int) -> None:
         origin = Origin(Trigger.PLAN, depends_on_id=self.pick(before, *Status).id)
         with self.database.writing() as session:
-            operation = store.enqueue(session, KINDS[kind], {}, origin, subject=subject(repository))
+            operation = operation_queue.enqueue(session, KINDS[kind], {}, origin, subject=subject(repository))
         self.add(operation, KINDS[kind], repository)
 
     # --- steps: work starts ---------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class Kernel(RuleBasedStateMachine):
         name = self.living[runner % len(self.living)]
         wanted = [record for record in self.startable() if record.executor == "runner"][:capacity]
         with self.database.writing() as session:
-            claimed = store.claim(session, name, "/spool", capacity=capacity)
+            claimed = operation_queue.claim(session, name, "/spool", capacity=capacity)
         assert claimed == [record.id for record in wanted]
         for record in wanted:
             self.start(record, name)
@@ -270,7 +271,7 @@ class Kernel(RuleBasedStateMachine):
         on_lane = [waiter for waiter in self.waiters() if waiter.lock_key == record.lane]
         may_start = self.expected(on_lane)[record.id].reason is None
         with self.database.writing() as session:
-            verdict = store.claim_one(session, record.id, self.living[0], "/spool")
+            verdict = operation_queue.claim_one(session, record.id, self.living[0], "/spool")
         assert verdict.may_start == may_start
         if may_start:
             self.start(record, self.living[0])
@@ -283,7 +284,7 @@ class Kernel(RuleBasedStateMachine):
         record = self.pick(number, Status.RUNNING)
         known = self.read(record)
         with self.database.writing() as session:
-            assert store.finish(session, self.registry, known, status)
+            assert transitions.finish(session, self.registry, known, status)
         self.end(record, status)
         assert self.add_followed() == (record.kind.name == "backup" and status in SUCCEEDED)
 
@@ -294,10 +295,10 @@ class Kernel(RuleBasedStateMachine):
         with self.database.writing() as session:
             for known in self.handles:
                 if not self.is_still_true(known):
-                    assert not store.finish(session, self.registry, known, Status.FAILED)
-                    assert not store.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0)
-                    assert not store.requeue_as_never_started(session, known)
-                    assert not store.take_over(session, known, "thief")
+                    assert not transitions.finish(session, self.registry, known, Status.FAILED)
+                    assert not transitions.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0)
+                    assert not transitions.requeue_as_never_started(session, known)
+                    assert not runners.take_over(session, known, "thief")
 
     def is_still_true(self, known: Operation) -> bool:
         record = self.records.get(known.id)
@@ -311,7 +312,7 @@ class Kernel(RuleBasedStateMachine):
         record = self.pick(number, Status.RUNNING)
         known = self.read(record)
         with self.database.writing() as session:
-            queued = store.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=delay)
+            queued = transitions.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=delay)
         assert queued is not record.cancel_requested
         if queued:
             self.back_to_the_queue(record)
@@ -323,7 +324,7 @@ class Kernel(RuleBasedStateMachine):
     def cancel(self, number: int) -> None:
         record = self.pick(number, *Status)
         with self.database.writing() as session:
-            answer = store.request_cancel(session, record.id)
+            answer = transitions.request_cancel(session, record.id)
         if record.status is Status.PENDING:
             record.cancel_requested = True
             self.end(record, Status.CANCELLED)
@@ -337,7 +338,7 @@ class Kernel(RuleBasedStateMachine):
     def cancel_all_that_waits_for(self, repository: int) -> None:
         waiting = sorted((record.id for record in self.queue() if record.repository == repository), reverse=True)
         with self.database.writing() as session:
-            store.cancel_pending_of_repository(session, repository)
+            transitions.cancel_pending_of_repository(session, repository)
         for record in (self.records[number] for number in waiting):
             if record.status is Status.PENDING:
                 record.cancel_requested = True
@@ -349,7 +350,7 @@ class Kernel(RuleBasedStateMachine):
         record = self.pick(number, *Status)
         pending = record.status is Status.PENDING
         with self.database.writing() as session:
-            assert store.fail_pending(session, record.id, "agents.revoked", "Gone.") == pending
+            assert transitions.fail_pending(session, record.id, "agents.revoked", "Gone.") == pending
         if pending:
             self.end(record, Status.FAILED)
 
@@ -359,7 +360,7 @@ class Kernel(RuleBasedStateMachine):
         record = self.pick(number, *Status)
         ended = record.status in TERMINAL
         with self.database.writing() as session:
-            assert store.delete_finished(session, record.id) == ended
+            assert transitions.delete_finished(session, record.id) == ended
         if ended:
             del self.records[record.id]
             for other in self.records.values():
@@ -387,8 +388,8 @@ class Kernel(RuleBasedStateMachine):
         for record in self.left_by_the_dead():
             known = self.read(record)
             with self.database.writing() as session:
-                assert store.take_over(session, known, heir)
-                assert not store.take_over(session, known, "too late")
+                assert runners.take_over(session, known, heir)
+                assert not runners.take_over(session, known, "too late")
             record.runner = heir
             self.remember(record)
             if what == "never started":
@@ -403,10 +404,10 @@ class Kernel(RuleBasedStateMachine):
     def put_back(self, record: Record) -> None:
         known = self.read(record)
         with self.database.writing() as session:
-            queued = store.requeue_as_never_started(session, known)
+            queued = transitions.requeue_as_never_started(session, known)
             assert queued is not record.cancel_requested
             if not queued:
-                assert store.finish(session, self.registry, known, Status.CANCELLED)
+                assert transitions.finish(session, self.registry, known, Status.CANCELLED)
         if queued:
             self.back_to_the_queue(record)
             assert (self.read(record).started_at is None) == (record.attempt == 1)
@@ -416,7 +417,7 @@ class Kernel(RuleBasedStateMachine):
     def end_quietly(self, record: Record, status: Status) -> None:
         known = self.read(record)
         with self.database.writing() as session:
-            assert store.finish(session, self.registry, known, status)
+            assert transitions.finish(session, self.registry, known, status)
         self.end(record, status)
         self.add_followed()
 
@@ -455,7 +456,7 @@ class Kernel(RuleBasedStateMachine):
     @invariant()
     def everyone_is_told_the_true_reason(self) -> None:
         with self.database.reading() as session:
-            waiting, judged = store.verdicts(session, self.now, everyone=True)
+            waiting, judged = waiting_reasons.verdicts(session, self.now, everyone=True)
         assert waiting == self.waiters()
         expected = self.expected(waiting)
         assert [number for number, wanted in expected.items() if not wanted.allows(judged[number])] == []

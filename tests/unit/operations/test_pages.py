@@ -13,10 +13,10 @@ from sqlalchemy import insert, select
 
 from holdfast.errors import Unprocessable
 from holdfast.kit import cursor
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
+from holdfast.operations.pages import Filter
 from holdfast.operations.status import Status, Trigger
-from holdfast.operations.store import Filter
 from holdfast.storage.session import Database
 from tests.support.stores import KINDS, a_store
 
@@ -123,7 +123,7 @@ def test_a_page_is_what_reading_every_row_would_give(
     after = cursor.encode(below) if below is not None else None
 
     with past.reading() as session:
-        found, following = store.page(session, narrowed, limit, after)
+        found, following = pages.page(session, narrowed, limit, after)
 
     assert [operation.id for operation in found] == wanted[:limit]
     assert (following is not None) == (len(wanted) > limit)
@@ -143,7 +143,7 @@ def test_following_the_cursor_shows_every_operation_once(past: Database, narrowe
     after: str | None = None
     while True:
         with past.reading() as session:
-            found, after = store.page(session, narrowed, 7, after)
+            found, after = pages.page(session, narrowed, 7, after)
         seen += [operation.id for operation in found]
         if after is None:
             break
@@ -153,14 +153,14 @@ def test_following_the_cursor_shows_every_operation_once(past: Database, narrowe
 
 def test_new_operations_do_not_shift_the_pages_of_a_reader(past: Database) -> None:
     with past.reading() as session:
-        _, after = store.page(session, Filter(), 10, None)
-        before, _ = store.page(session, Filter(), 10, after)
+        _, after = pages.page(session, Filter(), 10, None)
+        before, _ = pages.page(session, Filter(), 10, after)
     newcomer = {**a_past()[0], "id": ROWS * 3 + 1, "uuid": "new"}
     with past.writing() as session:
         session.execute(insert(Operation), [newcomer])
     try:
         with past.reading() as session:
-            again, _ = store.page(session, Filter(), 10, after)
+            again, _ = pages.page(session, Filter(), 10, after)
     finally:
         with past.writing() as session:
             session.execute(Operation.__table__.delete().where(Operation.id == newcomer["id"]))  # type: ignore[attr-defined]
@@ -170,14 +170,14 @@ def test_new_operations_do_not_shift_the_pages_of_a_reader(past: Database) -> No
 
 def test_a_cursor_of_another_list_is_refused(past: Database) -> None:
     with past.reading() as session, pytest.raises(Unprocessable):
-        store.page(session, Filter(), 10, cursor.encode("name", 3))
+        pages.page(session, Filter(), 10, cursor.encode("name", 3))
 
 
 @pytest.mark.parametrize("repository", [1, 4, 99])
 def test_the_latest_of_some_kinds_are_the_newest_of_any_of_them(past: Database, repository: int) -> None:
     kinds = ("check", "prune", "unheard_of")
     with past.reading() as session:
-        found = store.latest_of_kind(session, repository, kinds, 5)
+        found = pages.latest_of_kind(session, repository, kinds, 5)
 
     assert [operation.id for operation in found] == newest_first(Filter(repository_id=repository, kinds=kinds))[:5]
 

@@ -9,7 +9,7 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from holdfast.operations import store
+from holdfast.operations import queue, runners, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, SUCCEEDED, TERMINAL, TRANSITIONS, Status
 from holdfast.storage.session import Database
@@ -39,11 +39,11 @@ def test_a_status_changes_along_the_table_and_no_other_way(database: Database) -
         for new in Status:
             set_status(database, operation_id, old)
             if new in TRANSITIONS[old]:
-                assert kernel.in_transaction(database, store.move, operation_id, old, new), (old, new)
+                assert kernel.in_transaction(database, transitions.move, operation_id, old, new), (old, new)
                 assert status_of(database, operation_id) is new
             else:
                 with pytest.raises(ValueError, match="never goes"):
-                    kernel.in_transaction(database, store.move, operation_id, old, new)
+                    kernel.in_transaction(database, transitions.move, operation_id, old, new)
                 assert status_of(database, operation_id) is old
 
 
@@ -54,7 +54,7 @@ def test_a_status_that_is_not_what_it_was_stays_and_is_not_told(database: Databa
         for believed in ACTIVE - {real}:
             set_status(database, operation_id, real)
             for new in TRANSITIONS[believed]:
-                assert not kernel.in_transaction(database, store.move, operation_id, believed, new)
+                assert not kernel.in_transaction(database, transitions.move, operation_id, believed, new)
             assert status_of(database, operation_id) is real
 
     assert told(database, operation_id) == before
@@ -72,7 +72,7 @@ def test_a_change_and_its_outbox_row_come_together_or_not_at_all(database: Datab
     known = read(database, operation_id)
 
     def finish_and_fail(session: Session) -> None:
-        assert store.finish(session, REGISTRY, known, Status.COMPLETED)
+        assert transitions.finish(session, REGISTRY, known, Status.COMPLETED)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -97,12 +97,12 @@ def test_every_change_is_told_once_and_in_order(database: Database) -> None:
 
 def requeue(database: Database, known: Operation, delay_seconds: float = 0.0) -> bool:
     with database.writing() as session:
-        return store.requeue_for_next_attempt(session, known, log_lines=3, delay_seconds=delay_seconds)
+        return transitions.requeue_for_next_attempt(session, known, log_lines=3, delay_seconds=delay_seconds)
 
 
 def take_over(database: Database, known: Operation, runner: str) -> bool:
     with database.writing() as session:
-        return store.take_over(session, known, runner)
+        return runners.take_over(session, known, runner)
 
 
 @pytest.mark.parametrize("status", sorted(TRANSITIONS[Status.RUNNING] - {Status.PENDING}))
@@ -172,7 +172,7 @@ def test_the_next_attempt_keeps_what_the_first_one_began(database: Database) -> 
 def test_what_never_started_waits_as_if_it_had_not_been_claimed(database: Database) -> None:
     known = read(database, started(database))
     with database.writing() as session:
-        assert store.requeue_as_never_started(session, known)
+        assert transitions.requeue_as_never_started(session, known)
 
     waiting = read(database, known.id)
     assert (waiting.status, waiting.attempt, waiting.started_at, waiting.runner_id) == ("pending", 1, None, None)
@@ -207,7 +207,7 @@ def test_a_running_operation_is_asked_and_runs_until_its_runner_ends_it(database
     assert cancel(database, operation_id) is Status.RUNNING
     asked_at = read(database, operation_id).cancel_requested_at
     assert asked_at is not None
-    assert kernel.in_transaction(database, store.cancel_requested_of, "runner") == [operation_id]
+    assert kernel.in_transaction(database, runners.cancel_requested_of, "runner") == [operation_id]
     assert cancel(database, operation_id) is Status.RUNNING
     assert read(database, operation_id).cancel_requested_at == asked_at
     assert finish(database, operation_id, Status.COMPLETED)
@@ -232,7 +232,7 @@ def test_what_was_asked_to_stop_is_not_queued_again(database: Database) -> None:
 
     assert not requeue(database, known)
     with database.writing() as session:
-        assert not store.requeue_as_never_started(session, known)
+        assert not transitions.requeue_as_never_started(session, known)
     assert status_of(database, known.id) is Status.RUNNING
 
 
@@ -241,10 +241,10 @@ def test_a_repository_that_goes_away_takes_its_waiting_work_along(database: Data
     mine = [enqueue(database), enqueue(database, kernel.CHECK)]
     other = enqueue(database, repository=2)
     with database.writing() as session:
-        assert store.cancel_pending_of_repository(session, 1, categories=("maintenance",)) == 1
+        assert transitions.cancel_pending_of_repository(session, 1, categories=("maintenance",)) == 1
     assert status_of(database, mine[1]) is Status.CANCELLED
     with database.writing() as session:
-        assert store.cancel_pending_of_repository(session, 1) == 1
+        assert transitions.cancel_pending_of_repository(session, 1) == 1
 
     assert [status_of(database, number) for number in (running, mine[0], other)] == ["running", "cancelled", "pending"]
 
@@ -279,11 +279,11 @@ def somebody_waits(session: Session) -> bool:
 
 
 def finishing(known: Operation, status: Status) -> Step:
-    return lambda session: store.finish(session, REGISTRY, known, status)
+    return lambda session: transitions.finish(session, REGISTRY, known, status)
 
 
 def cancelling(operation_id: int) -> Step:
-    return lambda session: store.request_cancel(session, operation_id)
+    return lambda session: transitions.request_cancel(session, operation_id)
 
 
 def test_a_cancel_that_meets_the_end_says_what_really_happened(database: Database) -> None:
@@ -297,7 +297,7 @@ def test_a_cancel_that_meets_a_claim_reaches_the_running_operation(database: Dat
     operation_id = enqueue(database)
 
     claimed, answer = overlapped(
-        database, lambda session: store.claim(session, "runner", "/spool", capacity=1), cancelling(operation_id)
+        database, lambda session: queue.claim(session, "runner", "/spool", capacity=1), cancelling(operation_id)
     )
     assert (claimed, answer) == ([operation_id], Status.RUNNING)
     assert read(database, operation_id).cancel_requested_at is not None
@@ -307,7 +307,7 @@ def test_a_claim_that_meets_a_cancel_gets_nothing(database: Database) -> None:
     operation_id = enqueue(database)
 
     answers = overlapped(
-        database, cancelling(operation_id), lambda session: store.claim(session, "runner", "/spool", capacity=1)
+        database, cancelling(operation_id), lambda session: queue.claim(session, "runner", "/spool", capacity=1)
     )
     assert answers == (Status.CANCELLED, [])
 
@@ -317,7 +317,7 @@ def test_a_cancel_that_meets_the_next_attempt_is_not_lost(database: Database) ->
 
     queued, answer = overlapped(
         database,
-        lambda session: store.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0),
+        lambda session: transitions.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0),
         cancelling(known.id),
     )
     assert (queued, answer) == (True, Status.CANCELLED)
@@ -328,7 +328,7 @@ def test_an_end_that_meets_an_heir_is_refused(database: Database) -> None:
     known = read(database, started(database))
 
     answers = overlapped(
-        database, lambda session: store.take_over(session, known, "heir"), finishing(known, Status.FAILED)
+        database, lambda session: runners.take_over(session, known, "heir"), finishing(known, Status.FAILED)
     )
     assert answers == (True, False)
     assert read(database, known.id).runner_id == "heir"
@@ -338,7 +338,7 @@ def test_an_heir_that_meets_the_end_gets_nothing(database: Database) -> None:
     known = read(database, started(database))
 
     answers = overlapped(
-        database, finishing(known, Status.COMPLETED), lambda session: store.take_over(session, known, "heir")
+        database, finishing(known, Status.COMPLETED), lambda session: runners.take_over(session, known, "heir")
     )
     assert answers == (True, False)
 
@@ -348,8 +348,8 @@ def test_two_claims_never_get_the_same_operation(database: Database) -> None:
 
     first, second = overlapped(
         database,
-        lambda session: store.claim(session, "one", "/spool", capacity=2),
-        lambda session: store.claim(session, "two", "/spool", capacity=2),
+        lambda session: queue.claim(session, "one", "/spool", capacity=2),
+        lambda session: queue.claim(session, "two", "/spool", capacity=2),
     )
     assert first == operations[:2]
     assert second == operations[2:]

@@ -34,10 +34,10 @@ from holdfast.archives.schemas import CellName
 from holdfast.archives.status_view import CARE
 from holdfast.kit import clock
 from holdfast.machines.models import SshConnection
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
+from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
-from holdfast.operations.store import Ended
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
@@ -85,7 +85,7 @@ def judge_all(
 ) -> list[Judgement]:
     """Every repository with its verdict, those that need somebody first."""
     now = clock.now()
-    newest = operations.newest_ended(session, [one.id for one in repositories], RECURRING)
+    newest = pages.newest_ended(session, [one.id for one in repositories], RECURRING)
     endings: dict[int, dict[str, Ended]] = defaultdict(dict)
     for (repository_id, kind), ended in newest.items():
         endings[repository_id][kind] = ended
@@ -113,7 +113,7 @@ def _failures(session: Session, newest: Mapping[tuple[int, str], Ended]) -> Mapp
     found: dict[int, dict[str, Failure]] = defaultdict(dict)
     failed = [ended.id for ended in newest.values() if ended.status == Status.FAILED]
     for first in range(0, len(failed), 500):
-        for one in operations.by_ids(session, failed[first : first + 500]):
+        for one in pages.by_ids(session, failed[first : first + 500]):
             if one.repository_id is not None:
                 found[one.repository_id][one.kind] = Failure(
                     one.id, one.kind, one.error_key, one.error_message, one.completed_at
@@ -157,7 +157,7 @@ def newest_proof(session: Session, judgements: Sequence[Judgement]) -> Proof | N
     if not proofs:
         return None
     at, operation_id, repository_id = max(proofs)
-    found = operations.by_ids(session, [operation_id])
+    found = pages.by_ids(session, [operation_id])
     result = (found[0].result if found else None) or {}
     files, size = result.get("files_proven", result.get("files_checked")), result.get("bytes_proven")
     return Proof(operation_id=operation_id, repository_id=repository_id, at=at, files=files, bytes=size)

@@ -12,12 +12,12 @@ from holdfast.alarms import store as alarm_store
 from holdfast.alarms.schemas import AlarmItem
 from holdfast.archives.status_view import CARE
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
+from holdfast.operations.pages import Ended
 from holdfast.operations.present import Presenter
 from holdfast.operations.schemas import OperationItem
 from holdfast.operations.status import Status
-from holdfast.operations.store import Ended
 from holdfast.repositories.models import Repository
 
 RECURRING = tuple(kind for care in CARE for kind in care.kinds)
@@ -43,7 +43,7 @@ def read_overview(
     with_overdue: bool,
 ) -> Overview:
     now = clock.now()
-    endings = store.newest_ended(session, [one.id for one in repositories], RECURRING)
+    endings = pages.newest_ended(session, [one.id for one in repositories], RECURRING)
     health = [_health(one, endings.get((one.id, "backup")), now, with_overdue=with_overdue) for one in repositories]
     active = active_operations(session, presenter, visible, is_admin=is_admin)
     failed = _failed(session, presenter, endings, now, visible, is_admin=is_admin)
@@ -108,7 +108,7 @@ def active_operations(
     session: Session, presenter: Presenter, visible: frozenset[int] | None, *, is_admin: bool
 ) -> list[ActiveOperation]:
     operations = [
-        one for one in store.active(session, visible, of_repositories_only=not is_admin) if one.executor != "inline"
+        one for one in pages.active(session, visible, of_repositories_only=not is_admin) if one.executor != "inline"
     ]
     items = presenter.items(session, operations)
     return [
@@ -127,10 +127,10 @@ def _failed(
     is_admin: bool,
 ) -> list[OperationItem]:
     recurring = [one.id for one in endings.values() if one.status == Status.FAILED]
-    lately = store.Filter(
+    lately = pages.Filter(
         repositories=visible, of_repositories_only=not is_admin, statuses=(Status.FAILED,), since=now - ONCE_FOR
     )
-    found, _ = store.page(session, lately, MOST, None)
+    found, _ = pages.page(session, lately, MOST, None)
     others = [one.id for one in found if one.kind not in RECURRING and one.executor != "inline"]
     return _items(session, presenter, {*recurring, *others})
 
@@ -151,7 +151,7 @@ def _alarms(session: Session, now: datetime, visible: frozenset[int] | None, *, 
 
 
 def _items(session: Session, presenter: Presenter, ids: Sequence[int] | set[int]) -> list[OperationItem]:
-    operations: list[Operation] = store.by_ids(session, sorted(ids, reverse=True)[:MOST])
+    operations: list[Operation] = pages.by_ids(session, sorted(ids, reverse=True)[:MOST])
     return presenter.items(session, operations)
 
 

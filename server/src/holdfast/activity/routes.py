@@ -21,7 +21,7 @@ from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.errors import Conflict
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.operations import logs, store
+from holdfast.operations import logs, pages, transitions
 from holdfast.operations.filters import require_known, unknown_word
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
@@ -58,7 +58,7 @@ def recent(
     if repository_id is not None and visible is not None and repository_id not in visible:
         return []
     collapsed = collapse_runs and job_type is None and INDEX not in category
-    narrowed = store.Filter(
+    narrowed = pages.Filter(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
@@ -68,7 +68,7 @@ def recent(
         triggers=trigger,
         parents_only=collapsed,
     )
-    operations, _ = store.page(session, narrowed, limit, None)
+    operations, _ = pages.page(session, narrowed, limit, None)
     shown = [operation for operation in operations if operation.executor != "inline"]
     return _nested(session, presenter, shown) if collapsed else presenter.items(session, shown)
 
@@ -138,7 +138,7 @@ def delete_item(
     operation = _item(session, caller, presenter, job_type, operation_id)
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)
-    if not store.delete_finished(session, operation.id):
+    if not transitions.delete_finished(session, operation.id):
         raise Conflict("operations.still_active", "The operation has not ended yet.", status=operation.status)
     audit.record(
         session,
@@ -162,7 +162,7 @@ def _item(session: Session, caller: Caller, presenter: Presenter, job_type: str,
 
 def _nested(session: Session, presenter: Presenter, parents: list[Operation]) -> list[OperationItem]:
     """Follow-ups under the operation that they follow."""
-    children = store.children(session, [parent.id for parent in parents])
+    children = pages.children(session, [parent.id for parent in parents])
     items = presenter.items(session, [*parents, *children])
     by_id = {item.id: item for item in items[: len(parents)]}
     for item in items[len(parents) :]:

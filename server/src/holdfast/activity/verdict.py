@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from holdfast.operations.pages import Ended
 from holdfast.operations.status import Status
-from holdfast.operations.store import Ended
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
 

@@ -6,7 +6,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from holdfast.operations import store as operations
+from holdfast.operations import transitions
 from holdfast.operations.job_work import JobReport
 from holdfast.operations.kinds import Outcome, Registry, reported
 from holdfast.operations.models import Operation
@@ -39,7 +39,7 @@ def finish(
 def _end(
     session: Session, registry: Registry, operation: Operation, outcome: Outcome, progress: dict[str, Any] | None
 ) -> None:
-    operations.finish(
+    transitions.finish(
         session,
         registry,
         operation,

@@ -25,7 +25,7 @@ from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody,
 from holdfast.agents.words import job_status
 from holdfast.errors import Forbidden, NotFound, Unprocessable
 from holdfast.kit import clock
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.end_time import recording_end, within
 from holdfast.operations.job_work import JobReport
 from holdfast.operations.kinds import Registry
@@ -84,7 +84,7 @@ class Jobs:
 
     def _start(self, session: Session, machine: AgentMachine, operation: Operation) -> None:
         job = self._prepared(session, operation)
-        verdict = operations.claim_one(session, operation.id, machine.agent_id, None)
+        verdict = queue.claim_one(session, operation.id, machine.agent_id, None)
         session.refresh(operation)
         if operation.status == Status.PENDING:
             raise errors.not_yet(operation.id, verdict)
@@ -117,12 +117,12 @@ class Jobs:
             with session.begin_nested():
                 self._prepared(session, operation)
         except Forbidden as error:
-            operations.fail_pending(session, operation.id, error.key, error.message)
+            transitions.fail_pending(session, operation.id, error.key, error.message)
             return False
         except (NotFound, Unprocessable, ValueError, LookupError) as error:
             log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
             sentence = "The stored parameters do not fit what the repository and this version of the service are."
-            operations.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
+            transitions.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
             return False
         return True
 
@@ -151,7 +151,7 @@ class Jobs:
             if operation.status == Status.RUNNING and job is not None and job.started_at is None:
                 job.started_at = self._corrected(machine, started_at, job)
                 job.updated_at = clock.now()
-                operations.note(session, operation.id, operation.repository_id, Status.RUNNING, job_status="running")
+                transitions.note(session, operation.id, operation.repository_id, Status.RUNNING, job_status="running")
                 tell(session, agent.agent_id, operation, "job_started")
             return acknowledged(operation, job)
 
@@ -216,7 +216,7 @@ class Jobs:
 
     def _take_back(self, session: Session, machine: AgentMachine, job_id: int) -> None:
         """A result of a job that counted as lost and waits to be tried again is the result of that job after all."""
-        operation = operations.get(session, job_id)
+        operation = pages.get(session, job_id)
         waits_again = operation is not None and operation.status == Status.PENDING and operation.attempt > 1
         if operation is not None and waits_again and operation.machine_id == machine.id:
             self._start(session, machine, operation)
@@ -235,7 +235,7 @@ class Jobs:
             )
         job.updated_at = clock.now()
         if report.succeeded:
-            operations.tell_listeners(session, self.registry, operation.id)
+            transitions.tell_listeners(session, self.registry, operation.id)
 
     def _finish(self, session: Session, agent: AgentMachine, operation: Operation, job: AgentJob, body: Body) -> None:
         parts = body.result.parts if body.result else 0
@@ -296,7 +296,7 @@ class Jobs:
 
 def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
     """A job of this agent. Raise NotFound for any other: whether it exists is not this agent's to know."""
-    operation = operations.get(session, job_id)
+    operation = pages.get(session, job_id)
     if operation is None or operation.executor != "agent" or operation.machine_id != agent.id:
         raise errors.unknown_job(job_id)
     return operation
@@ -318,7 +318,9 @@ def startable(session: Session, agent_machine_id: int) -> list[Operation]:
     lanes = {operation.lock_key for operation in waiting if operation.lock_key is not None}
     if not lanes:
         return []
-    _, judged = operations.verdicts(session, clock.now(), only_lanes=sorted(lanes), everyone=True, agent_is_here=True)
+    _, judged = waiting_reasons.verdicts(
+        session, clock.now(), only_lanes=sorted(lanes), everyone=True, agent_is_here=True
+    )
     return [operation for operation in waiting if operation.id in judged and judged[operation.id].may_start]
 
 
@@ -369,13 +371,13 @@ def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, 
         Operation.machine_id == agent_machine_id,
         Operation.status.in_((Status.PENDING, Status.RUNNING)),
     )
-    operations.serialise_claims(session)
+    queue.serialise_claims(session)
     unfinished = list(session.scalars(statement))
     for operation in unfinished:
         if operation.status == Status.RUNNING:
             finish(session, registry, operation, JobReport(Status.FAILED, None, error_key, sentence))
         else:
-            operations.fail_pending(session, operation.id, error_key, sentence)
+            transitions.fail_pending(session, operation.id, error_key, sentence)
     return len(unfinished)
 
 
@@ -390,7 +392,7 @@ def expire(database: Database, before: datetime) -> int:
     expired = 0
     for operation_id in old:
         with database.writing() as session:
-            expired += operations.fail_pending(session, operation_id, "agents.expired", sentence)
+            expired += transitions.fail_pending(session, operation_id, "agents.expired", sentence)
     return expired
 
 

@@ -23,14 +23,14 @@ from holdfast.agents import job_ends, store
 from holdfast.agents.models import AgentJob
 from holdfast.kit import clock
 from holdfast.kit.schema import Schema
-from holdfast.operations import store as operations
+from holdfast.operations import queue, transitions
 from holdfast.operations.context import Context
 from holdfast.operations.end_time import recording_end
 from holdfast.operations.job_work import JobReport, JobWork
 from holdfast.operations.kinds import Kind, Outcome, Registry, failed_when_interrupted, reported
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -163,7 +163,7 @@ def _may_be_asked(session: Session, operation: Operation) -> bool:
 def _interrupt(session: Session, registry: Registry, operation: Operation, job: AgentJob, work: JobWork | None) -> None:
     """Nobody knows how it ended: do it again where that does no harm, else it has failed."""
     may_repeat = work is not None and work.may_repeat and operation.attempt < MAX_ATTEMPTS
-    if may_repeat and operations.requeue_for_next_attempt(
+    if may_repeat and transitions.requeue_for_next_attempt(
         session, operation, log_lines=job.log_lines, delay_seconds=0.0
     ):
         job.claimed_at = job.started_at = None
@@ -216,7 +216,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
         return
     # A lost job still holds the repository's lane, so the question has one of its own.
     lane: dict[str, Any] = {"lock_key": f"evidence:{operation.id}", "lock_mode": LockMode.EXCLUSIVE} if own_lane else {}
-    operations.enqueue(
+    queue.enqueue(
         session,
         registry.kinds[EVIDENCE],
         {"operation_id": operation.id},
@@ -270,7 +270,7 @@ def _name(session: Session, work: JobWork, operation: Operation, found: _Found) 
             outcome.record(session)
     result = {**known, "archive": (outcome.result or {}).get("archive")}
     result.pop("archive_name_template", None)
-    operations.name_archive(session, operation, found.archive.name, result)
+    transitions.name_archive(session, operation, found.archive.name, result)
 
 
 def _made_by(

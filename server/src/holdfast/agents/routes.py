@@ -37,7 +37,7 @@ from holdfast.kit import clock
 from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.machines import store as ssh_machines
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.log_answers import LineLimit, Offset, log_page
 from holdfast.operations.models import Operation
@@ -227,7 +227,7 @@ def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> Cance
 
 
 def _job(session: Session, job_id: int) -> Operation:
-    operation = operations.get(session, job_id)
+    operation = pages.get(session, job_id)
     if operation is None or operation.executor != "agent":
         raise errors.unknown_job(job_id)
     return operation

@@ -10,9 +10,10 @@ from holdfast.archives.indexes import Indexes
 from holdfast.archives.stages import Stages
 from holdfast.kit import clock
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
 from holdfast.operations.status import Status, Trigger
-from holdfast.operations.store import Origin, cannot_go_on
+from holdfast.operations.waiting_reasons import cannot_go_on
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository

@@ -6,13 +6,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
-from holdfast.operations import store as operations
+from holdfast.operations import queue, waiting_reasons
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin, Subject
 from holdfast.operations.status import AGEING_SECONDS_PER_POINT, LockMode, Trigger
-from holdfast.operations.store import Origin, Subject
 
 
 def waiter_of(context: Context) -> int | None:
@@ -24,7 +24,7 @@ def waiter_of(context: Context) -> int | None:
 def _waiter(session: Session, operation: Operation) -> int | None:
     if operation.lock_key is None:
         return None
-    waiting, judged = operations.verdicts(session, clock.now(), only_lanes=[operation.lock_key], everyone=True)
+    waiting, judged = waiting_reasons.verdicts(session, clock.now(), only_lanes=[operation.lock_key], everyone=True)
     exclusive = [
         waiter.id
         for waiter in waiting
@@ -56,6 +56,6 @@ def continuation(kind: Kind, operation: Operation) -> Callable[[Session], None]:
             run_id=operation.run_id,
             parent_id=operation.parent_id,
         )
-        operations.enqueue(session, kind, dict(operation.params), origin, subject=subject)
+        queue.enqueue(session, kind, dict(operation.params), origin, subject=subject)
 
     return enqueue

@@ -13,7 +13,7 @@ from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
 from holdfast.kit.cursor import bad_cursor
-from holdfast.operations.store import lane_of
+from holdfast.operations.queue import lane_of
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener

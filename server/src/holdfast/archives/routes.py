@@ -53,9 +53,9 @@ from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations.lanes import QueuedReason
+from holdfast.operations.queue import Origin
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import Cadence

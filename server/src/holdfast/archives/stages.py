@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 
 from backup_protocol import JobKind
 from holdfast.archives.covered import waiting_operation
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
@@ -82,9 +82,7 @@ class Stages:
                 depends_on_id=queued[-1].id if queued else origin.depends_on_id,
             )
             params = self._params(session, repository, stage, origin)
-            queued.append(
-                operations.enqueue(session, self.kinds[stage], params, link, subject=store.subject(repository))
-            )
+            queued.append(queue.enqueue(session, self.kinds[stage], params, link, subject=store.subject(repository)))
         return queued
 
     def _can_build_history(self, session: Session, repository: Repository) -> bool:

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from backup_protocol import JobKind
 from holdfast.archives.schemas import CellName, StatusAnswer, StatusCell
 from holdfast.kit import clock
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
+from holdfast.operations.pages import Filter
 from holdfast.operations.status import TERMINAL, Status
-from holdfast.operations.store import Filter
 from holdfast.repositories import agent_target
 from holdfast.repositories.cadence import Cadence, NoCadence, Threshold
 from holdfast.repositories.models import Repository
@@ -107,7 +107,7 @@ def _is_overdue(since: datetime, seconds: float | None) -> bool | None:
 
 def _last_ended(session: Session, repository_id: int, kinds: tuple[str, ...]) -> Operation | None:
     narrowed = Filter(repository_id=repository_id, kinds=kinds, statuses=ENDED)
-    found, _ = operations.page(session, narrowed, 1, None)
+    found, _ = pages.page(session, narrowed, 1, None)
     return found[0] if found else None
 
 

@@ -13,7 +13,7 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.json_listing import listing_of
 from holdfast.archives.reading import listing_command
-from holdfast.operations.store import lane_of
+from holdfast.operations.queue import lane_of
 from holdfast.repositories import store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener

@@ -13,8 +13,8 @@ from holdfast.backup.start import enqueue
 from holdfast.errors import Unprocessable
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import store
 from holdfast.repositories.archive_names import safe, without
 

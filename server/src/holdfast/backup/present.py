@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.backup.schemas import BackupStatus, ProgressDetails
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import waiting_reasons
 from holdfast.operations.lanes import Verdict
 from holdfast.operations.log_answers import summary
 from holdfast.operations.models import Operation
@@ -19,7 +19,7 @@ def statuses(session: Session, logs: Path, operations: Sequence[Operation], *, w
     verdicts: Mapping[int, Verdict] = {}
     order: list[int] = []
     if any(operation.status == Status.PENDING for operation in operations):
-        waiting, verdicts = store.verdicts(session, clock.now(), everyone=True)
+        waiting, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)
         order = [waiter.id for waiter in waiting]
     positions = {operation_id: number for number, operation_id in enumerate(order, 1)}
     return [

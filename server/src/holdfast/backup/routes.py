@@ -16,7 +16,7 @@ from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
 from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer
 from holdfast.kit.fields import RowId
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.kinds import Kind
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
@@ -68,13 +68,13 @@ def backup_jobs(
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return BackupJobs(jobs=[], next_cursor=None)
-    narrowed = store.Filter(
+    narrowed = pages.Filter(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
         kinds=("backup",),
     )
-    operations, next_cursor = store.page(session, narrowed, limit, cursor)
+    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     return BackupJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
 
 

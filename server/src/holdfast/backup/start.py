@@ -13,8 +13,8 @@ from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import ACTIVE, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
 

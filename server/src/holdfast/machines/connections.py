@@ -12,7 +12,7 @@ from holdfast.machines import errors, store
 from holdfast.machines.links import Links
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import ConnectionChange, NewConnection
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue
 from holdfast.repositories import ssh_address
 from holdfast.repositories import store as repositories
 from holdfast.repositories.errors import operation_running
@@ -59,8 +59,8 @@ def change(session: Session, caller: Caller, connection_id: int, wanted: Connect
 def move_repositories(session: Session, connection_id: int, account: SshAccount) -> None:
     """Let the repositories of a connection be where it leads now. Raise Conflict while work of theirs is not done."""
     ids = store.repositories_of(session, connection_id)
-    operations.serialise_claims(session)
-    if ids and (active := operations.active(session, frozenset(ids), of_repositories_only=True)):
+    queue.serialise_claims(session)
+    if ids and (active := pages.active(session, frozenset(ids), of_repositories_only=True)):
         raise operation_running(active[0].id)
     for number in ids:
         repository = repositories.get(session, number)

@@ -9,7 +9,7 @@ from backup_jobs.host import SUCCEEDED
 from backup_jobs.work import readable
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -28,7 +28,7 @@ class DeletedAnswers:
             command = engine.list_archives(location, ListArchivesRequest(deleted=True))
         except EngineUnsupported as error:
             raise Unprocessable(error.key, str(error)) from error
-        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
             step = hold.run(command)
             if step.outcome.status not in SUCCEEDED:
                 raise errors.refused_by_engine(step.outcome)

@@ -13,7 +13,7 @@ from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines
 from backup_jobs.work import readable
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -29,7 +29,7 @@ class DryRuns:
         """Ask the engine what it would keep and remove. Raise Locked while the repository is busy."""
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         command = engine.prune(location, PruneRequest(policy, dry_run=True))
-        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
             step = hold.run(command)
             if step.outcome.status not in SUCCEEDED:
                 raise errors.refused_by_engine(step.outcome)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.maintenance.schemas import MaintenanceJob
-from holdfast.operations import store
+from holdfast.operations import waiting_reasons
 from holdfast.operations.lanes import Verdict
 from holdfast.operations.log_answers import summary
 from holdfast.operations.models import Operation
@@ -50,7 +50,7 @@ def job_values(
     verdicts: Mapping[int, Verdict] = {}
     positions: dict[int, int] = {}
     if any(operation.status == Status.PENDING for operation in operations):
-        waiting, verdicts = store.verdicts(session, clock.now(), everyone=True)
+        waiting, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)
         positions = {waiter.id: number for number, waiter in enumerate(waiting, 1)}
     return [
         {

@@ -27,7 +27,7 @@ from holdfast.maintenance.schemas import (
     PruneDryRun,
     RestoreCheckBody,
 )
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.kinds import Kind
 from holdfast.operations.reach import require
 from holdfast.operations.schemas import StartAnswer
@@ -246,7 +246,7 @@ def jobs_of(
     session: Session, settings: Settings, caller: Caller, repository_id: int, kind: str, limit: int
 ) -> MaintenanceJobs:
     store.require(session, caller, repository_id, Role.VIEWER)
-    found = operations.latest_of_kind(session, repository_id, (kind,), limit)
+    found = pages.latest_of_kind(session, repository_id, (kind,), limit)
     return MaintenanceJobs(jobs=jobs(session, settings.logs_dir, found, with_logs=False))
 
 

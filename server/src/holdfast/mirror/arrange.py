@@ -13,11 +13,11 @@ from holdfast.mirror import errors, store
 from holdfast.mirror.hydrate import check_destination
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.schemas import HydrateParams, MirrorSettings, SyncParams
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import SUCCEEDED, Status, Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
@@ -38,7 +38,7 @@ class Mirrors:
         self, session: Session, caller: Caller, repository: Repository, wanted: MirrorSettings
     ) -> tuple[RepositoryMirror, int | None]:
         """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once: return its id."""
-        operations.serialise_claims(session)  # places are looked at and taken by one at a time
+        queue.serialise_claims(session)  # places are looked at and taken by one at a time
         remote = store.remote(session, wanted.remote_id)
         if repository.execution_target != "local" or not repository.path.startswith("/"):
             raise errors.not_local()
@@ -64,11 +64,11 @@ class Mirrors:
     def remove(self, session: Session, caller: Caller, repository: Repository) -> None:
         """Forget the settings; what is on the remote stays. Raise Conflict while a sync runs."""
         mirror = store.require_mirror(session, repository.id)
-        operations.serialise_claims(session)
-        for operation in operations.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
+        queue.serialise_claims(session)
+        for operation in pages.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
             if operation.status == Status.RUNNING:
                 raise errors.still_running(operation.id)
-        operations.cancel_pending_of_repository(session, repository.id, categories=("mirror",))
+        transitions.cancel_pending_of_repository(session, repository.id, categories=("mirror",))
         session.delete(mirror)
         store.forget_evidence(session, repository.id)
         _record(session, caller, "mirror.removed", repository, {})
@@ -121,7 +121,7 @@ class Mirrors:
             if not store.due(session, clock.now()):
                 return 0
         with database.writing() as session:
-            operations.serialise_claims(session)
+            queue.serialise_claims(session)
             queued = [
                 self._enqueue(session, repository, Origin(Trigger.SCHEDULE))
                 for repository in store.due(session, clock.now())
@@ -133,7 +133,7 @@ class Mirrors:
         if (waiting := store.waiting_sync(session, repository.id)) is not None:
             return waiting
         params, subject = SyncParams().model_dump(mode="json"), repositories.subject(repository)
-        return operations.enqueue(session, self.sync, params, origin, subject=subject).id
+        return queue.enqueue(session, self.sync, params, origin, subject=subject).id
 
 
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:

@@ -21,7 +21,7 @@ from holdfast.mirror.program import IMPATIENT, NOT_FOUND, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import MirrorSettings
 from holdfast.mirror.words import Words
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place
@@ -71,7 +71,7 @@ class MirroredPlaces:
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """The mirror and its initial sync are stored with the repository, or not at all."""
         if repository.rclone_remote_id is not None:
-            operations.serialise_claims(session)  # places are looked at and taken by one at a time
+            queue.serialise_claims(session)  # places are looked at and taken by one at a time
             remote = store.remote(session, repository.rclone_remote_id)
             store.place_is_free(session, remote.id, address.path_of(repository.path), repository.id)
         if isinstance(wanted, NewRepository) and wanted.mirror is not None:

@@ -32,7 +32,7 @@ from holdfast.mirror.schemas import (
     RemoteVerdict,
     SyncBody,
 )
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
@@ -73,7 +73,7 @@ def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remo
     """Nothing is reached yet: test it afterwards."""
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
     with database.writing() as session:
-        operations.serialise_claims(session)
+        queue.serialise_claims(session)
         store.name_is_free(session, wanted.name)
         session.add(remote)
         session.flush()
@@ -96,7 +96,7 @@ def change_remote(
         provider = store.remote(session, remote_id).provider
     options = remotes.checked(provider, wanted.options)
     with database.writing() as session:
-        operations.serialise_claims(session)  # names and places are looked at and taken by one at a time
+        queue.serialise_claims(session)  # names and places are looked at and taken by one at a time
         remote = store.remote(session, remote_id)
         if wanted.name is not None:
             store.name_is_free(session, wanted.name, but=remote_id)
@@ -113,7 +113,7 @@ def change_remote(
 )
 def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Response:
     """What is stored there stays."""
-    operations.serialise_claims(session)
+    queue.serialise_claims(session)
     remote = store.remote(session, remote_id)
     if users := store.users_of(session, remote_id):
         raise errors.remote_in_use(users)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.mirror import address, errors
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
@@ -137,7 +137,7 @@ def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
     mirror = session.scalars(statement).first()
     if mirror is None:
         return True
-    holder = operations.get(session, mirror.turn_operation_id or 0)
+    holder = pages.get(session, mirror.turn_operation_id or 0)
     if holder is not None and holder.id != operation_id and holder.status == Status.RUNNING:
         return False
     mirror.turn_operation_id = operation_id
@@ -151,7 +151,7 @@ def due(session: Session, now: datetime) -> list[Repository]:
     )
     found = []
     for mirror in session.scalars(statement):
-        latest = operations.latest_of_kind(session, mirror.repository_id, (SYNC,), 1)
+        latest = pages.latest_of_kind(session, mirror.repository_id, (SYNC,), 1)
         if latest and Status(latest[0].status) in ACTIVE:
             continue
         asked_at = max(mirror.updated_at, latest[0].created_at) if latest else mirror.updated_at

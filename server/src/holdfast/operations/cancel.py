@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict
-from holdfast.operations import store
+from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import unknown
 from holdfast.operations.schemas import CancelAnswer
@@ -49,12 +49,12 @@ def waits_for_end(route: Route) -> Route:
 def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAnswer:
     """Ask for the operation to stop, and say how it stands. Raise Conflict if it has ended."""
     with database.writing() as session:
-        before = store.get(session, operation.id)
+        before = pages.get(session, operation.id)
         if before is None:
             raise unknown(operation.id)
         if Status(before.status) in TERMINAL:
             raise already_finished(before)
-        status = store.request_cancel(session, operation.id)
+        status = transitions.request_cancel(session, operation.id)
         audit.record(session, actor=caller, action="operation.cancel", object_type="operation", object_id=operation.id)
     return _answer(operation.id, status)
 
@@ -86,5 +86,5 @@ async def _end_of(database: Database, operation_id: int) -> Status | None:
 
 def _status(database: Database, operation_id: int) -> Status | None:
     with database.reading() as session:
-        operation = store.get(session, operation_id)
+        operation = pages.get(session, operation_id)
     return Status(operation.status) if operation else None

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
-from holdfast.operations import store
+from holdfast.operations import waiting_reasons
 from holdfast.operations.kinds import Registry
 from holdfast.operations.lanes import Verdict
 from holdfast.operations.models import Operation
@@ -86,7 +86,7 @@ def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mappi
     """Why each pending one of these operations waits; nothing is asked when none is pending."""
     if not any(operation.status == Status.PENDING for operation in operations):
         return {}
-    _, verdicts = store.verdicts(session, clock.now(), everyone=True)
+    _, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)
     return verdicts
 
 

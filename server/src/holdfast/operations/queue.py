@@ -1,70 +1,299 @@
-"""The queue as clients see it."""
+"""The queue: putting operations in it, and taking those out that may start."""
 
-from collections import Counter
+import uuid
 from collections.abc import Sequence
-from itertools import groupby
+from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+)
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, aliased
 
-from holdfast.access import rights
-from holdfast.access.caller import Caller
-from holdfast.access.roles import Role
-from holdfast.operations import limits as kernel_limits
-from holdfast.operations import store
-from holdfast.operations.limits import GROUP_FIELDS
+from holdfast.kit import clock
+from holdfast.operations import outbox
+from holdfast.operations.kinds import Kind
+from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.models import Operation
-from holdfast.operations.present import Presenter
-from holdfast.operations.schemas import LaneOperation, LaneQueue, LimitsInForce, OperationItem, Queue, RunnerItem
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.status import (
+    AGEING_SECONDS_PER_POINT,
+    PRIORITY,
+    TERMINAL,
+    LockMode,
+    Needs,
+    Status,
+    Trigger,
+)
+from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
+from holdfast.operations.waiting_reasons import verdicts
+
+CLAIM_LOCK = 0x486F6C64
 
 
-def read_queue(session: Session, caller: Caller, presenter: Presenter) -> Queue:
-    visible = rights.visible_repositories(session, caller)
-    active = store.active(session, visible, of_repositories_only=caller.role is not Role.ADMIN)
-    limits, paused = kernel_limits.read(session)
-    items = {item.id: item for item in presenter.items(session, active)}
-    return Queue(
-        repositories=_lanes(active, items),
-        limits=LimitsInForce(**limits.model_dump(), running=_running(session)),
-        paused=paused,
-        runners=_runners(session) if caller.role is Role.ADMIN else [],
+AGENT_CALL = "engine.call"
+"""What an agent must be able to do for operations that a runner executes on its repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The repository that an operation works on."""
+
+    repository_id: int
+    name: str
+    path: str
+    machine_id: int | None = None
+    """The machine whose agent opens it."""
+    executor: str = "runner"
+    shared_writers: bool = False
+    """Its engine lets operations run side by side that only add to it."""
+    one_at_a_time: bool = False
+    """It bears no two runs of the engine at once, not even of readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who or what asked for it."""
+
+    trigger: Trigger
+    user_id: int | None = None
+    user_name: str | None = None
+    run_id: str | None = None
+    parent_id: int | None = None
+    depends_on_id: int | None = None
+    depends_needs: Needs = Needs.SUCCEEDED
+    retry_of: int | None = None
+    schedule_id: int | None = None
+    schedule_name: str | None = None
+
+
+def lane_of(repository_id: int) -> str:
+    return f"repository:{repository_id}"
+
+
+def _mode(kind: Kind, subject: Subject | None) -> LockMode | None:
+    if subject is not None and subject.shared_writers:
+        if kind.only_adds:
+            return LockMode.SHARED
+        if kind.beside_no_writer:
+            return LockMode.EXCLUSIVE
+    return kind.lock
+
+
+def enqueue(
+    session: Session,
+    kind: Kind,
+    params: dict[str, Any],
+    origin: Origin,
+    *,
+    subject: Subject | None = None,
+    executor: str | None = None,
+    runner_id: str | None = None,
+    lock_key: str | None = None,
+    lock_mode: LockMode | None = None,
+    archive_name: str | None = None,
+    package_name: str | None = None,
+    job_kind: str | None = None,
+) -> Operation:
+    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
+    values = _new_row(
+        kind,
+        params,
+        origin,
+        subject=subject,
+        executor=executor,
+        lock_key=lock_key,
+        lock_mode=lock_mode,
+        job_kind=job_kind,
     )
+    operation = Operation(**values, runner_id=runner_id, archive_name=archive_name, package_name=package_name)
+    session.add(operation)
+    session.flush()
+    if operation.executor != INLINE_EXECUTOR:
+        note(session, operation.id, operation.repository_id, Status.PENDING)
+    if origin.depends_on_id is not None:
+        _settle_with_dependency(session, operation, origin.depends_on_id)
+    return operation
 
 
-def _lanes(active: Sequence[Operation], items: dict[int, OperationItem]) -> list[LaneQueue]:
-    ordered = sorted(active, key=lambda operation: operation.repository_id or 0)
-    lanes = []
-    for repository_id, group in groupby(ordered, key=lambda operation: operation.repository_id):
-        operations = list(group)
-        holders = [operation for operation in operations if operation.status == Status.RUNNING and operation.lock_key]
-        holders.sort(key=lambda operation: (operation.lock_mode != LockMode.EXCLUSIVE, operation.id))
-        shown = [_holder(holder) for holder in holders]
-        lanes.append(
-            LaneQueue(
-                repository_id=repository_id,
-                repository_name=operations[0].repository_name,
-                lane_busy=bool(holders),
-                lane_holder=shown[0] if shown else None,
-                lane_holders=shown,
-                operations=[items[operation.id] for operation in operations],
-            )
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One operation of a chain. `after` is the place in the chain of the operation that it depends on."""
+
+    kind: Kind
+    params: dict[str, Any]
+    origin: Origin
+    subject: Subject
+    after: int | None = None
+
+
+def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
+    """Put chains of operations in the queue, many at once; return their ids. Along a chain ids grow.
+
+    An operation outside the chain on which a link depends must have ended as the link needs it.
+    """
+    ids: list[list[int]] = [[] for _ in chains]
+    for place in range(max(map(len, chains), default=0)):
+        wave = [(ids[number], chain[place]) for number, chain in enumerate(chains) if len(chain) > place]
+        rows = []
+        for earlier, link in wave:
+            origin = link.origin
+            if link.after is not None:
+                origin = replace(origin, depends_on_id=earlier[link.after])
+            rows.append(_new_row(link.kind, link.params, origin, subject=link.subject))
+        statement = insert(Operation.__table__).returning(Operation.__table__.c.id, sort_by_parameter_order=True)  # type: ignore[arg-type]
+        added = session.execute(statement, rows).scalars().all()
+        for (earlier, _), number in zip(wave, added, strict=True):
+            earlier.append(number)
+        outbox.tell_many(
+            session,
+            "operation.updated",
+            [
+                ({"id": number, "status": str(Status.PENDING)}, link.subject.repository_id, number)
+                for (_, link), number in zip(wave, added, strict=True)
+            ],
         )
-    return lanes
+    return ids
 
 
-def _holder(operation: Operation) -> LaneOperation:
-    return LaneOperation(id=operation.id, kind=operation.kind, status=operation.status, started_at=operation.started_at)
+def _new_row(
+    kind: Kind,
+    params: dict[str, Any],
+    origin: Origin,
+    *,
+    subject: Subject | None,
+    executor: str | None = None,
+    lock_key: str | None = None,
+    lock_mode: LockMode | None = None,
+    job_kind: str | None = None,
+) -> dict[str, Any]:
+    executor = executor or (subject.executor if subject else "runner")
+    if executor == "agent" and job_kind is None:
+        executor, job_kind = _on_agent(kind)
+    elif executor == "runner" and subject is not None and subject.machine_id is not None:
+        job_kind = AGENT_CALL
+    now = clock.now()
+    priority = PRIORITY[origin.trigger]
+    mode = lock_mode or _mode(kind, subject)
+    if mode and subject and subject.one_at_a_time:
+        mode = LockMode.EXCLUSIVE
+    key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
+    return {
+        "uuid": uuid.uuid4().hex,
+        "kind": kind.name,
+        "category": kind.category,
+        "status": Status.PENDING,
+        "trigger": origin.trigger,
+        "priority": priority,
+        "queue_rank": now.timestamp() + priority * AGEING_SECONDS_PER_POINT,
+        "run_id": origin.run_id or uuid.uuid4().hex,
+        "parent_id": origin.parent_id,
+        "depends_on_id": origin.depends_on_id,
+        "depends_needs": origin.depends_needs,
+        "retry_of": origin.retry_of,
+        "repository_id": subject.repository_id if subject else None,
+        "repository_name": subject.name if subject else None,
+        "repository_path": subject.path if subject else None,
+        "machine_id": subject.machine_id if subject else None,
+        "executor": executor,
+        "job_kind": job_kind,
+        "lock_key": key,
+        "lock_mode": mode if key else None,
+        "limit_group": kind.limit_group if executor == "runner" else None,
+        "created_at": now,
+        "triggered_by_id": origin.user_id,
+        "triggered_by": origin.user_name,
+        "schedule_id": origin.schedule_id,
+        "schedule_name": origin.schedule_name,
+        "params": params,
+        "attempt": 1,
+        "log_base_line": 0,
+    }
 
 
-def _running(session: Session) -> dict[str, int]:
-    groups = Counter(store.running_groups(session))
-    return {**{GROUP_FIELDS[group]: groups[group] for group in GROUP_FIELDS}, "max_running_total": groups.total()}
+def _on_agent(kind: Kind) -> tuple[str, str]:
+    """Who executes an operation on an agent's repository: the agent, or a runner here that calls the agent."""
+    return ("agent", kind.agent.job_kind) if kind.agent is not None else ("runner", AGENT_CALL)
 
 
-def _runners(session: Session) -> list[RunnerItem]:
-    busy = store.running_by_runner(session)
-    return [
-        RunnerItem(id=row.id, host=row.host, heartbeat_at=row.heartbeat_at, running=busy.get(row.id, 0))
-        for row in store.runners(session)
-        if row.role != "api"
-    ]
+def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
+    """Skip a newcomer that its dependency has let down. The lock makes an end that is being recorded come first, or see it."""
+    locked = select(Operation.status, Operation.started_at).where(Operation.id == dependency).with_for_update(read=True)
+    found = session.execute(locked).first()
+    if found is None or Status(found.status) not in TERMINAL:
+        return
+    needs, started = Needs(operation.depends_needs), found.started_at is not None
+    if not is_enough(needs, Status(found.status), started=started) and skip(session, operation.id, DEPENDENCY_FAILED):
+        session.refresh(operation)
+
+
+def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -> list[int]:
+    """Take up to `capacity` operations that may start now, and return their ids."""
+    serialise_claims(session)
+    waiting, judged = verdicts(session, clock.now())
+    claimed: list[int] = []
+    for waiter in waiting:
+        if len(claimed) == capacity:
+            break
+        may_start = judged[waiter.id].may_start and waiter.executor == "runner"
+        if may_start and start(session, waiter, runner_id, spool_root):
+            claimed.append(waiter.id)
+    return claimed
+
+
+def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str | None) -> Verdict:
+    """Start one given operation if the rules let it start now; return the verdict.
+
+    Without a spool root its spool, if any, is on another machine.
+    """
+    serialise_claims(session)
+    found = session.execute(select(Operation.lock_key, Operation.executor).where(Operation.id == operation_id)).first()
+    lock_key, executor = found or (None, None)
+    only = [lock_key] if lock_key is not None else None
+    waiting, judged = verdicts(session, clock.now(), only_lanes=only, everyone=True, agent_is_here=executor == "agent")
+    for waiter in waiting:
+        if waiter.id == operation_id:
+            verdict = judged[waiter.id]
+            started = verdict.may_start and start(session, waiter, runner_id, spool_root)
+            return verdict if started or not verdict.may_start else Verdict(QueuedReason.REPOSITORY_BUSY)
+    return Verdict(QueuedReason.REPOSITORY_BUSY)  # not among those that may be judged: cancelled, or far behind
+
+
+def serialise_claims(session: Session) -> None:
+    """One claim at a time, so that lanes and limits are judged on what is true. SQLite's write lock does it already."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(_CLAIM_LOCK)
+
+
+def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | None) -> bool:
+    """Set a pending operation running. The store itself refuses a second holder of an exclusive lane."""
+    other = aliased(Operation)
+    conflicting = exists().where(
+        other.lock_key == waiter.lock_key,
+        other.status == Status.RUNNING,
+        or_(other.lock_mode == LockMode.EXCLUSIVE, text(":mode = 'exclusive'").bindparams(mode=waiter.lock_mode or "")),
+    )
+    try:
+        with session.begin_nested():
+            return move(
+                session,
+                waiter.id,
+                Status.PENDING,
+                Status.RUNNING,
+                ~conflicting,
+                runner_id=runner_id,
+                started_at=func.coalesce(Operation.started_at, clock.now()),
+                spool=f"{spool_root}/{waiter.id}" if spool_root is not None else None,
+                log_file=func.coalesce(Operation.log_file, f"{clock.now():%Y-%m}/{waiter.id}.log"),
+                available_at=None,
+            )
+    except IntegrityError:
+        return False
+
+
+_CLAIM_LOCK = select(func.pg_advisory_xact_lock(CLAIM_LOCK))

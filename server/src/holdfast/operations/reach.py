@@ -6,7 +6,7 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller, forbidden
 from holdfast.access.roles import Role
 from holdfast.errors import NotFound
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
 
 
@@ -19,7 +19,7 @@ def require(session: Session, caller: Caller, operation_id: int, role: Role, *ki
 
     Operations that belong to no repository, and those of a repository that is gone, are the administrators'.
     """
-    operation = store.get(session, operation_id)
+    operation = pages.get(session, operation_id)
     if operation is None or (kinds and operation.kind not in kinds):
         raise unknown(operation_id)
     if caller.role is Role.ADMIN:
@@ -27,7 +27,7 @@ def require(session: Session, caller: Caller, operation_id: int, role: Role, *ki
     if operation.repository_id is None:
         raise unknown(operation_id)
     held = rights.repository_role(session, caller, operation.repository_id)
-    if held is None or not store.repository_exists(session, operation.repository_id):
+    if held is None or not pages.repository_exists(session, operation.repository_id):
         raise unknown(operation_id)
     if held < role:
         raise forbidden(role)

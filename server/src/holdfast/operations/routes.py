@@ -16,14 +16,14 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DerivedDataSource
 from holdfast.operations.filters import require_known
 from holdfast.operations.limits import Limits, LimitsChange
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.present import Presenter
-from holdfast.operations.queue import read_queue
+from holdfast.operations.queue_view import read_queue
 from holdfast.operations.reach import require
 from holdfast.operations.schemas import (
     CancelAnswer,
@@ -79,7 +79,7 @@ def list_operations(
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return OperationPage(items=[], next_cursor=None)
-    narrowed = store.Filter(
+    narrowed = pages.Filter(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
@@ -90,7 +90,7 @@ def list_operations(
         run_id=run_id,
         since=since,
     )
-    operations, next_cursor = store.page(session, narrowed, limit, cursor)
+    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     kept = [operation for operation in operations if operation.executor != "inline"]  # gone when their request ends
     return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor)
 
@@ -118,7 +118,7 @@ def derived_data(caller: SignedIn, session: Reading, source: TheDerivedData, set
 def troubled_archives(
     caller: SignedIn, repository_id: RowId, session: Reading, source: TheDerivedData
 ) -> TroubledArchives:
-    if not store.repository_exists(session, repository_id):
+    if not pages.repository_exists(session, repository_id):
         raise rights.repository_not_found(repository_id)
     rights.require_repository(session, caller, repository_id, Role.VIEWER)
     return source.troubled(session, repository_id)
@@ -158,7 +158,7 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     visible = rights.visible_repositories(session, caller)
     run = [
         member
-        for member in store.of_run(session, operation.run_id)
+        for member in pages.of_run(session, operation.run_id)
         if caller.role is Role.ADMIN or (member.repository_id and (visible is None or member.repository_id in visible))
     ]
     items = presenter.items(session, [operation, *run])

@@ -14,13 +14,13 @@ from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue
 from holdfast.operations.kinds import Kind
+from holdfast.operations.queue import Origin
 from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin
 from holdfast.packages import errors, store
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages
@@ -100,7 +100,7 @@ def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind
         package = store.get(session, package_id)
         params = InstallParams(package_id=package.id, install_command=package.install_command)
         origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
-        operation = operations.enqueue(session, kind, params.model_dump(), origin, package_name=package.name)
+        operation = queue.enqueue(session, kind, params.model_dump(), origin, package_name=package.name)
         _audit(session, caller, "package_install.started", package, operation_id=operation.id)
         return StartAnswer(
             job_id=operation.id, status=operation.status, message=f"The install of {package.name} is queued."
@@ -113,7 +113,7 @@ def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind
 def list_jobs(
     _caller: AdminOnly, session: Reading, settings: TheSettings, limit: PageLimit = 100, cursor: Cursor = None
 ) -> PackageJobs:
-    found, next_cursor = operations.page(session, operations.Filter(kinds=(store.KIND,)), limit, cursor)
+    found, next_cursor = pages.page(session, pages.Filter(kinds=(store.KIND,)), limit, cursor)
     return PackageJobs(jobs=jobs(session, settings.logs_dir, found, with_streams=False), next_cursor=next_cursor)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.packages import errors
 from holdfast.packages.models import Package
@@ -39,7 +39,7 @@ def note(session: Session, package_id: int, **values: Any) -> None:
 def active_installs(session: Session) -> dict[int, Operation]:
     """The install of each package that waits or runs; of several, the one that runs or is next."""
     found: dict[int, Operation] = {}
-    for operation in operations.active(session, None, of_repositories_only=False):
+    for operation in pages.active(session, None, of_repositories_only=False):
         if operation.kind == KIND:
             found.setdefault(operation.params["package_id"], operation)
     return found

@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Unprocessable
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -74,19 +74,19 @@ class AgentRegister:
         if agent_target.setup_state(session, repository) == "pending":
             raise Conflict("repository.setup_not_needed", "The repository is being set up.", setup_state="pending")
         self._require_able(repository.agent_machine_id, self.open)
-        operations.serialise_claims(session)
-        if running := operations.running_of_repositories(session, [repository.id]):
+        queue.serialise_claims(session)
+        if running := pages.running_of_repositories(session, [repository.id]):
             raise errors.operation_running(running[repository.id].id)
         return self._set_up(session, caller, repository, self.open, older_ok=older_ok)
 
     def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
         """Raise Conflict while an operation of ours runs: its lock is not stale."""
-        operations.serialise_claims(session)
-        if running := operations.running_of_repositories(session, [repository.id]):
+        queue.serialise_claims(session)
+        if running := pages.running_of_repositories(session, [repository.id]):
             raise errors.operation_running(running[repository.id].id)
         agent_target.require_agent(session, repository.agent_machine_id)
         origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
-        operation = operations.enqueue(session, self.break_lock, {}, origin, subject=store.subject(repository))
+        operation = queue.enqueue(session, self.break_lock, {}, origin, subject=store.subject(repository))
         _record(session, caller, "repository.lock_broken", repository)
         return operation
 
@@ -147,7 +147,7 @@ class AgentRegister:
     ) -> Operation:
         origin = Origin(Trigger.INITIAL, caller.user_id, caller.username)
         params = {"older_ok": True} if older_ok else {}
-        operation = operations.enqueue(session, kind, params, origin, subject=store.subject(repository))
+        operation = queue.enqueue(session, kind, params, origin, subject=store.subject(repository))
         repository.setup_state = "pending"
         repository.setup_operation_id = operation.id
         session.flush()

@@ -6,7 +6,7 @@ from sqlalchemy import JSON, Select, bindparam, column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.errors import Conflict, Unprocessable
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, SUCCEEDED, Status
 from holdfast.repositories.models import Repository
@@ -83,7 +83,7 @@ def setup_state(session: Session, repository: Repository) -> str:
 
 
 def setup_operation(session: Session, repository: Repository) -> Operation | None:
-    return operations.get(session, repository.setup_operation_id or 0)
+    return pages.get(session, repository.setup_operation_id or 0)
 
 
 def shut_out(agent_machine_id: int | None) -> Conflict:

@@ -13,7 +13,7 @@ from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode
 from holdfast.repositories import archive_records, errors, store
@@ -70,7 +70,7 @@ class Corrections:
 
     def _listed(self, repository: Repository, older: Older) -> list[ArchiveInfo]:
         engine, location = self.opener.engine(repository), self.opener.location(repository, older=older)
-        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
             step = hold.run(engine.list_archives(location, ListArchivesRequest(names_only=True)))
             if step.outcome.status not in SUCCEEDED:
@@ -181,7 +181,7 @@ class Corrections:
     def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
         """Open the repository while nothing else of ours works on it. Raise Conflict while something does."""
         engine = self.opener.engine(repository)
-        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
             with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
                 step = hold.run(engine.info(location, InfoRequest()))

@@ -8,12 +8,12 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin, Subject
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
-from holdfast.operations.store import Origin, Subject
 from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
@@ -51,7 +51,7 @@ def start(
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
     if (awaited := agent_target.awaited_setup(session, repository)) is not None:
         origin = replace(origin, depends_on_id=awaited)
-    operation = operations.enqueue(
+    operation = queue.enqueue(
         session,
         kind,
         params.model_dump(mode="json", exclude_none=True),

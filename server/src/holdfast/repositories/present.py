@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.repositories.agent_target import setup_state
 from holdfast.repositories.models import Repository
@@ -22,8 +22,8 @@ COPIED = [
 
 def present(session: Session, repositories: Sequence[Repository]) -> list[RepositoryAnswer]:
     ids = [repository.id for repository in repositories]
-    running = operations.running_of_repositories(session, ids)
-    mirrored = operations.latest_of_repositories(session, ids, MIRROR_KINDS)
+    running = pages.running_of_repositories(session, ids)
+    mirrored = pages.latest_of_repositories(session, ids, MIRROR_KINDS)
     return [
         _one(repository, running.get(repository.id), mirrored.get(repository.id), setup_state(session, repository))
         for repository in repositories

@@ -27,7 +27,7 @@ from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue, transitions
 from holdfast.operations.status import LockMode
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
@@ -194,10 +194,10 @@ class Register:
             repository = store.get(session, repository_id)
             if repository is None:
                 raise errors.unknown(repository_id)
-            operations.serialise_claims(session)
-            if running := operations.running_of_repositories(session, [repository_id]):
+            queue.serialise_claims(session)
+            if running := pages.running_of_repositories(session, [repository_id]):
                 raise errors.operation_running(running[repository_id].id)
-            cancelled = operations.cancel_pending_of_repository(session, repository_id)
+            cancelled = transitions.cancel_pending_of_repository(session, repository_id)
             details = {"name": repository.name, "cancelled_operations": cancelled}
             audit.record(
                 session,
@@ -216,7 +216,7 @@ class Register:
         if repository.encryption == "none":
             raise Conflict("repository.no_key", "An unencrypted repository has no key.")
         engine, location = self.opener.engine(repository), self.opener.location(repository)
-        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
             exported = hold.run(engine.key_export(location, KeyExportRequest()))
             if exported.outcome.status not in ("completed", "completed_with_warnings"):
                 raise errors.refused_by_engine(exported.outcome)
@@ -235,7 +235,7 @@ class Register:
     def break_lock(self, caller: Caller, repository: Repository) -> None:
         """Remove the engine's locks. Refused while an operation of ours runs: its lock is not stale."""
         engine, location = self.opener.engine(repository), self.opener.location(repository)
-        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
             with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE, wait_seconds=0) as hold:
                 broken = hold.run(engine.break_lock(location, BreakLockRequest()))
@@ -261,7 +261,7 @@ class Register:
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
         """Open the repository once with the user's word that it was moved on purpose; the engine remembers it."""
         engine, location = self.opener.engine(repository), self.opener.location(repository, relocated_ok=True)
-        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
             opened = hold.run(engine.info(location, InfoRequest()))
             if opened.outcome.status not in ("completed", "completed_with_warnings"):
                 raise errors.refused_by_engine(opened.outcome)
@@ -379,7 +379,7 @@ class Register:
             return self.opener.seal(repository.uuid, passphrase)  # only its agent can try it
         engine = self.opener.engine(repository)
         location = replace(self.opener.location(repository), passphrase=passphrase, unencrypted_ok=False)
-        with self.inline.hold(operations.lane_of(repository.id), subject=store.subject(repository)) as hold:
+        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
             opened = hold.run(engine.info(location, InfoRequest()))
         if opened.outcome.status not in ("completed", "completed_with_warnings"):
             raise errors.refused_by_engine(opened.outcome)
@@ -421,7 +421,7 @@ class Register:
 
     def _index_mode_changed(self, session: Session, repository: Repository, old_mode: str) -> None:
         if old_mode == "full":
-            operations.cancel_pending_of_repository(session, repository.id, categories=("index",))
+            transitions.cancel_pending_of_repository(session, repository.id, categories=("index",))
         for listener in self.on_index_mode:
             listener(session, repository, old_mode, repository.index_mode)
 
@@ -479,8 +479,8 @@ def _give_to(session: Session, repository: Repository, agent_machine_id: int) ->
     agent_target.require_agent(session, agent_machine_id)
     if repository.agent_machine_id == agent_machine_id:
         return
-    operations.serialise_claims(session)
-    if active := operations.active(session, frozenset({repository.id}), of_repositories_only=True):
+    queue.serialise_claims(session)
+    if active := pages.active(session, frozenset({repository.id}), of_repositories_only=True):
         raise errors.operation_running(active[0].id)
     identity = store.identity_on_agent(agent_machine_id, repository.path)
     store.taken(session, place=identity, but=repository.id)

@@ -11,7 +11,7 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.operations import outbox
-from holdfast.operations.store import Subject
+from holdfast.operations.queue import Subject
 from holdfast.repositories import errors, ssh_address
 from holdfast.repositories.models import Repository
 

@@ -12,7 +12,7 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
-from holdfast.operations import store
+from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
@@ -82,13 +82,13 @@ def restore_jobs(
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
         return RestoreJobs(jobs=[], next_cursor=None)
-    narrowed = store.Filter(
+    narrowed = pages.Filter(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
         repository_id=repository_id,
         kinds=(KIND,),
     )
-    operations, next_cursor = store.page(session, narrowed, limit, cursor)
+    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     return RestoreJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
 
 

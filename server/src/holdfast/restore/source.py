@@ -9,7 +9,7 @@ from functools import partial
 from backup_engine.command import Command
 from backup_engine.outcome import ARCHIVE_MISSING, SENTENCES, Outcome
 from holdfast.errors import HoldfastError, NotFound, Unavailable
-from holdfast.operations.store import lane_of
+from holdfast.operations.queue import lane_of
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository

@@ -17,11 +17,11 @@ from holdfast.errors import Locked, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.schema import Schema
 from holdfast.kit.supervisor import Supervisor
-from holdfast.operations import store
+from holdfast.operations import queue, transitions, waiting_reasons
 from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
 from holdfast.operations.lanes import QueuedReason, Verdict
+from holdfast.operations.queue import Origin, Subject
 from holdfast.operations.status import LockMode, Status, Trigger
-from holdfast.operations.store import Origin, Subject
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
@@ -95,13 +95,13 @@ class InlineCalls:
                 return ticket.operation_id
             self._end(ticket.operation_id, ticket)  # what it asks for has changed since it came first
         with self._database.writing() as session:
-            operation = store.enqueue(
+            operation = queue.enqueue(
                 session,
                 INLINE,
                 {},
                 Origin(Trigger.API),
                 subject=subject,
-                executor=store.INLINE_EXECUTOR,
+                executor=transitions.INLINE_EXECUTOR,
                 runner_id=self._runner_id,  # if this process dies while it waits, nobody else would ever claim it
                 lock_key=lane,
                 lock_mode=mode,
@@ -132,7 +132,7 @@ class InlineCalls:
     def is_waited_for(self, lane: str) -> bool:
         """Whether an exclusive operation waits for the lane, and for nothing else."""
         with self._database.reading() as session:
-            waiting, judged = store.verdicts(session, clock.now(), only_lanes=[lane], everyone=True)
+            waiting, judged = waiting_reasons.verdicts(session, clock.now(), only_lanes=[lane], everyone=True)
         return any(
             waiter.lock_mode == LockMode.EXCLUSIVE and judged[waiter.id].behind_id is not None
             for waiter in waiting
@@ -146,7 +146,7 @@ class InlineCalls:
             return False
         try:
             with self._database.writing() as session:
-                store.remove_finished_inline(session, operation_id)
+                transitions.remove_finished_inline(session, operation_id)
         except Unavailable:
             return False
         remove_spools(folder)
@@ -164,7 +164,7 @@ class InlineCalls:
         while True:
             seen = self._database.work.number
             with self._database.writing() as session:
-                verdict = store.claim_one(session, operation_id, self._runner_id, self._spool_root)
+                verdict = queue.claim_one(session, operation_id, self._runner_id, self._spool_root)
             if verdict.may_start:
                 if ticket is not None:
                     ticket.is_used = True

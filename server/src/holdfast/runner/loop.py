@@ -17,7 +17,7 @@ from backup_jobs.work import EvidenceUnknown
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
-from holdfast.operations import store
+from holdfast.operations import pages, queue, runners, waiting_reasons
 from holdfast.operations.kinds import Kind, Outcome, Registry, TryAgain
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
@@ -123,7 +123,7 @@ class Runner:
         """Remove this runner's row, unless operations still name it: their finder needs to know where it ran."""
         try:
             with self._database.writing() as session:
-                store.forget_idle_runner(session, self.identity.id)
+                runners.forget_idle_runner(session, self.identity.id)
         except Unavailable:
             log.warning("store unreachable while stopping")
 
@@ -149,13 +149,13 @@ class Runner:
         if capacity <= 0 or self._stopping.is_set():
             return
         with self._database.reading() as session:
-            if not store.anything_waiting(session):
+            if not waiting_reasons.anything_waiting(session):
                 return
         with self._database.writing() as session:
-            claimed = store.claim(session, self.identity.id, self._spool_root, capacity=capacity)
+            claimed = queue.claim(session, self.identity.id, self._spool_root, capacity=capacity)
         for operation_id in claimed:
             with self._database.reading() as session:
-                operation = store.get(session, operation_id)
+                operation = pages.get(session, operation_id)
             if operation is not None:
                 self._execute_in_thread(operation)
 
@@ -303,7 +303,7 @@ class Runner:
         if not self._attempts:
             return
         with self._database.reading() as session:
-            wanted = store.cancel_requested_of(session, self.identity.id)
+            wanted = runners.cancel_requested_of(session, self.identity.id)
         with self._guard:
             for operation_id in wanted:
                 if attempt := self._attempts.get(operation_id):
@@ -311,7 +311,7 @@ class Runner:
 
     def _heartbeat(self) -> None:
         with self._database.writing() as session:
-            store.heartbeat(session, self.identity.id, clock.now())
+            runners.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
             self._recover()  # a process that executes looks more often, where it claims
 

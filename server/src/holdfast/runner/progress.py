@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from holdfast.operations import store
+from holdfast.operations import runners
 from holdfast.storage.session import Database
 
 
@@ -47,7 +47,7 @@ class ProgressBoard:
             return
         try:
             with database.writing() as session:
-                store.write_progress(session, rows)
+                runners.write_progress(session, rows)
         except BaseException:
             with self._lock:  # a later flush may have better luck
                 self._changed |= self._latest.keys() & {row["b_id"] for row in rows}

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from holdfast.kit import clock
-from holdfast.operations import limits, store
+from holdfast.operations import limits, queue
 from holdfast.operations.derived import DerivedDataSource
 from holdfast.storage.session import Database
 
@@ -17,7 +17,7 @@ def reconcile_if_due(database: Database, source: DerivedDataSource, interval_min
         if not _is_due(limits.get(session, LAST), interval):
             return False
     with database.writing() as session:
-        store.serialise_claims(session)
+        queue.serialise_claims(session)
         if not _is_due(limits.get(session, LAST), interval):
             return False
         source.reconcile(session)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from backup_engine.process import remove_spools
 from backup_jobs.host import Stopping
 from holdfast.errors import Unavailable
-from holdfast.operations import store
+from holdfast.operations import transitions
 from holdfast.operations.end_time import recording_end, within
 from holdfast.operations.kinds import Outcome, Registry, TryAgain
 from holdfast.operations.models import Operation
@@ -85,17 +85,17 @@ class Recorder:
 
     def _requeue(self, session: Session, operation: Operation, lines: int, ending: TryAgain) -> bool:
         """Queue the next attempt. False when the operation was cancelled a moment ago, and therefore ended."""
-        again = store.requeue_for_next_attempt(
+        again = transitions.requeue_for_next_attempt(
             session, operation, log_lines=lines, delay_seconds=ending.delay_seconds, result=ending.result
         )
         if not again:
             self._finish(session, operation, given_up(ending, Status.CANCELLED))
         elif ending.had_effects:
-            store.tell_listeners(session, self._registry, operation.id)
+            transitions.tell_listeners(session, self._registry, operation.id)
         return again
 
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
-        ended = store.finish(
+        ended = transitions.finish(
             session,
             self._registry,
             operation,

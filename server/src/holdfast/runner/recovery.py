@@ -10,7 +10,8 @@ from backup_engine.far.request import has_begun_elsewhere
 from backup_engine.process import SpoolState, remove_spools, spools_below
 from holdfast.errors import Unavailable
 from holdfast.kit.supervisor import Supervisor
-from holdfast.operations import store
+from holdfast.operations import runners as operation_runners
+from holdfast.operations import transitions
 from holdfast.operations.kinds import Registry
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
@@ -52,9 +53,9 @@ class Recovery:
         """Take over what dead runners of this machine left running, and start again what broke off here."""
         executing = self._executing()
         with self._database.reading() as session:
-            left = store.running_in_processes(session)
-            requests = store.waiting_requests(session)
-            runners = store.runners(session)
+            left = operation_runners.running_in_processes(session)
+            requests = operation_runners.waiting_requests(session)
+            runners = operation_runners.known(session)
         dead = [row for row in runners if self._is_dead(row)]
         named = {str(operation.runner_id) for operation in (*left, *requests)}
         gone = {row.id for row in dead} | (named - {row.id for row in runners})
@@ -75,7 +76,7 @@ class Recovery:
         if abandoned:
             with self._database.writing() as session:
                 for request in abandoned:
-                    store.remove_finished_inline(session, request)
+                    transitions.remove_finished_inline(session, request)
 
     def _is_dead(self, row: RunnerRow) -> bool:
         return row.host_id == self._identity.host_id and is_provably_dead(Path(row.lock_file))
@@ -86,7 +87,7 @@ class Recovery:
 
     def _forget_runner(self, row: RunnerRow) -> None:
         with self._database.writing() as session:
-            if store.forget_idle_runner(session, row.id):
+            if operation_runners.forget_idle_runner(session, row.id):
                 Path(row.lock_file).unlink(missing_ok=True)
 
     def sweep_spools(self) -> None:
@@ -94,7 +95,7 @@ class Recovery:
         root = self._settings.spool_dir.absolute()
         folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
         with self._database.reading() as session:
-            active = store.active_among(session, folders)
+            active = operation_runners.active_among(session, folders)
         for number in folders.keys() - active:
             if not any(spool.is_alive() for spool in spools_below(folders[number])):
                 remove_spools(folders[number])
@@ -103,7 +104,7 @@ class Recovery:
         if operation.executor == "runner" and not self._does_execute:
             return
         with self._database.writing() as session:
-            if not store.take_over(session, operation, self._identity.id):
+            if not operation_runners.take_over(session, operation, self._identity.id):
                 return
         operation.runner_id = self._identity.id
         if operation.executor == "inline":
@@ -121,8 +122,8 @@ class Recovery:
         if operation.spool is not None:
             remove_spools(Path(operation.spool))
         with self._database.writing() as session:
-            if not store.requeue_as_never_started(session, operation):
-                store.finish(session, self._registry, operation, Status.CANCELLED)
+            if not transitions.requeue_as_never_started(session, operation):
+                transitions.finish(session, self._registry, operation, Status.CANCELLED)
 
     def _await_inline(self, operation: Operation) -> None:
         """A request's short engine call outlived its process: hold the lane until the engine is gone."""
@@ -134,7 +135,7 @@ class Recovery:
         while not self._stopping.is_set():
             try:
                 with self._database.writing() as session:
-                    store.remove_finished_inline(session, operation.id)
+                    transitions.remove_finished_inline(session, operation.id)
                 return
             except Unavailable:
                 self._stopping.wait(1.0)

@@ -15,7 +15,7 @@ from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.present import Presenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
@@ -35,7 +35,7 @@ def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, request
     row = _seen(session, caller, schedule_run_id)
     presenter: Presenter = request.app.state.presenter
     summary = present.summaries(session, [row])[0]
-    found = sorted(operations.by_ids(session, release.operations_of(row)), key=lambda operation: operation.id)
+    found = sorted(pages.by_ids(session, release.operations_of(row)), key=lambda operation: operation.id)
     return RunDetail(**dict(summary), operations=presenter.items(session, found))
 
 

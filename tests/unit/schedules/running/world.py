@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from holdfast.agents.models import AgentMachine
 from holdfast.kit.supervisor import Supervisor
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Kind, Outcome, Registry, failed_when_interrupted
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status, Trigger
@@ -194,15 +194,15 @@ class World:
     def end(self, operation_id: int, status: Status = Status.COMPLETED, error_key: str | None = None) -> None:
         """Let an operation run and end."""
         with self.database.writing() as session:
-            operation = operations.get(session, operation_id)
+            operation = pages.get(session, operation_id)
             assert operation is not None
             if operation.status == Status.PENDING:
-                operations.move(
+                transitions.move(
                     session, operation_id, Status.PENDING, Status.RUNNING, started_at=self.now, runner_id="r"
                 )
                 session.expire_all()
                 operation = session.get_one(Operation, operation_id)
-            operations.finish(session, REGISTRY, operation, status, error_key=error_key)
+            transitions.finish(session, REGISTRY, operation, status, error_key=error_key)
 
     def end_all(self, status: Status = Status.COMPLETED, error_key: str | None = None) -> int:
         """End everything in the queue in its order; return how many. What was skipped meanwhile is left alone."""
@@ -222,9 +222,9 @@ class World:
         """A backup that no schedule asked for, and that succeeded."""
         with self.database.writing() as session:
             repository = session.get_one(Repository, repository_id)
-            asked = operations.Origin(Trigger.MANUAL)
+            asked = queue.Origin(Trigger.MANUAL)
             subject = repositories.subject(repository)
-            number = operations.enqueue(session, REGISTRY.kinds["backup"], {}, asked, subject=subject).id
+            number = queue.enqueue(session, REGISTRY.kinds["backup"], {}, asked, subject=subject).id
         self.end(number)
         with self.database.writing() as session:
             session.execute(update(Operation).where(Operation.id == number).values(completed_at=completed_at))

@@ -10,7 +10,7 @@ from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.maintenance.wipe.preview import phrase
 from holdfast.maintenance.wipe.schemas import WipeJob
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
@@ -95,7 +95,7 @@ def wipe_answer(session: Session, logs: Path, operation: Operation) -> WipeJob:
 
 def blocking_reason(session: Session, repository_id: int) -> str | None:
     """The first operation of the repository that runs or waits; None when there is none."""
-    for operation in operations.active(session, frozenset({repository_id}), of_repositories_only=True):
+    for operation in pages.active(session, frozenset({repository_id}), of_repositories_only=True):
         if operation.executor != "inline":
             return f"{operation.kind} {operation.id} is {operation.status}"
     return None

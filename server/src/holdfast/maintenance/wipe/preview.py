@@ -13,7 +13,7 @@ from holdfast.access.caller import Caller
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.maintenance.wipe.models import WipePreview
-from holdfast.operations import store as operations
+from holdfast.operations import queue
 from holdfast.repositories import errors, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -70,7 +70,7 @@ class Previews:
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
         """All archives that the repository holds now, with left-over checkpoints."""
         engine, location = self.opener.engine(repository), self.opener.location(repository)
-        lane, subject = operations.lane_of(repository.id), store.subject(repository)
+        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         with self.inline.hold(lane, subject=subject, wait_seconds=wait_seconds) as hold:
             step = hold.run(engine.list_archives(location, EVERYTHING))
             if step.outcome.status not in SUCCEEDED:

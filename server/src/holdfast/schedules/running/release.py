@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session, load_only
 
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Unprocessable
-from holdfast.operations import store as operations
+from holdfast.operations import pages, queue, transitions
 from holdfast.operations.kinds import Registry
+from holdfast.operations.queue import Link
+from holdfast.operations.queue import Origin as Asked
 from holdfast.operations.status import ACTIVE, Needs, Status, Trigger
-from holdfast.operations.store import Link
-from holdfast.operations.store import Origin as Asked
 from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
@@ -195,7 +195,7 @@ def _earlier_operation(session: Session, row: ScheduleRun, around: _Around) -> i
     if earlier is None or earlier.id == row.id:
         return None
     ids = operations_of(earlier)
-    active = (operation.id for operation in operations.by_ids(session, ids) if Status(operation.status) in ACTIVE)
+    active = (operation.id for operation in pages.by_ids(session, ids) if Status(operation.status) in ACTIVE)
     return min(active, default=ids[-1] if ids else None)
 
 
@@ -260,7 +260,7 @@ def _enqueue(
             continue
         chains.append(chain)
         chained.append((row, planned))
-    for (row, planned), ids in zip(chained, operations.enqueue_chains(session, chains), strict=True):
+    for (row, planned), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
         numbers = iter(ids)
         row.steps = [_noted(step, next(numbers) if step.operation else None) for step in planned]
         _mark_released(row, around.schedules[row.schedule_id], around.now)
@@ -334,7 +334,7 @@ def _repeat(
     session: Session, registry: Registry, row: ScheduleRun, schedule: Schedule, repository: Repository, now: datetime
 ) -> None:
     """Queue again what failed and what was skipped because of it, in the same run."""
-    before = {operation.id: operation for operation in operations.by_ids(session, operations_of(row))}
+    before = {operation.id: operation for operation in pages.by_ids(session, operations_of(row))}
     steps = [step for step in row.steps if step.get("operation_id") in before]
     found = [before[step["operation_id"]] for step in steps]
     again = retry.to_repeat([(operation.status, operation.skip_reason) for operation in found])
@@ -354,7 +354,7 @@ def _repeat(
         )
         after = places.get(old.depends_on_id or 0)
         chain.append(Link(registry.kinds[old.kind], dict(old.params), asked, repositories.subject(repository), after))
-    ids = operations.enqueue_chains(session, [chain])[0] if chain else []
+    ids = queue.enqueue_chains(session, [chain])[0] if chain else []
     renewed = {found[place].id: number for place, number in zip(again, ids, strict=True)}
     row.steps = [
         {**step, "operation_id": renewed[number], "status": str(Status.PENDING), "error_key": None}
@@ -368,7 +368,7 @@ def _repeat(
 def _stop(session: Session, row: ScheduleRun) -> None:
     """The window has closed: cancel what has not ended. The newest first, so that nothing is skipped instead."""
     for number in sorted(operations_of(row), reverse=True):
-        operations.request_cancel(session, number)
+        transitions.request_cancel(session, number)
     row.look_at = None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session
 
-from holdfast.operations import store as operations
+from holdfast.operations import pages
 from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.status import ACTIVE, TERMINAL, Status
 from holdfast.schedules import store
@@ -71,7 +71,7 @@ def settle_rows(session: Session, rows: Iterable[ScheduleRun], now: datetime) ->
     known: dict[int, Operation] = {}
     wanted = [number for row in rows for number in operations_of(row)]
     for first in range(0, len(wanted), store.AT_ONCE):
-        some = operations.by_ids(session, wanted[first : first + store.AT_ONCE])
+        some = pages.by_ids(session, wanted[first : first + store.AT_ONCE])
         known |= {operation.id: operation for operation in some}
     settled = 0
     woken = set()

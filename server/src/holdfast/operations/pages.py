@@ -1,0 +1,257 @@
+"""Reading operations: one, some, a page of them, the newest of each repository."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Select,
+    bindparam,
+    case,
+    column,
+    func,
+    literal_column,
+    select,
+    table,
+)
+from sqlalchemy.orm import Session
+
+from holdfast.kit import cursor
+from holdfast.operations import streams
+from holdfast.operations.models import Operation
+from holdfast.operations.status import (
+    SUCCEEDED,
+    LockMode,
+    Status,
+    Trigger,
+)
+
+REPOSITORIES_AT_ONCE = 200
+
+
+LOOKED_AT = 4
+"""Newest operations of a repository and kind among which one that came to its end is looked for."""
+
+
+CREATED_SLACK = 1000
+"""Ids grow with creation times except among neighbours that were written at the same moment."""
+
+
+def get(session: Session, operation_id: int) -> Operation | None:
+    return session.get(Operation, operation_id) if 0 < operation_id < 2**63 else None
+
+
+def repository_exists(session: Session, repository_id: int) -> bool:
+    """True while the repository of past operations is still registered. The kernel knows its table by name alone."""
+    return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list of operations is narrowed to. None means: do not narrow."""
+
+    repositories: frozenset[int] | None = None
+    """The repositories that the reader may see."""
+    of_repositories_only: bool = False
+    """Leave out operations that belong to no repository: they are the administrators'."""
+    repository_id: int | None = None
+    categories: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    run_id: str | None = None
+    since: datetime | None = None
+    parents_only: bool = False
+
+
+def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
+    """The newest operations that fit, and the cursor of the next page."""
+    below = int(cursor.decode(after, int)[0]) if after else streams.BEYOND_ALL_IDS
+    if narrowed.run_id is not None:
+        rows = _of_run_newest_first(session, narrowed, below, limit + 1)
+    else:
+        rows = _newest(session, narrowed, below, limit + 1)
+    following = cursor.encode(rows[limit - 1].id) if len(rows) > limit else None
+    return rows[:limit], following
+
+
+def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
+    axes = _axes(session, narrowed)
+    bounds = streams.Bounds(
+        below=below,
+        floor=_floor(session, narrowed.since),
+        since=narrowed.since,
+        of_repositories_only=narrowed.of_repositories_only and "repository_id" not in axes,
+        parents_only=narrowed.parents_only,
+    )
+    return _by_ids(session, streams.newest_ids(session, axes, bounds, limit))
+
+
+def _axes(session: Session, narrowed: Filter) -> streams.Axes:
+    """The columns that the filter narrows, each with the values that it allows and the record may hold."""
+    axes: streams.Axes = {}
+    if narrowed.repository_id is not None:
+        seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
+        axes["repository_id"] = (narrowed.repository_id,) if seen else ()
+    elif narrowed.repositories is not None:
+        axes["repository_id"] = tuple(sorted(narrowed.repositories))
+    if narrowed.kinds or narrowed.categories:
+        axes["kind"] = tuple(
+            kind
+            for kind, category in streams.known_kinds(session).items()
+            if (not narrowed.kinds or kind in narrowed.kinds)
+            and (not narrowed.categories or category in narrowed.categories)
+        )
+    if narrowed.statuses or narrowed.triggers:
+        axes["status"] = _among(narrowed.statuses, Status)
+        axes["trigger"] = _among(narrowed.triggers, Trigger)
+    return axes
+
+
+def _among(wanted: Sequence[str], words: Iterable[Status] | Iterable[Trigger]) -> tuple[str, ...]:
+    return tuple(str(word) for word in words if not wanted or word in wanted)
+
+
+def _floor(session: Session, since: datetime | None) -> int:
+    """The lowest id that can be of this time or later."""
+    if since is None:
+        return 0
+    first = session.scalar(_FIRST_SINCE, {"since": since})
+    return first - CREATED_SLACK if first is not None else streams.BEYOND_ALL_IDS
+
+
+def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
+    """A run has few members: they are looked at one by one."""
+    statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below)
+    for filtered, values in (
+        (Operation.category, narrowed.categories),
+        (Operation.kind, narrowed.kinds),
+        (Operation.status, narrowed.statuses),
+        (Operation.trigger, narrowed.triggers),
+    ):
+        if values:
+            statement = statement.where(filtered.in_(values))
+    if narrowed.repositories is not None:
+        statement = statement.where(Operation.repository_id.in_(narrowed.repositories))
+    if narrowed.repository_id is not None:
+        statement = statement.where(Operation.repository_id == narrowed.repository_id)
+    if narrowed.of_repositories_only:
+        statement = statement.where(Operation.repository_id.is_not(None))
+    if narrowed.parents_only:
+        statement = statement.where(Operation.parent_id.is_(None))
+    if narrowed.since is not None:
+        statement = statement.where(Operation.created_at >= narrowed.since)
+    return list(session.scalars(statement.order_by(Operation.id.desc()).limit(limit)))
+
+
+def children(session: Session, parents: Sequence[int]) -> list[Operation]:
+    if not parents:
+        return []
+    return list(session.scalars(select(Operation).where(Operation.parent_id.in_(parents)).order_by(Operation.id)))
+
+
+def of_run(session: Session, run_id: str) -> list[Operation]:
+    return list(session.scalars(select(Operation).where(Operation.run_id == run_id).order_by(Operation.id).limit(500)))
+
+
+def active(session: Session, visible: frozenset[int] | None, *, of_repositories_only: bool) -> list[Operation]:
+    """All that runs or waits, in queue order, running first."""
+    statement = (
+        select(Operation)
+        .where(Operation.status.in_((Status.PENDING, Status.RUNNING)))
+        .order_by(case((Operation.status == Status.RUNNING, 0), else_=1), Operation.queue_rank, Operation.id)
+    )
+    if visible is not None:
+        statement = statement.where(Operation.repository_id.in_(visible))
+    elif of_repositories_only:
+        statement = statement.where(Operation.repository_id.is_not(None))
+    return list(session.scalars(statement))
+
+
+_THESE = Operation.repository_id.in_(bindparam("repositories", expanding=True))
+
+
+_RUNNING_OF = (
+    select(Operation)
+    .where(Operation.status == Status.RUNNING, _THESE)
+    .order_by(case((Operation.lock_mode == LockMode.EXCLUSIVE, 1), else_=0), Operation.id.desc())
+)
+
+
+_LATEST_OF = select(Operation).where(
+    Operation.id.in_(
+        select(func.max(Operation.id))
+        .where(_THESE, Operation.kind.in_(bindparam("kinds", expanding=True)))
+        .group_by(Operation.repository_id)
+    )
+)
+
+
+def running_of_repositories(session: Session, repositories: Iterable[int]) -> dict[int, Operation]:
+    """The first running operation of each repository, exclusive ones before shared ones."""
+    found = session.scalars(_RUNNING_OF, {"repositories": list(repositories)})
+    return {operation.repository_id: operation for operation in found if operation.repository_id}
+
+
+def latest_of_repositories(session: Session, repositories: Iterable[int], kinds: Sequence[str]) -> dict[int, Operation]:
+    """The newest operation of these kinds of each repository that has one."""
+    found = session.scalars(_LATEST_OF, {"repositories": list(repositories), "kinds": list(kinds)})
+    return {operation.repository_id: operation for operation in found if operation.repository_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the newest operation of a kind that came to an end did so."""
+
+    id: int
+    status: Status
+    completed_at: datetime | None
+
+
+def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[str]) -> dict[tuple[int, str], Ended]:
+    """The newest operation of each repository and kind that succeeded or failed; cancelled ones prove nothing."""
+    found: dict[tuple[int, str], Ended] = {}
+    for first in range(0, len(repositories), REPOSITORIES_AT_ONCE):
+        some = tuple(repositories[first : first + REPOSITORIES_AT_ONCE])
+        ids = streams.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
+        columns = select(
+            Operation.id, Operation.repository_id, Operation.kind, Operation.status, Operation.completed_at
+        )
+        rows = session.execute(columns.where(Operation.id.in_(ids)).order_by(Operation.id)) if ids else ()
+        for row in rows:
+            if Status(row.status) in SUCCEEDED or row.status == Status.FAILED:
+                found[row.repository_id, row.kind] = Ended(row.id, Status(row.status), row.completed_at)
+    return found
+
+
+def by_ids(session: Session, ids: Iterable[int]) -> list[Operation]:
+    """Operations, newest first."""
+    return sorted(_by_ids(session, list(ids)), key=lambda operation: -operation.id)
+
+
+def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
+    axes: streams.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
+    return _by_ids(session, streams.newest_ids(session, axes, streams.Bounds(), limit))
+
+
+def _by_ids(session: Session, ids: list[int]) -> list[Operation]:
+    return list(session.scalars(_BY_IDS, {"ids": ids})) if ids else []
+
+
+_REPOSITORY_EXISTS: Select[Any] = (
+    select(literal_column("1"))
+    .select_from(table("repositories", column("id")))
+    .where(column("id") == bindparam("repository"))
+)
+
+
+_BY_IDS = select(Operation).where(Operation.id.in_(bindparam("ids", expanding=True))).order_by(Operation.id.desc())
+
+
+_FIRST_SINCE = (
+    select(Operation.id)
+    .where(Operation.created_at >= bindparam("since"))
+    .order_by(Operation.created_at, Operation.id)
+    .limit(1)
+)

@@ -1,0 +1,287 @@
+"""Every change of an operation's status. Nothing else in the service writes one."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import (
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.orm import Session, aliased
+
+from holdfast.kit import clock
+from holdfast.operations import outbox
+from holdfast.operations.end_time import end_of_work
+from holdfast.operations.ending_log import log_ending
+from holdfast.operations.kinds import Registry
+from holdfast.operations.models import Operation
+from holdfast.operations.status import (
+    SUCCEEDED,
+    TERMINAL,
+    TRANSITIONS,
+    Needs,
+    Status,
+)
+from holdfast.storage.session import lanes_after_commit
+
+DEPENDENCY_FAILED = "dependency_failed"
+
+
+INLINE_EXECUTOR = "inline"
+"""A request that holds a lane itself. It leaves no history, and nobody hears of it: only its lane matters to others."""
+
+
+def is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
+    """Whether an end is what an operation needs of the one that it depends on."""
+    if needs is Needs.OVER:
+        return True
+    if needs is Needs.RAN:
+        return started and ended is not Status.SKIPPED
+    return ended in SUCCEEDED
+
+
+def note(session: Session, operation_id: int, repository_id: int | None, status: Status, **more: Any) -> None:
+    """Write the outbox row of a change of status."""
+    payload = {"id": operation_id, "status": str(status), **more}
+    outbox.tell(session, "operation.updated", payload, repository_id=repository_id, operation_id=operation_id)
+
+
+def move(
+    session: Session,
+    operation_id: int,
+    old: Status,
+    new: Status,
+    *guards: Any,
+    **values: Any,
+) -> bool:
+    """Change a status if it is still what it was. False when somebody else got there first."""
+    if new not in TRANSITIONS[old]:
+        raise ValueError(f"an operation never goes from {old} to {new}")
+    changed = session.execute(
+        update(Operation)
+        .where(Operation.id == operation_id, Operation.status == old, *guards)
+        .values(status=new, **values)
+        .returning(Operation.repository_id, Operation.kind, Operation.repository_name, Operation.executor)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if len(changed) != 1:
+        return False
+    row = changed[0]
+    if row.executor != INLINE_EXECUTOR:
+        note(session, operation_id, row.repository_id, new)
+    elif new is not Status.RUNNING:
+        lanes_after_commit(session)
+    log_ending(session, new, values=values, operation_id=operation_id, kind=row.kind, repository=row.repository_name)
+    return True
+
+
+def requeue_for_next_attempt(
+    session: Session,
+    operation: Operation,
+    *,
+    log_lines: int,
+    delay_seconds: float,
+    result: Mapping[str, Any] | None = None,
+) -> bool:
+    """Put a running operation back in the queue for its next attempt, with what this one has done, if anything.
+
+    False when it is no longer this runner's, or somebody has asked for it to stop: then there is no next attempt.
+    """
+    later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
+    kept = {"result": dict(result)} if result is not None else {}
+    return _requeue(
+        session, operation, attempt=operation.attempt + 1, log_base_line=log_lines, available_at=later, **kept
+    )
+
+
+def requeue_as_never_started(session: Session, operation: Operation) -> bool:
+    """Put a running operation back as if it had never been claimed. False when somebody has asked for it to stop."""
+    values = {"started_at": None} if operation.attempt == 1 else {}
+    return _requeue(session, operation, **values)
+
+
+def _requeue(session: Session, operation: Operation, **values: Any) -> bool:
+    return move(
+        session,
+        operation.id,
+        Status.RUNNING,
+        Status.PENDING,
+        Operation.runner_id == operation.runner_id,
+        Operation.attempt == operation.attempt,
+        Operation.cancel_requested_at.is_(None),
+        runner_id=None,
+        spool=None,
+        progress=None,
+        **values,
+    )
+
+
+def finish(
+    session: Session,
+    registry: Registry,
+    operation: Operation,
+    status: Status,
+    *,
+    error_key: str | None = None,
+    error_message: str | None = None,
+    skip_reason: str | None = None,
+    result: dict[str, Any] | None = None,
+    warnings: list[dict[str, Any]] | None = None,
+    archive_name: str | None = None,
+    progress: dict[str, Any] | None = None,
+    had_effects: bool = False,
+) -> bool:
+    """End a running operation. False when it is no longer this runner's to end."""
+    ended = move(
+        session,
+        operation.id,
+        Status.RUNNING,
+        status,
+        Operation.runner_id == operation.runner_id,
+        Operation.attempt == operation.attempt,
+        completed_at=end_of_work(session),
+        error_key=error_key,
+        error_message=error_message,
+        skip_reason=skip_reason,
+        result=result if result is not None else operation.result,
+        warnings=warnings or None,
+        archive_name=archive_name or operation.archive_name,
+        progress=progress,
+    )
+    if not ended:
+        return False
+    settle_dependants(session, operation.id, status)
+    if status in SUCCEEDED or had_effects:
+        tell_listeners(session, registry, operation.id)
+    return True
+
+
+def name_archive(session: Session, operation: Operation, name: str, result: dict[str, Any]) -> None:
+    """Complete the record of a backup that has ended: its archive got a name that nobody knew at its end."""
+    session.execute(
+        update(Operation)
+        .where(Operation.id == operation.id, Operation.archive_name.is_(None))
+        .values(archive_name=name, result=result)
+        .execution_options(synchronize_session=False)
+    )
+    note(session, operation.id, operation.repository_id, Status(operation.status))
+
+
+def tell_listeners(session: Session, registry: Registry, operation_id: int) -> None:
+    operation = session.get(Operation, operation_id, populate_existing=True)
+    kind = registry.kinds.get(operation.kind) if operation else None
+    if operation is None or kind is None:
+        return
+    for effect in sorted(kind.effects):
+        for listener in registry.listeners.get(effect, ()):
+            listener(session, operation)
+
+
+def settle_dependants(session: Session, operation_id: int, status: Status) -> None:
+    """Skip what needed another end of an operation than this one, and what needed that."""
+    if status in SUCCEEDED:
+        return
+    for dependant in session.execute(_DEPENDANTS, {"dependency": operation_id}).all():
+        started = dependant.dependency_started_at is not None
+        if is_enough(Needs(dependant.depends_needs), status, started=started):
+            continue
+        if skip(session, dependant.id, DEPENDENCY_FAILED):
+            settle_dependants(session, dependant.id, Status.SKIPPED)
+
+
+def skip(session: Session, operation_id: int, reason: str) -> bool:
+    return move(session, operation_id, Status.PENDING, Status.SKIPPED, skip_reason=reason, completed_at=clock.now())
+
+
+def fail_pending(session: Session, operation_id: int, error_key: str, error_message: str) -> bool:
+    failed = move(
+        session,
+        operation_id,
+        Status.PENDING,
+        Status.FAILED,
+        completed_at=clock.now(),
+        error_key=error_key,
+        error_message=error_message,
+    )
+    if failed:
+        settle_dependants(session, operation_id, Status.FAILED)
+    return failed
+
+
+def request_cancel(session: Session, operation_id: int) -> Status | None:
+    """Cancel a pending operation at once, ask a running one to stop; return the status after it, None if unknown."""
+    while True:
+        if _cancel_pending(session, operation_id):
+            return Status.CANCELLED
+        if _ask_to_stop(session, operation_id):
+            return Status.RUNNING
+        status = session.scalar(select(Operation.status).where(Operation.id == operation_id))
+        if status is None or Status(status) in TERMINAL:
+            return Status(status) if status else None
+
+
+def _cancel_pending(session: Session, operation_id: int) -> bool:
+    now = clock.now()
+    cancelled = move(session, operation_id, Status.PENDING, Status.CANCELLED, cancel_requested_at=now, completed_at=now)
+    if cancelled:
+        settle_dependants(session, operation_id, Status.CANCELLED)
+    return cancelled
+
+
+def _ask_to_stop(session: Session, operation_id: int) -> bool:
+    asked = session.execute(
+        update(Operation)
+        .where(Operation.id == operation_id, Operation.status == Status.RUNNING)
+        .values(cancel_requested_at=func.coalesce(Operation.cancel_requested_at, clock.now()))
+        .returning(Operation.repository_id)
+        .execution_options(synchronize_session=False)
+    ).all()
+    if asked:
+        note(session, operation_id, asked[0].repository_id, Status.RUNNING, cancel_requested=True)
+    return bool(asked)
+
+
+def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
+    """Cancel all that waits for a repository (of some categories, if given).
+
+    The newest first: what waits for another of them is cancelled like it, not skipped because of it.
+    """
+    statement = (
+        select(Operation.id)
+        .where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
+        .order_by(Operation.id.desc())
+    )
+    if wanted := tuple(categories):
+        statement = statement.where(Operation.category.in_(wanted))
+    return sum(request_cancel(session, pending) is Status.CANCELLED for pending in session.scalars(statement).all())
+
+
+def remove_finished_inline(session: Session, operation_id: int) -> None:
+    """Short engine calls of requests leave no history: only their lane mattered."""
+    session.execute(delete(Operation).where(Operation.id == operation_id, Operation.executor == INLINE_EXECUTOR))
+    lanes_after_commit(session)
+
+
+def delete_finished(session: Session, operation_id: int) -> bool:
+    """Remove a finished operation from the record. False while it is pending or running, or unknown."""
+    gone = session.execute(
+        delete(Operation)
+        .where(Operation.id == operation_id, Operation.status.not_in((Status.PENDING, Status.RUNNING)))
+        .returning(Operation.id)
+    ).all()
+    if gone:
+        session.execute(update(Operation).where(Operation.parent_id == operation_id).values(parent_id=None))
+    return bool(gone)
+
+
+_dependency = aliased(Operation)
+_DEPENDANTS = (
+    select(Operation.id, Operation.depends_needs, _dependency.started_at.label("dependency_started_at"))
+    .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
+    .where(Operation.depends_on_id == bindparam("dependency"), Operation.status == Status.PENDING)
+    .order_by(Operation.id)
+)
