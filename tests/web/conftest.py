@@ -41,10 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    services = Services(tmp_path_factory.mktemp("services"))
-    yield services.get("sqlite")
-    services.stop()
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    started = Services(tmp_path_factory.mktemp("services"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def running(services: Services) -> Running:
+    return services.get("sqlite")
 
 
 @pytest.fixture(scope="session")

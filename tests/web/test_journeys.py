@@ -113,6 +113,14 @@ def test_a_viewer_sees_their_repository_and_no_machines(running: Running, page: 
     expect(page.get_by_text("Not here, or not for you.")).to_be_visible()
 
 
+def test_somebody_without_a_right_is_told_who_can_give_one(running: Running, page: Page) -> None:
+    user = running.new_user("viewer")
+    log_in(page, user["username"], PASSWORD)
+    expect(page.get_by_role("heading", name="Nothing is shared with you yet.")).to_be_visible()
+    page.goto("/welcome")
+    expect(page.get_by_text("Only an admin can set up backups.")).to_be_visible()
+
+
 def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> None:
     repository = running.admin.create_repository(running.new_path("nightly"), [running.new_source()])
     inside.goto("/schedules")

@@ -38,6 +38,11 @@ const number = (value: unknown) =>
 type Params = Record<string, unknown>
 
 const overview = createRoute({ getParentRoute: () => root, path: '/', component: Overview })
+const welcome = createRoute({
+  getParentRoute: () => root,
+  path: '/welcome/{-$step}',
+  component: lazyRouteComponent(() => import('./features/welcome/Welcome'), 'Welcome'),
+})
 const repositories = createRoute({
   getParentRoute: () => root,
   path: '/repositories',
@@ -137,6 +142,7 @@ const operation = createRoute({
 const schedules = createRoute({
   getParentRoute: () => root,
   path: '/schedules',
+  validateSearch: (search: Params): { new?: boolean } => ({ new: search.new === true ? true : undefined }),
   component: lazyRouteComponent(() => import('./features/schedules/Schedules'), 'Schedules'),
 })
 const account = createRoute({
@@ -152,6 +158,7 @@ const system = createRoute({
 
 const tree = root.addChildren([
   overview,
+  welcome,
   repositories,
   creating,
   importing,

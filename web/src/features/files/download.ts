@@ -1,5 +1,6 @@
 import { refusal } from '../../api/client'
 import * as session from '../../api/session'
+import { save } from '../../lib/save'
 
 interface Named {
   path: string
@@ -28,11 +29,7 @@ export async function download(
 ): Promise<void> {
   const answer = await fetched(address(repository, archive, name, kind))
   const last = name.path.split('/').filter(Boolean).at(-1) ?? 'archive'
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(await answer.blob())
-  link.download = kind === 'file' ? last : `${last}.zip`
-  link.click()
-  window.setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+  save(kind === 'file' ? last : `${last}.zip`, await answer.blob())
 }
 
 export async function content(repository: number, archive: number, name: Named): Promise<Blob> {

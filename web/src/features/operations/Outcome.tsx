@@ -25,7 +25,8 @@ const NAMES: Record<string, [string, 'bytes' | 'count']> = {
 
 /** What came of it: only numbers that are known. */
 export function Outcome({ operation }: { operation: Detail }) {
-  const source = { ...(operation.detail ?? {}), ...(operation.result ?? {}) } as Record<string, unknown>
+  const stats = (operation.result?.stats ?? {}) as Record<string, unknown>
+  const source = { ...stats, ...(operation.detail ?? {}), ...(operation.result ?? {}) } as Record<string, unknown>
   const shown = Object.entries(NAMES).flatMap(([name, [words, unit]]) => {
     const value = source[name]
     return typeof value === 'number' ? [{ name, words, text: unit === 'bytes' ? bytes(value) : count(value) }] : []

@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useMe } from '../../layout/Shell'
 import { count, counted, inLetters } from '../../lib/numbers'
 import { age, zone } from '../../lib/time'
 import { Age, useNow } from '../../ui/Age'
@@ -30,21 +31,40 @@ export function Overview() {
   )
 }
 
+/** Nothing is there: the first admin is led to a first backup, unless they chose to look around first. */
 function Nothing() {
+  const { data: me } = useMe()
+  const navigate = useNavigate()
+  const lead = me?.role === 'admin' && sessionStorage.getItem('welcome-skipped') === null
+  useEffect(() => {
+    if (lead) void navigate({ to: '/welcome/{-$step}', params: { step: 'what' }, replace: true })
+  }, [lead, navigate])
+  if (me === undefined || lead) return null
   return (
     <>
       <section className="verdict">
         <Ring counts={{}} label="No repositories" />
         <div>
-          <h1>Nothing is backed up yet.</h1>
-          <p>Create the first repository, or import one that borg or another program has made.</p>
+          <h1>{me.role === 'admin' ? 'Nothing is backed up yet.' : 'Nothing is shared with you yet.'}</h1>
+          <p>
+            {me.role === 'admin'
+              ? 'Make the first backup, or import a repository that borg or another program has made.'
+              : 'An admin can give you rights to a repository; it then appears here.'}
+          </p>
         </div>
       </section>
-      <Empty command="holdfast repos create --help">
-        <Link to="/repositories/new" className="button primary">
-          Create a repository
-        </Link>
-      </Empty>
+      {me.role === 'admin' && (
+        <Empty command="holdfast repos create --help">
+          <div className="row">
+            <Link to="/welcome/{-$step}" params={{ step: 'what' }} className="button primary">
+              Make the first backup
+            </Link>
+            <Link to="/repositories/import" className="button">
+              Import a repository
+            </Link>
+          </div>
+        </Empty>
+      )}
     </>
   )
 }

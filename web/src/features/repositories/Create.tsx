@@ -2,9 +2,9 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { api, data } from '../../api/client'
+import { generated } from '../../lib/passphrase'
 import { Button } from '../../ui/Button'
 import { Note, Problem } from '../../ui/States'
-import { generated } from './passphrase'
 
 const lines = (value: FormDataEntryValue | null) =>
   String(value ?? '')

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
@@ -13,7 +13,8 @@ import { NewSchedule } from './NewSchedule'
 type Schedule = Schemas['ScheduleAnswer']
 
 export function Schedules() {
-  const [creating, setCreating] = useState(false)
+  const { new: wanted } = useSearch({ from: '/schedules' })
+  const [creating, setCreating] = useState(wanted === true)
   const query = useQuery({ queryKey: keys.schedules, queryFn: () => data(api.GET('/api/schedules/')) })
   return (
     <main>

@@ -1,0 +1,72 @@
+"""The first minutes: from an empty service to a backup of which a file has come back, and a kit that works without Holdfast."""
+
+import html
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.engines import ENGINES
+from tests.support.running import Running, Services
+from tests.web.conftest import log_in
+
+
+@pytest.fixture
+def running(services: Services) -> Iterator[Running]:
+    """A service in which nothing is backed up yet."""
+    with services.own() as fresh:
+        yield fresh
+
+
+def test_the_first_backup_can_be_put_off_then_it_is_made_and_proven_and_its_kit_opens_it_with_bare_borg(
+    running: Running, page: Page
+) -> None:
+    sources = running.new_source()
+    (sources / "letter.txt").write_text("dear reader\n")
+    place = running.new_path("first")
+    log_in(page)
+    page.get_by_role("button", name="Not now").click()
+    expect(page.get_by_role("heading", name="Nothing is backed up yet.")).to_be_visible()
+    page.get_by_role("link", name="Make the first backup").click()
+    page.get_by_label("Folder or file").fill(str(sources))
+    page.get_by_role("button", name="Next: where to").click()
+    page.get_by_label("Folder", exact=True).fill(str(place))
+    page.get_by_role("button", name="Next: protect it").click()
+    page.get_by_role("button", name="Create the repository").click()
+    start = page.get_by_role("button", name="Start the first backup")
+    expect(start).to_be_disabled()
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save").click()
+    kit = html.unescape(saving.value.path().read_text())
+    parts = dict(re.findall(r"<h2>(.*?)</h2>\n<p>.*?</p>\n<pre>(.*?)</pre>", kit, re.DOTALL))
+    words = parts["Passphrase"].split("-")
+    for label in page.get_by_text(re.compile(r"^Word \d$")).all_inner_texts():
+        page.get_by_label(label).fill(words[int(label.split()[1]) - 1])
+    start.click()
+    expect(page.get_by_text("dear reader")).to_be_visible()
+    expect(page.get_by_text("Proven restorable")).to_be_visible()
+    expect(page.get_by_role("link", name="Back up every night")).to_be_visible()
+
+    elsewhere = running.new_folder("another-machine")
+    (elsewhere / "key.txt").write_text(parts["Key"] + "\n")
+    archive = running.admin.get("/api/repositories/1/archives").json()["archives"][0]["name"]
+    script = "\n".join(
+        [
+            "set -e",
+            parts["See what is there"],
+            parts["If the repository has lost its key"],
+            parts["Get it back"].replace("ARCHIVE", archive),
+        ]
+    )
+    bare = {
+        "PATH": f"{ENGINES['1.4'].parent}:{os.environ['PATH']}",
+        "HOME": str(elsewhere),
+        "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "no",
+    }
+    done = subprocess.run(["sh", "-c", script], cwd=elsewhere, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert archive in done.stdout
+    assert (elsewhere / "restored" / str(sources).lstrip("/") / "letter.txt").read_text() == "dear reader\n"
