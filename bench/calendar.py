@@ -1,5 +1,6 @@
 """The calendar of all schedules over 62 days, and what a next due time costs."""
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -61,13 +62,13 @@ def _fill(database: Database) -> None:
 
 
 def _read(database: Database) -> tuple[float, int]:
-    """Seconds for the answer as it is sent, and how many entries it has."""
-    began = time.perf_counter()
+    """Seconds of the processor for the answer as it is sent, and how many entries it has."""
+    began = time.process_time()
     with database.reading() as session:
         sight = Sight(None, all_targets(session))
         answer = read_calendar(session, sight, Span(NOW, NOW + timedelta(days=DAYS)), NOW, None)
-        answer.model_dump_json()
-    return time.perf_counter() - began, len(answer.entries)
+    took = time.process_time() - began
+    return took, len(json.loads(answer)["entries"])
 
 
 def _next_due() -> float:

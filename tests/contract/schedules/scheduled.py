@@ -24,6 +24,7 @@ SCHEDULE = {
     *("explained", "targets", "exclude_repository_ids", "repositories", "steps", "windows", "on_window_close"),
     *("catch_up", "start_within_minutes", "overlap", "spread_minutes", "retries", "archive_name_template"),
     *("snoozed_until", "next_due_at", "longest_gap_seconds", "next_run", "last_run", "last_result", "waiting"),
+    "waiting_count",
     *("revision", "created_by", "created_at", "updated_at"),
 }
 

@@ -9445,6 +9445,7 @@ export interface components {
             updated_at: string;
             uuid: string;
             waiting: components["schemas"]["RunSummary"][];
+            waiting_count: number;
             windows: {
                 [key: string]: unknown;
             }[];

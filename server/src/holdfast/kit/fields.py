@@ -49,7 +49,8 @@ def _as_utc(value: datetime) -> datetime:
         raise PydanticCustomError("moment", "The time is outside the calendar.") from error
 
 
-def _with_offset(value: datetime) -> str:
+def with_offset(value: datetime) -> str:
+    """A time as answers have it."""
     return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -58,7 +59,7 @@ Moment = Annotated[datetime, AfterValidator(_as_utc)]
 # A time in an answer: with its offset spelled out, as the contract has it, where Pydantic would write "Z".
 Timestamp = Annotated[
     datetime,
-    PlainSerializer(_with_offset, return_type=str, when_used="json"),
+    PlainSerializer(with_offset, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
 # Beyond these an id overflows its column; within them an id that nobody has is simply not found.

@@ -1,21 +1,22 @@
 """The calendar of all schedules: what became of past due times, and what is to come."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from heapq import merge
 from itertools import groupby, islice
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.fields import with_offset
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
 from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Forecast
 from holdfast.schedules.models import Mode, Schedule, ScheduleRun
-from holdfast.schedules.present import blackout_answer, days_of, fire_answer, forecast, local_text, step_names
-from holdfast.schedules.schemas import CalendarAnswer
+from holdfast.schedules.present import blackout_answer, days_of, forecast, local_text, step_names
 from holdfast.schedules.sight import Sight
 from holdfast.schedules.store import RunFilter
 
@@ -24,7 +25,7 @@ MOST_DAYS = 62
 MOST_TARGETS = 20
 
 Entry = dict[str, Any]
-"""A calendar entry that is not validated yet."""
+"""A calendar entry as plain values. Ten thousand of them are written as they are: models would take most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +34,34 @@ class Span:
     until: datetime
 
 
-def read_calendar(
-    session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None
-) -> CalendarAnswer:
-    """All entries of the span by due time, at most 10,000 of them."""
+def read_calendar(session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None) -> bytes:
+    """All entries of the span by due time, at most 10,000 of them: a `CalendarAnswer` as JSON."""
     schedules = [each for each in store.listed(session) if sight.sees(each)]
     past = _past(session, sight, span, now, repository_id)
     to_come = _to_come(session, sight, schedules, Span(max(span.since, now), span.until), repository_id)
     entries = list(islice(merge(past, to_come, key=_due_at), MOST_ENTRIES + 1))
-    return CalendarAnswer.model_validate(
-        {
-            "since": span.since,
-            "until": span.until,
-            "entries": entries[:MOST_ENTRIES],
-            "blackouts": [blackout_answer(each) for each in store.blackouts(session)],
-            "paused": store.is_paused(session),
-            "truncated": len(entries) > MOST_ENTRIES,
-        }
-    )
+    answer = {
+        "since": span.since,
+        "until": span.until,
+        "entries": entries[:MOST_ENTRIES],
+        "blackouts": [blackout_answer(each).model_dump(mode="json") for each in store.blackouts(session)],
+        "paused": store.is_paused(session),
+        "truncated": len(entries) > MOST_ENTRIES,
+    }
+    return json.dumps(answer, default=_as_text, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _due_at(entry: Entry) -> datetime:
-    due_at: datetime = entry["due_at"]
+def _as_text(value: object) -> str:
+    if isinstance(value, datetime):
+        return with_offset(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(value)
+
+
+def _due_at(entry: Entry) -> str:
+    """Times of one offset and length have the order of their text."""
+    due_at: str = entry["due_at"]
     return due_at
 
 
@@ -85,7 +92,7 @@ def _entry_of_rows(schedule: Schedule, due_at: datetime, rows: Sequence[Schedule
         if row.repository_id
     ]
     return {
-        "due_at": due_at,
+        "due_at": with_offset(due_at),
         "local": local_text(schedule.timezone, due_at),
         "start_at": min(started, default=None),
         "targets": targets[:MOST_TARGETS],
@@ -115,7 +122,26 @@ def _to_come(
 
 def _of_schedule(schedule: Schedule, found: Forecast, span: Span) -> Iterator[Entry]:
     timezone, steps = schedule.timezone, step_names(schedule.steps)
-    same = {"schedule_id": schedule.id, "name": schedule.name, "outcome": None, "outcome_reason": None}
-    same |= {"result": None, "due_count": 1}
+    same = {"steps": steps, "schedule_id": schedule.id, "name": schedule.name, "outcome": None}
+    same |= {"outcome_reason": None, "result": None, "due_count": 1}
     for fire in found.between(span.since, span.until - INSTANT, MOST_ENTRIES + 1):
-        yield {**fire_answer(fire, local_text(timezone, fire.due_at), steps, MOST_TARGETS), **same}
+        due_at = with_offset(fire.due_at)
+        written = {fire.due_at: due_at, None: None}  # most targets start when they are due
+        yield {
+            "due_at": due_at,
+            "local": local_text(timezone, fire.due_at),
+            "start_at": _written(written, fire.start_at),
+            "targets": [
+                {"repository_id": place.repository_id, "name": place.name, "start_at": _written(written, start)}
+                for place, start in fire.targets[:MOST_TARGETS]
+            ],
+            "target_count": len(fire.targets),
+            "reason": fire.reason,
+            **same,
+        }
+
+
+def _written(known: dict[datetime | None, str | None], instant: datetime | None) -> str | None:
+    if instant not in known:
+        known[instant] = with_offset(instant) if instant else None
+    return known[instant]

@@ -38,11 +38,13 @@ COPIED = [
         "last_run",
         "last_result",
         "waiting",
+        "waiting_count",
         "explained",
     )
 ]
 RUN_COPIED = [name for name in RunSummary.model_fields if name not in ("repository_id", "repository", "schedule_name")]
 FIRES_LOOKED_AT = 50
+WAITING_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,15 @@ class Presented:
         ids = [schedule.id for schedule in schedules]
         newest = store.newest_of(self.session, ids, self.sight.visible)
         blackouts = days_of(store.blackouts(self.session))
-        waiting = self._waiting(ids)
+        waiting, counts = self._waiting(ids), store.count_waiting(self.session, ids, self.sight.visible)
         return [
-            self._one(schedule, newest.get(schedule.id), waiting.get(schedule.id, []), blackouts)
+            self._one(
+                schedule,
+                newest.get(schedule.id),
+                waiting.get(schedule.id, []),
+                counts.get(schedule.id, 0),
+                blackouts,
+            )
             for schedule in schedules
         ]
 
@@ -71,6 +79,7 @@ class Presented:
         schedule: Schedule,
         newest: ScheduleRun | None,
         waiting: list[RunSummary],
+        waiting_count: int,
         blackouts: Sequence[BlackoutDays],
     ) -> ScheduleAnswer:
         targets = self.sight.targets(schedule)
@@ -84,6 +93,7 @@ class Presented:
             last_run=newest.released_at if newest else None,
             last_result=newest.result if newest else None,
             waiting=waiting,
+            waiting_count=waiting_count,
         )
 
     def _visible_targets(self, schedule: Schedule) -> Targets:
@@ -93,7 +103,7 @@ class Presented:
         return Targets(**stored)
 
     def _waiting(self, ids: Sequence[int]) -> dict[int, list[RunSummary]]:
-        rows = store.waiting_of_all(self.session, ids, self.sight.visible)
+        rows = store.oldest_waiting(self.session, ids, self.sight.visible, WAITING_SHOWN)
         found: dict[int, list[RunSummary]] = {}
         for summary in summaries(self.session, rows):
             found.setdefault(summary.schedule_id, []).append(summary)
@@ -143,11 +153,9 @@ def _step_name(step: Mapping[str, Any]) -> str:
     return str(step["kind"]) if not every or every == 1 else f"{step['kind']} (every {every} days)"
 
 
-def fire_answer(fire: preview.Fire, local: str, steps: list[str], most_targets: int | None = None) -> dict[str, Any]:
-    """Plain values: a long calendar is validated at once, which takes a fraction of an object for each."""
+def fire_answer(fire: preview.Fire, local: str, steps: list[str]) -> dict[str, Any]:
     targets = [
-        {"repository_id": place.repository_id, "name": place.name, "start_at": start}
-        for place, start in fire.targets[:most_targets]
+        {"repository_id": place.repository_id, "name": place.name, "start_at": start} for place, start in fire.targets
     ]
     return {
         "due_at": fire.due_at,

@@ -140,14 +140,14 @@ def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
     return warned
 
 
-@paths.get("/calendar", summary="Past and coming due times of all schedules")
+@paths.get("/calendar", summary="Past and coming due times of all schedules", response_model=CalendarAnswer)
 def read_calendar(
     caller: SignedIn,
     session: Reading,
     since: Moment | None = None,
     until: Moment | None = None,
     repository_id: RowId | None = None,
-) -> CalendarAnswer:
+) -> Response:
     """At most 62 days and 10,000 entries. Past ones are what really happened; those to come are computed."""
     now = clock.now()
     start = since or now
@@ -157,7 +157,8 @@ def read_calendar(
     seen = Sight.of(session, caller)
     if repository_id is not None and not seen.includes(repository_id):
         raise rights.repository_not_found(repository_id)
-    return overview.read_calendar(session, seen, span, now, repository_id)
+    answer = overview.read_calendar(session, seen, span, now, repository_id)
+    return Response(answer, media_type="application/json")
 
 
 # For clients of products of this family ----------------------------------------------------------------------------------

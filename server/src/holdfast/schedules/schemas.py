@@ -404,7 +404,8 @@ class ScheduleAnswer(Schema):
     next_run: Timestamp | None = Field(description="The next due time that will start work.")
     last_run: Timestamp | None
     last_result: str | None
-    waiting: list[RunSummary]
+    waiting: list[RunSummary] = Field(description="Runs that are due but not released: the oldest 20.")
+    waiting_count: int = Field(description="How many runs wait in all.")
     revision: int
     created_by: str | None
     created_at: Timestamp

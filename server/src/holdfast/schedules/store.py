@@ -249,21 +249,38 @@ def open_repositories(session: Session, schedule_id: int) -> list[int]:
     return list(session.scalars(statement))
 
 
-def waiting_of_all(
-    session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None
+def oldest_waiting(
+    session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None, most: int
 ) -> list[ScheduleRun]:
-    """The runs of schedules that have not been released yet, of those repositories that the reader may see."""
+    """Runs of schedules that have not been released yet: the oldest of each, of those repositories that the reader may see."""
     found: list[ScheduleRun] = []
+    place = func.row_number().over(partition_by=ScheduleRun.schedule_id, order_by=(ScheduleRun.due_at, ScheduleRun.id))
+    for conditions in _waiting(schedule_ids, repositories):
+        placed = select(ScheduleRun.id, place.label("place")).where(*conditions).subquery()
+        statement = select(ScheduleRun).join(placed, placed.c.id == ScheduleRun.id).where(placed.c.place <= most)
+        found += session.scalars(statement.order_by(ScheduleRun.due_at, ScheduleRun.id))
+    return found
+
+
+def count_waiting(session: Session, schedule_ids: Sequence[int], repositories: frozenset[int] | None) -> dict[int, int]:
+    """How many runs of each schedule have not been released yet."""
+    found: dict[int, int] = {}
+    for conditions in _waiting(schedule_ids, repositories):
+        counted = select(ScheduleRun.schedule_id, func.count()).where(*conditions).group_by(ScheduleRun.schedule_id)
+        found |= {row[0]: row[1] for row in session.execute(counted)}
+    return found
+
+
+def _waiting(schedule_ids: Sequence[int], repositories: frozenset[int] | None) -> Iterable[list[Any]]:
     for first in range(0, len(schedule_ids), AT_ONCE):
-        statement = select(ScheduleRun).where(
+        conditions = [
             ScheduleRun.schedule_id.in_(schedule_ids[first : first + AT_ONCE]),
             ScheduleRun.settled_at.is_(None),
             ScheduleRun.outcome == Outcome.WAITING,
-        )
+        ]
         if repositories is not None:
-            statement = statement.where(ScheduleRun.repository_id.in_(sorted(repositories)))
-        found += session.scalars(statement.order_by(ScheduleRun.due_at, ScheduleRun.id))
-    return found
+            conditions.append(ScheduleRun.repository_id.in_(sorted(repositories)))
+        yield conditions
 
 
 def unended_of(session: Session, schedule_id: int) -> list[ScheduleRun]:

@@ -80,20 +80,23 @@ class _Surroundings:
         return self.next_times[key]
 
 
-def write_due_rows(session: Session, now: datetime) -> Done:
-    """Write rows for due times that have come, of some schedules; set when those are due next. One transaction."""
+def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONCE) -> Done:
+    """Write rows for due times that have come, of some schedules; set when those are due next. One transaction.
+
+    `most`: how many schedules and, but for the first, rows.
+    """
     statement = (
         select(Schedule)
         .where(Schedule.next_due_at <= now)
         .order_by(Schedule.next_due_at, Schedule.id)
-        .limit(SCHEDULES_AT_ONCE)
+        .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
     schedules = session.scalars(statement.execution_options(populate_existing=True)).all()
     if not schedules:
         return Done()
     around = _surroundings(session, schedules, now)
-    done = Done(more=len(schedules) == SCHEDULES_AT_ONCE)
+    done = Done(more=len(schedules) == min(most, SCHEDULES_AT_ONCE))
     rows: list[dict[str, Any]] = []
     following: list[dict[str, Any]] = []
     for schedule in schedules:

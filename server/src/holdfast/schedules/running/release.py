@@ -40,7 +40,7 @@ from holdfast.schedules.running.steps import PlannedStep, Surroundings, needs_ba
 
 log = structlog.get_logger("holdfast.schedules")
 
-ROWS_AT_ONCE = 100
+ROWS_AT_ONCE = 200
 TRIGGERED_BY = "schedule"
 EVIDENCE = {
     "backup": "last_backup",
@@ -85,7 +85,12 @@ class _Around:
 
 
 def release_rows(
-    session: Session, registry: Registry, now: datetime, reachable: Collection[int] = (), only: Sequence[int] = ()
+    session: Session,
+    registry: Registry,
+    now: datetime,
+    reachable: Collection[int] = (),
+    only: Sequence[int] = (),
+    most: int = ROWS_AT_ONCE,
 ) -> Done:
     """Judge rows that are to be looked at, and do what the judgement says. One transaction."""
     statement = select(ScheduleRun).where(ScheduleRun.look_at <= now)
@@ -94,13 +99,13 @@ def release_rows(
     else:
         tried_first = ScheduleRun.waiting_for == WaitingFor.CONNECTION
         statement = statement.where(or_(ScheduleRun.waiting_for.is_(None), ~tried_first))
-    statement = statement.order_by(ScheduleRun.look_at, ScheduleRun.id).limit(ROWS_AT_ONCE)
+    statement = statement.order_by(ScheduleRun.look_at, ScheduleRun.id).limit(most)
     statement = statement.with_for_update(skip_locked=True).execution_options(populate_existing=True)
     rows = list(session.scalars(statement))
     if not rows:
         return Done()
     _act(session, registry, rows, _gather(session, rows, now, reachable))
-    return Done(rows=len(rows), more=len(rows) == ROWS_AT_ONCE)
+    return Done(rows=len(rows), more=len(rows) == most)
 
 
 def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], around: _Around) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy.orm import Session
@@ -10,7 +11,7 @@ from sqlalchemy.orm import Session
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
-from holdfast.schedules.running import clock, machines, release, settle
+from holdfast.schedules.running import clock, due, machines, release, settle
 from holdfast.schedules.running.due import Done, look, write_due_rows
 from holdfast.storage.session import Database, wake_after_commit
 
@@ -26,6 +27,9 @@ NOTED_EVERY = timedelta(seconds=10)
 SWEEP_EVERY = timedelta(minutes=1)
 MOST_ROUNDS = 1000
 """Transactions of one kind in one tick; what is left is for the next."""
+FIRST_SIZE, LEAST_SIZE = 50, 25
+TRANSACTION_SECONDS = 0.04
+"""What a transaction should take. On SQLite nobody else writes meanwhile, so a slow machine does less in each."""
 
 
 class Tick:
@@ -75,8 +79,11 @@ class Tick:
             following = moment
         if following is not None and following <= moment:
             is_changed = True
-            self._repeat(lambda session: write_due_rows(session, moment))
-            self._repeat(lambda session: release.release_rows(session, self._registry, moment))
+            self._repeat(lambda session, most: write_due_rows(session, moment, most), due.ROWS_AT_ONCE)
+            self._repeat(
+                lambda session, most: release.release_rows(session, self._registry, moment, most=most),
+                release.ROWS_AT_ONCE,
+            )
         self._sweep(moment)
         self._note(seen.last_tick_at, moment, began, busy=is_changed)
         if is_changed:
@@ -128,14 +135,15 @@ class Tick:
         if store.agents_came_online(session, agent_ids, clock.now_of(session)):
             wake_after_commit(session)
 
-    def _repeat(self, step: Callable[[Session], Done]) -> int:
-        rows = 0
+    def _repeat(self, step: Callable[[Session, int], Done], most: int) -> None:
+        """Do it until nothing is left, in transactions of a size at which each is short."""
+        size = FIRST_SIZE
         for _ in range(MOST_ROUNDS):
-            done = self._write(step)
-            rows += done.rows
+            began = time.monotonic()
+            done = self._write(partial(_sized, step, size))
             if not done.more or self._supervisor.stopping.is_set():
                 break
-        return rows
+            size = next_size(size, time.monotonic() - began, most)
 
     def _write(self, step: Callable[[Session], Answer]) -> Answer:
         with self._database.writing() as session:
@@ -143,6 +151,16 @@ class Tick:
             answer = step(session)
         self.longest_transaction_seconds = max(self.longest_transaction_seconds, time.monotonic() - began)
         return answer
+
+
+def _sized(step: Callable[[Session, int], Done], size: int, session: Session) -> Done:
+    return step(session, size)
+
+
+def next_size(size: int, seconds: float, most: int) -> int:
+    """Given the size of a transaction and what it took, return that of the next: at most twice as large."""
+    wanted = int(size * TRANSACTION_SECONDS / max(seconds, 1e-6))
+    return max(LEAST_SIZE, min(wanted, 2 * size, most))
 
 
 class LastTick:
