@@ -1,7 +1,11 @@
-"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the idle service."""
+"""200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the service idle just before.
+
+The control: as many engines as a user may have run at once, started by somebody else. What they cost is the machine's doing.
+"""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from backup_engine.process import ENGINE_NICENESS
 from backup_protocol import AUTHORIZATION_HEADER
 from bench.crowd_support.clients import SORTS
 from bench.filling import prepare
@@ -19,6 +24,7 @@ from bench.fleet import enroll
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
 from bench.timing import milliseconds, percentile
+from holdfast.settings import Settings
 from tests.support.service import Client, ServiceProcess, wait_until
 
 CLIENTS, QUICK_CLIENTS = 200, 40
@@ -45,15 +51,19 @@ def run(options: Options) -> list[Measurement]:
             plan = the_plan(service, admin, place, [token for _, token in agents[BESIDE:]], number)
             calls = normal_work(service, admin, agents[:BESIDE])
             latencies(calls, seconds / 3)  # the first round of everything is not idle
-            idle = latencies(calls, seconds)
             told: list[Measurement] = []
             for sorts in (*([name] for name in SORTS), list(SORTS)):
+                idle = latencies(calls, seconds)
                 with crowd({**plan, "sorts": sorts}):
                     time.sleep(SETTLE_SECONDS)
                     beside = latencies(calls, seconds)
                     told += compared(sorts, idle, beside, number, service)
-            again = latencies(calls, seconds)
-            told += compared(["idle again"], idle, again, 0, service)
+                time.sleep(SETTLE_SECONDS)
+            idle = latencies(calls, seconds)
+            told += compared(["nobody"], idle, latencies(calls, seconds), 0, service)
+            with bare_engines(place, settings):
+                time.sleep(SETTLE_SECONDS)
+                told += compared(["bare engines of others"], idle, latencies(calls, seconds), 0, service)
     return told
 
 
@@ -123,6 +133,27 @@ def latencies(calls: Calls, seconds: float) -> dict[str, list[float]]:
             told[name].append(time.perf_counter() - began)
         time.sleep(PAUSE_SECONDS)
     return told
+
+
+@contextmanager
+def bare_engines(place: Path, settings: Settings) -> Iterator[None]:
+    """As many engines as the requests of one user may run at once, again and again, as nice as ours."""
+    nice = f"echo {ENGINE_NICENESS} >/proc/self/autogroup; while :; do nice -n {ENGINE_NICENESS} $0 list $1 >/dev/null; done"
+    environment = {**os.environ, "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes"}
+    loops = [
+        subprocess.Popen(
+            ["/bin/sh", "-c", nice, settings.borg1, str(place / "repository")],
+            env={**environment, "BORG_BASE_DIR": str(place / f"base-{number}")},
+            start_new_session=True,
+        )
+        for number in range(settings.engine_requests_per_user)
+    ]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            os.killpg(loop.pid, signal.SIGKILL)
+            loop.wait()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import random
@@ -16,7 +17,7 @@ import pytest
 
 from backup_engine import shim
 from backup_engine.command import Command, Secret
-from backup_engine.process import Adopted, Spool, SpoolState, _command_record
+from backup_engine.process import ENGINE_NICENESS, Adopted, Spool, SpoolState, _command_record
 from tests.support.service import PATIENCE, wait_until
 
 NO_SECRETS = b"{}\n"
@@ -214,6 +215,26 @@ def test_a_full_disk_does_not_hide_how_the_engine_ended(tmp_path: Path) -> None:
 
 
 # --- what has not started, and never will ---------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel does not group sessions")
+def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(tmp_path: Path) -> None:
+    tries = itertools.count()
+
+    def its_session_is_nice() -> bool:
+        spool = Spool(tmp_path / f"try-{next(tries)}")
+        run(spool, shell("cat /proc/self/autogroup"))
+        return content(spool.out).endswith(f"nice {ENGINE_NICENESS}\n")
+
+    wait_until(
+        its_session_is_nice, what="the kernel, which takes such a wish only now and then, lets an engine give way"
+    )
+
+
+def test_a_shim_in_the_session_of_others_leaves_their_priority_alone() -> None:
+    before = content(Path("/proc/self/autogroup"))
+    shim.give_way_to_other_sessions(19)
+    assert content(Path("/proc/self/autogroup")) == before
 
 
 def test_a_spool_that_was_never_made_never_started(spool: Spool) -> None:

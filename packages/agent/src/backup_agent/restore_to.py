@@ -15,9 +15,9 @@ from pathlib import Path
 from backup_agent.places import Places
 from backup_engine.system_folders import SYSTEM, is_within
 from backup_jobs.restore.place import Refused
-from backup_jobs.restore.placing import OPEN
 from backup_jobs.restore.private_tree import PrivateTree, opened
 from backup_jobs.restore.unfit import Inside
+from backup_jobs.restore.walking import folders_in, walk
 
 NOT_ALLOWED = "restore.not_allowed_there"
 Inode = tuple[int, int]
@@ -127,20 +127,13 @@ def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
 
 
 def _meeting(source: int, target: int, path: bytes, shut: set[Inode | None]) -> bytes | None:
-    for name in os.listdir(source):
-        raw = os.fsencode(name)
-        if not (_is_folder(source, raw) and _is_folder(target, raw)):
-            continue
-        where = path + b"/" + raw if path else raw
-        if _inode(os.stat(raw, dir_fd=target, follow_symlinks=False)) in shut:
-            return where
-        from_folder, into_folder = os.open(raw, OPEN, dir_fd=source), os.open(raw, OPEN, dir_fd=target)
-        try:
-            if (below := _meeting(from_folder, into_folder, where, shut)) is not None:
-                return below
-        finally:
-            os.close(from_folder)
-            os.close(into_folder)
+    """The first folder that is on both sides and that nothing may be restored to."""
+    for visited in walk(source, target, path=path):
+        mine, theirs = visited.folders
+        visited.below = [name for name in folders_in(mine) if _is_folder(theirs, name)]
+        for name in visited.below:
+            if _inode(os.stat(name, dir_fd=theirs, follow_symlinks=False)) in shut:
+                return visited.path + b"/" + name if visited.path else name
     return None
 
 

@@ -193,6 +193,27 @@ def concluded(guard: dict[str, Any], environment: dict[str, str], code: int) -> 
     return ended
 
 
+def give_way_to_other_sessions(niceness: int) -> None:
+    """Be as nice to other sessions as the engine is to this one.
+
+    Where the kernel shares the processor out between sessions (autogroups), a process's own niceness counts inside its session
+    alone: each engine would get as much as the whole service. From users other than root the kernel takes one such wish every
+    tenth of a second in all, so some engines may go without.
+    """
+    if not niceness or os.getsid(0) != os.getpid():
+        return  # or the session of somebody who has not asked for it
+    try:
+        group = os.open("/proc/self/autogroup", os.O_WRONLY)
+    except OSError:
+        return
+    try:
+        os.write(group, str(niceness).encode())
+    except OSError:
+        return
+    finally:
+        os.close(group)
+
+
 def lower_io_priority(command: dict[str, object], pid: int) -> None:
     """Beside the engine, not in front of it: a failing ``ionice`` must not fail the run, nor delay it."""
     program = command.get("io_priority")
@@ -349,6 +370,7 @@ def main() -> int:
         return NOT_STARTED
     with open("command.json", "rb") as file:  # noqa: PTH123
         command = json.load(file)
+    give_way_to_other_sessions(int(str(command.get("nice") or 0)))
     secrets = read_secrets(int(sys.argv[2]))
     if secrets is None:
         return NOT_STARTED

@@ -22,7 +22,7 @@ from backup_engine.listing import ListedFile
 from backup_jobs.endings import Completed, Ended, Failed
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import readable, shown
-from backup_jobs.restore import endings, occupied, placing, private_tree, unfit
+from backup_jobs.restore import endings, occupied, placing, private_tree, unfit, walking
 from backup_jobs.restore.extract import Restore
 from backup_jobs.restore.occupied import Unseen
 from backup_jobs.restore.place import RestorePlace, RestoreWork
@@ -42,7 +42,7 @@ FAR_FOLDERS = ("~/.local/share/holdfast", "~/.cache/holdfast-shim")
 """Where the service keeps what it needs on a machine: the engine's keys and records, and the runs of its engine."""
 UNREADABLE = "The machine's answer cannot be read. Look at the destination before you start the restore again."
 MAKE, EXTRACT, PLACE, REMOVE = "make", "extract", "place", "remove"
-TRAVELLING = (guarded, occupied, placing, unfit, private_tree)
+TRAVELLING = (guarded, occupied, walking, placing, unfit, private_tree)
 """Each imports the standard library and those before it."""
 LOAD = """
 import sys
@@ -63,6 +63,7 @@ import sys
 from backup_engine.guarded import Guard, GuardedTargets
 from backup_jobs.restore.private_tree import DestinationUnusable, PrivateTree
 from backup_jobs.restore.unfit import FOREIGN, remove_unfit
+from backup_jobs.restore.walking import walk
 
 
 def shown(named):
@@ -76,9 +77,9 @@ def there(tree):
     # The names of all files: by them it is known which are missing.
     with tree.tree() as descriptor:
         return [
-            base64.b64encode(os.fsencode(os.path.normpath(os.path.join(folder, name)))).decode()
-            for folder, folders, names, _ in os.fwalk(".", dir_fd=descriptor, follow_symlinks=False)
-            for name in (*folders, *names)
+            base64.b64encode(os.path.join(visited.path, os.fsencode(name))).decode()
+            for visited in walk(descriptor)
+            for name in os.listdir(visited.folders[0])
         ]
 
 

@@ -75,10 +75,11 @@ class InlineCalls:
         Raise LaneNotFree where the request has a ticket: it waits without this thread, and comes again.
         """
         ticket = TICKET.get() if wait_seconds is None else None
-        operation_id = self._in_queue(ticket, lane, subject, mode)
+        seen = self._database.work.number
+        operation_id, verdict = self._in_queue(ticket, lane, subject, mode)
         seconds = self._wait_seconds if wait_seconds is None else wait_seconds
         try:
-            self._wait_for_lane(operation_id, seconds, ticket)
+            self._wait_for_lane(operation_id, seconds, ticket, verdict, seen)
             yield Hold(Path(self._spool_root) / str(operation_id), self._stopping)
         except LaneNotFree:
             raise  # the ticket keeps the place in the queue
@@ -88,11 +89,16 @@ class InlineCalls:
         else:
             self._end(operation_id, ticket)
 
-    def _in_queue(self, ticket: LaneTicket | None, lane: str, subject: Subject | None, mode: LockMode) -> int:
-        """The operation that stands in the queue for this request: the one of its ticket, or a new one."""
+    def _in_queue(
+        self, ticket: LaneTicket | None, lane: str, subject: Subject | None, mode: LockMode
+    ) -> tuple[int, Verdict]:
+        """The operation that stands in the queue for this request, the one of its ticket or a new one, and what is said of it.
+
+        A free lane is taken in the transaction that asks for it: each commit makes everybody else look again at what they know.
+        """
         if ticket is not None and not ticket.is_used and ticket.operation_id is not None:
             if ticket.wanted == (lane, str(mode)):
-                return ticket.operation_id
+                return ticket.operation_id, self._claimed(ticket.operation_id)
             self._end(ticket.operation_id, ticket)  # what it asks for has changed since it came first
         with self._database.writing() as session:
             operation = queue.enqueue(
@@ -106,10 +112,15 @@ class InlineCalls:
                 lock_key=lane,
                 lock_mode=mode,
             )
+            verdict = queue.claim_one(session, operation.id, self._runner_id, self._spool_root)
         if ticket is not None and not ticket.is_used:
             ticket.operation_id, ticket.wanted = operation.id, (lane, str(mode))
             ticket.withdraw = partial(self._end, operation.id, ticket)
-        return operation.id
+        return operation.id, verdict
+
+    def _claimed(self, operation_id: int) -> Verdict:
+        with self._database.writing() as session:
+            return queue.claim_one(session, operation_id, self._runner_id, self._spool_root)
 
     def _end(self, operation_id: int, ticket: LaneTicket | None) -> None:
         if ticket is not None and ticket.operation_id == operation_id:
@@ -158,13 +169,13 @@ class InlineCalls:
             if self._stopping.wait(LOOK_SECONDS):
                 return
 
-    def _wait_for_lane(self, operation_id: int, seconds: float, ticket: LaneTicket | None) -> None:
+    def _wait_for_lane(
+        self, operation_id: int, seconds: float, ticket: LaneTicket | None, verdict: Verdict, seen: int
+    ) -> None:
+        """Wait until the lane is held. `seen` is the number of the last change that the verdict knows of."""
         may_come_again = ticket is not None and not ticket.is_used
         deadline = ticket.deadline if ticket is not None and may_come_again else time.monotonic() + seconds
         while True:
-            seen = self._database.work.number
-            with self._database.writing() as session:
-                verdict = queue.claim_one(session, operation_id, self._runner_id, self._spool_root)
             if verdict.may_start:
                 if ticket is not None:
                     ticket.is_used = True
@@ -177,6 +188,8 @@ class InlineCalls:
             if may_come_again:
                 raise LaneNotFree
             self._database.work.wait(seen, min(1.0, remaining))
+            seen = self._database.work.number
+            verdict = self._claimed(operation_id)
 
 
 def busy(verdict: Verdict) -> Locked:

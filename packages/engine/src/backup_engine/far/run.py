@@ -68,6 +68,7 @@ BORG_PASSPHRASE=$(printf '%b.' "$line")
 BORG_PASSPHRASE=${{BORG_PASSPHRASE%.}}
 export BORG_PASSPHRASE {names}
 exec 3<&0
+(echo {nice} >/proc/self/autogroup) 2>/dev/null
 {guard}{enter}{command} </dev/null 3<&- &
 child=$!
 (
@@ -531,6 +532,7 @@ def plain_script(command: dict[str, Any]) -> str:
         silences=SILENCES,
         guard=plain_guard(command.get("guard"), word(variables.get("BORG_BASE_DIR", "~/"))),
         enter=f"cd -- {shlex.quote(directory)} || exit 2\n" if directory else "",
+        nice=int(command["nice"]),  # also for the session: see the shim
         command=shlex.join(("nice", "-n", str(command["nice"])))
         + " "
         + " ".join((word(program), *map(shlex.quote, arguments))),

@@ -4,18 +4,19 @@ Every component is opened by itself, relative to the one above it and never thro
 the tree, what is not stays there; so the work may be broken off at any instant and simply be done again, and what was
 restored is what was to be moved less what is left.
 
-The text of this file is also handed to the Python of ssh machines, with those of the two modules that it imports.
+The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from backup_engine.guarded import ABOVE, ABOVE_OWN_PLACE, IN_OWN_PLACE, OWN, Guard
 from backup_jobs.restore.occupied import FILE_THERE, FILE_WHERE_FOLDER, FOLDER_THERE
+from backup_jobs.restore.walking import OPEN, ignored, reached, walk
 
 DEEPEST = 200
 """Levels of folders that exist on both sides: each holds two descriptors."""
@@ -24,7 +25,6 @@ REPORT_EVERY = 1000
 
 OTHER_FILE_SYSTEM = "it belongs on another file system than the destination; restore it with that folder as destination"
 FIRST_MODE = 0o700
-OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 TOO_DEEP = "the folders are nested too deeply"
 KEPT = "kept what is there"
 
@@ -262,13 +262,14 @@ class Placing:
 def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
     """How many names that are no folders are below a folder, and the bytes of those that are regular files."""
     files = size = 0
-    for _, folders, names, descriptor in os.fwalk(os.fsdecode(name), dir_fd=folder, follow_symlinks=False):
-        for each in (*folders, *names):
-            found = os.stat(each, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
-                continue  # a link to a folder is among the folders, but is a name of its own
-            files += 1
-            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    with suppress(FileNotFoundError), reached(folder, os.fsencode(name)) as top:
+        for visited in walk(top, unreadable=ignored):
+            with suppress(PermissionError), os.scandir(visited.folders[0]) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISDIR(found.st_mode):
+                        files += 1
+                        size += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return files, size
 
 
@@ -364,17 +365,3 @@ def _reason(error: OSError) -> str:
     if error.errno == errno.EXDEV:
         return OTHER_FILE_SYSTEM
     return (error.strerror or "it could not be moved").lower()
-
-
-@contextmanager
-def below(folder: int, path: bytes) -> Iterator[int]:
-    """A folder below another one, reached component by component."""
-    descriptor = os.dup(folder)
-    try:
-        for part in path.split(b"/") if path else []:
-            below = os.open(part, OPEN, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = below
-        yield descriptor
-    finally:
-        os.close(descriptor)

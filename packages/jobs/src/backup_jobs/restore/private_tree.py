@@ -8,7 +8,6 @@ The text of this file is also handed to the Python of ssh machines, with those o
 
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 
 from backup_engine.guarded import OWN, Guard
 from backup_jobs.restore.occupied import FILE_THERE, FOLDER_THERE
-from backup_jobs.restore.placing import OPEN, Folders, Placed, Placing, below, count_files
+from backup_jobs.restore.placing import Folders, Placed, Placing, count_files
+from backup_jobs.restore.walking import OPEN, reached, remove, walk
 
 PREFIX = ".holdfast-restore-"
 PRIVATE_NAME = re.compile(re.escape(PREFIX) + r"(?P<uuid>[0-9a-f]{32})")
@@ -187,7 +187,7 @@ class PrivateTree:
         with opened(self._destination) as target:
             for source in self.sources(roots):
                 _find_conflicts(source, target, self._destination, self._guard, found)
-        return found
+        return sorted(found)
 
     def place(
         self,
@@ -218,35 +218,37 @@ def _sources(tree: int, roots: tuple[bytes, ...]) -> Iterator[Source]:
     for root in roots:
         folder, _, name = root.rpartition(b"/")
         with suppress(FileNotFoundError):  # not extracted, or moved before the restore was broken off
-            with below(tree, folder) as source:
+            with reached(tree, folder) as source:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
                     yield Source(source, folder, (name,))
                     continue
-            with below(tree, root) as source:
+            with reached(tree, root) as source:
                 yield Source(source, root)
 
 
 def _find_conflicts(source: Source, target: int, place: bytes, guard: Guard, found: list[tuple[bytes, str]]) -> None:
-    minded: Mapping[bytes, str] = guard.names_in(target, place)
-    for name in _names(source.folder) if source.names is None else source.names:
-        if minded.get(name) == OWN:
+    for visited in walk(source.folder, target, path=source.path):
+        mine, theirs = visited.folders
+        is_first = visited.path == source.path
+        if not is_first and guard.is_own(theirs):
+            visited.below = []
             continue
-        where = source.path + b"/" + name if source.path else name
-        there = _mode_at(target, name)
-        if there == 0:
-            continue
-        mine = os.stat(name, dir_fd=source.folder, follow_symlinks=False).st_mode
-        if not stat.S_ISDIR(mine) or not stat.S_ISDIR(there):
-            found.append((where, FOLDER_THERE if stat.S_ISDIR(there) else FILE_THERE))
-            continue
-        from_folder, into_folder = os.open(name, OPEN, dir_fd=source.folder), os.open(name, OPEN, dir_fd=target)
-        try:
-            if not guard.is_own(into_folder):
-                inner = place.rstrip(b"/") + b"/" + name
-                _find_conflicts(Source(from_folder, where), into_folder, inner, guard, found)
-        finally:
-            os.close(from_folder)
-            os.close(into_folder)
+        inner = place.rstrip(b"/") + b"/" + visited.path[len(source.path) :].lstrip(b"/")
+        minded: Mapping[bytes, str] = guard.names_in(theirs, place if is_first else inner)
+        names = source.names if is_first and source.names is not None else _names(mine)
+        visited.below = []
+        for name in names:
+            there = 0 if minded.get(name) == OWN else _mode_at(theirs, name)
+            if there == 0:
+                continue
+            if stat.S_ISDIR(there) and stat.S_ISDIR(os.stat(name, dir_fd=mine, follow_symlinks=False).st_mode):
+                visited.below.append(name)
+            else:
+                found.append((_join(visited.path, name), FOLDER_THERE if stat.S_ISDIR(there) else FILE_THERE))
+
+
+def _join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
 
 
 def _names(folder: int) -> list[bytes]:
@@ -267,15 +269,5 @@ def left_behind(base: int) -> dict[str, str]:
 
 def remove_folder(base: int, name: str) -> None:
     """Remove a folder of ours with all it holds, as far as possible."""
-    if os.geteuid() != 0:
-        _make_writable(base, name)
-    shutil.rmtree(name, ignore_errors=True, dir_fd=base)
-
-
-def _make_writable(base: int, name: str) -> None:
-    """Only root may empty a folder that its owner may not write to."""
     with suppress(OSError):
-        for _, folders, _, descriptor in os.fwalk(name, dir_fd=base, follow_symlinks=False):
-            for folder in folders:
-                if stat.S_ISDIR(os.stat(folder, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                    os.chmod(folder, MODE, dir_fd=descriptor)
+        remove(base, os.fsencode(name))

@@ -2,16 +2,16 @@
 
 An archive can claim that a file is another name of one that lies elsewhere, and some engines then link that file into the
 tree. Restored, the name would share its content with the other file from then on. Such a file gives itself away: it has more
-names than the tree holds. The text of this file is also handed to the Python of ssh machines: it imports the standard library
-alone.
+names than the tree holds. The text of this file is also handed to the Python of ssh machines, with that of `walking`.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from backup_jobs.restore.walking import folders_in, reached, remove, walk
 
 FOREIGN = "it is a hard link to a file outside the restored folder"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,41 +31,28 @@ def remove_unfit(tree: int) -> Unfit:
     with accessible(tree):
         shared = _shared_with_outside(tree)
         found = Unfit()
-        for folder in _folders(tree):
-            with entered(tree, folder) as descriptor:
-                for name, status in _names(descriptor):
-                    if _inode(status) in shared:
-                        found.foreign.append((_join(folder, name), status.st_size))
-                    elif _is_special(status):
-                        found.special.append(_join(folder, name))
-                    else:
-                        continue
-                    remove_name(descriptor, name)
+        for visited in walk(tree):
+            for name, status in _names(visited.folders[0]):
+                if _inode(status) in shared:
+                    found.foreign.append((_join(visited.path, name), status.st_size))
+                elif _is_special(status):
+                    found.special.append(_join(visited.path, name))
+                else:
+                    continue
+                remove_name(visited.folders[0], name)
     return found
 
 
 def _shared_with_outside(tree: int) -> set[Inode]:
     """The files that have more names than the tree holds."""
     missing: dict[Inode, int] = {}
-    for folder in _folders(tree):
-        with entered(tree, folder) as descriptor:
-            for _, status in _names(descriptor):
-                if status.st_nlink > 1:
-                    left = missing.pop(_inode(status), status.st_nlink) - 1
-                    if left:
-                        missing[_inode(status)] = left
+    for visited in walk(tree):
+        for _, status in _names(visited.folders[0]):
+            if status.st_nlink > 1:
+                left = missing.pop(_inode(status), status.st_nlink) - 1
+                if left:
+                    missing[_inode(status)] = left
     return set(missing)
-
-
-def _folders(tree: int) -> Iterator[bytes]:
-    """Every folder of the tree, as a path relative to it. Never through a symbolic link."""
-    waiting = [b"."]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        with entered(tree, folder) as descriptor, os.scandir(descriptor) as entries:
-            below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        waiting += [_join(folder, os.fsencode(name)) for name in below]
 
 
 def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
@@ -83,21 +70,24 @@ def accessible(tree: int) -> Iterator[dict[bytes, int]]:
     """
     closed: list[tuple[bytes, int]] = []
     if os.geteuid() != 0:
-        waiting = [b"."]
-        while waiting:
-            folder = waiting.pop()
-            mode = stat.S_IMODE(os.stat(folder, dir_fd=tree, follow_symlinks=False).st_mode)
-            if mode & stat.S_IRWXU != stat.S_IRWXU:
-                closed.append((folder, mode))
-                os.chmod(folder, mode | stat.S_IRWXU, dir_fd=tree)
-            with entered(tree, folder) as descriptor, os.scandir(descriptor) as entries:
-                below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-            waiting += [_join(folder, os.fsencode(name)) for name in below]
+        _open_up(tree, b".", b".", closed)
+        for visited in walk(tree):
+            for name in folders_in(visited.folders[0]):
+                _open_up(visited.folders[0], name, _join(visited.path, name), closed)
     try:
         yield dict(closed)
     finally:
-        for folder, mode in reversed(closed):
-            os.chmod(folder, mode, dir_fd=tree)
+        for path, mode in reversed(closed):
+            folder, _, name = path.rpartition(b"/")
+            with reached(tree, folder) as descriptor:
+                os.chmod(name, mode, dir_fd=descriptor)
+
+
+def _open_up(folder: int, name: bytes, path: bytes, closed: list[tuple[bytes, int]]) -> None:
+    mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        closed.append((path, mode))
+        os.chmod(name, mode | stat.S_IRWXU, dir_fd=folder)
 
 
 class Inside:
@@ -145,28 +135,18 @@ class Inside:
             self._path = None
 
 
-@contextmanager
-def entered(tree: int, folder: bytes) -> Iterator[int]:
-    """A folder that was found in the tree."""
-    descriptor = os.open(folder, FOLDER, dir_fd=tree)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def remove_name(folder: int, name: bytes) -> None:
     """Take a name away with all that is below it, and leave the times of its folder as they were."""
     before = os.fstat(folder)
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:
-        shutil.rmtree(name, dir_fd=folder)
+        remove(folder, name)
     os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _join(folder: bytes, name: bytes) -> bytes:
-    return name if folder == b"." else folder + b"/" + name
+    return folder + b"/" + name if folder else name
 
 
 def _inode(status: os.stat_result) -> Inode:

@@ -13,11 +13,11 @@ from backup_engine.listing import REGULAR, ListedFile
 from backup_jobs.paths import from_json, to_json
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.occupied import Occupied
-from backup_jobs.restore.placing import below
 from backup_jobs.restore.private_tree import remove_folder
 from backup_jobs.restore.survey import MOST_SHOWN, is_root
 from backup_jobs.restore.unfit import FOREIGN, Inside, accessible
 from backup_jobs.restore.unfit import remove_unfit as remove_never_placed
+from backup_jobs.restore.walking import reached
 
 MOST_FAILED = 10_000
 
@@ -156,16 +156,15 @@ class Verifier:
         self._plan.failed.append((item.path, reason, item.size))
 
     def _remove(self, path: bytes) -> None:
-        folder = path.rpartition(b"/")[0] or b"."
-        changed = os.stat(folder, dir_fd=self._tree, follow_symlinks=False).st_mtime_ns
-        self._plan.removed.append((path, changed))
+        with reached(self._tree, path.rpartition(b"/")[0]) as folder:
+            self._plan.removed.append((path, os.fstat(folder).st_mtime_ns))
 
 
 def remove_unfit(tree: int, plan: Plan) -> None:
     """Take out of the tree what must not be moved, and leave the times of its folders as they were."""
     for path, time in plan.removed:
         folder, _, name = path.rpartition(b"/")
-        with suppress(FileNotFoundError), below(tree, folder) as descriptor:
+        with suppress(FileNotFoundError), reached(tree, folder) as descriptor:
             _remove(descriptor, name)
             if folder:
                 os.utime(descriptor, ns=(os.fstat(descriptor).st_atime_ns, time))

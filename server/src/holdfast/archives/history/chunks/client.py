@@ -121,7 +121,7 @@ class EngineChunks:
                 bufsize=0,
                 env=self._environment,
                 pass_fds=self._pass_fds,
-                start_new_session=True,
+                process_group=0,  # no session of its own, in which its niceness would count for nothing
             )
         except OSError as error:
             raise ChunkRouteFailed(f"the engine's Python cannot be started: {error}") from error

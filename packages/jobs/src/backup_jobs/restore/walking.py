@@ -1,0 +1,211 @@
+"""Walks trees of any depth: an archive can hold more levels of folders than Python calls functions, or a process opens files.
+
+One descriptor is open at a time for each tree. The way up again is checked: it leads to the folder that the way down came from.
+
+The text of this file is also handed to the Python of ssh machines: it imports the standard library alone.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OWNERS = 0o700
+
+Identity = tuple[int, int]
+Unreadable = Callable[[OSError], None]
+
+
+@dataclass
+class Visited:
+    """A folder, or folders of the same path in several trees, open until the next one is visited."""
+
+    path: bytes
+    folders: tuple[int, ...]
+    below: list[bytes] | None = None
+    """Which of its folders are visited next. Whoever does not say so gets all of the first tree's."""
+
+
+@dataclass
+class _Level:
+    name: bytes
+    identities: tuple[Identity, ...]
+    waiting: list[bytes]
+
+
+def raised(error: OSError) -> None:
+    raise error
+
+
+def ignored(error: OSError) -> None:
+    del error
+
+
+def walk(*trees: int, path: bytes = b"", unreadable: Unreadable = raised) -> Iterator[Visited]:
+    """Every folder below opened ones, these first, never through a symbolic link; side by side where several are given.
+
+    `unreadable` hears of folders that cannot be opened or listed; what is gone meanwhile is passed over.
+    """
+    here, name = _opened(trees, b"."), b""
+    levels: list[_Level] = []
+    try:
+        while True:
+            visited = Visited(path, here)
+            yield visited
+            levels.append(_Level(name, _identities(here), _waiting(visited, unreadable)))
+            entered = None
+            while entered is None:
+                while not levels[-1].waiting:
+                    left = levels.pop()
+                    if not levels:
+                        return
+                    here = _moved(here, _opened(here, b".."))
+                    _require_same(here, levels[-1].identities)
+                    path = path[: max(0, len(path) - len(left.name) - 1)]
+                name = levels[-1].waiting.pop()
+                entered = _entered(here, name, unreadable)
+            here = _moved(here, entered)
+            path = path + b"/" + name if path else name
+    finally:
+        _close(here)
+
+
+def folders_in(folder: int) -> list[bytes]:
+    """The names of the folders in an opened one; a link to a folder is none."""
+    with os.scandir(folder) as entries:
+        return [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def remove(folder: int, name: bytes) -> None:
+    """Remove a folder of ours with all it holds, as far as possible. Raise the first OSError of what could not be removed."""
+    refused: list[OSError] = []
+    here: tuple[int, ...] = (os.dup(folder),)
+    levels = [_Level(b"", _identities(here), [name])]
+    try:
+        while levels:
+            level = levels[-1]
+            if level.waiting:
+                name = level.waiting.pop()
+                entered = _opened_to_empty(here[0], name, refused)
+                if entered is not None:
+                    here = _moved(here, (entered,))
+                    levels.append(_Level(name, _identities(here), _emptied(entered, refused)))
+                continue
+            levels.pop()
+            if levels:
+                here = _moved(here, _opened(here, b".."))
+                _require_same(here, levels[-1].identities)
+                _trying(partial(os.rmdir, level.name, dir_fd=here[0]), refused)
+    finally:
+        _close(here)
+    if refused:
+        raise refused[0]
+
+
+@contextmanager
+def reached(tree: int, path: bytes) -> Iterator[int]:
+    """A folder below another one, however long the way: reached component by component."""
+    descriptor = os.dup(tree)
+    try:
+        for part in path.split(b"/") if path not in (b"", b".") else []:
+            below = os.open(part, OPEN, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _waiting(visited: Visited, unreadable: Unreadable) -> list[bytes]:
+    """In reverse order, to be taken from the end."""
+    if visited.below is not None:
+        return visited.below[::-1]
+    try:
+        return sorted(folders_in(visited.folders[0]), reverse=True)
+    except OSError as error:
+        unreadable(error)
+        return []
+
+
+def _entered(here: tuple[int, ...], name: bytes, unreadable: Unreadable) -> tuple[int, ...] | None:
+    try:
+        return _opened(here, name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        unreadable(error)
+        return None
+
+
+def _emptied(folder: int, refused: list[OSError]) -> list[bytes]:
+    """Remove all that is no folder; return the folders."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
+    except OSError as error:
+        refused.append(error)
+        return []
+    for name, is_folder in found:
+        if not is_folder:
+            _trying(partial(os.unlink, name, dir_fd=folder), refused)
+    return [name for name, is_folder in found if is_folder]
+
+
+def _opened_to_empty(above: int, name: bytes, refused: list[OSError]) -> int | None:
+    try:
+        if os.geteuid() != 0:  # only root may empty a folder that its owner may not write to
+            descriptor = os.open(
+                name, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above
+            )
+            os.close(descriptor)  # it is a folder, and not a link to one
+            os.chmod(name, OWNERS, dir_fd=above)
+        return os.open(name, OPEN, dir_fd=above)
+    except OSError as error:
+        refused.append(error)
+        return None
+
+
+def _trying(work: Callable[[], None], refused: list[OSError]) -> None:
+    try:
+        work()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        refused.append(error)
+
+
+def _opened(folders: tuple[int, ...], name: bytes) -> tuple[int, ...]:
+    opened: list[int] = []
+    try:
+        for folder in folders:
+            opened.append(os.open(name, OPEN, dir_fd=folder))  # noqa: PERF401 - what was opened is closed if one fails
+    except OSError:
+        _close(tuple(opened))
+        raise
+    return tuple(opened)
+
+
+def _moved(before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
+    _close(before)
+    return now
+
+
+def _close(folders: tuple[int, ...]) -> None:
+    for folder in folders:
+        os.close(folder)
+
+
+def _identities(folders: tuple[int, ...]) -> tuple[Identity, ...]:
+    found = [os.fstat(folder) for folder in folders]
+    return tuple((each.st_dev, each.st_ino) for each in found)
+
+
+def _require_same(folders: tuple[int, ...], identities: tuple[Identity, ...]) -> None:
+    if _identities(folders) != identities:
+        raise OSError(errno.ESTALE, "somebody has moved a folder meanwhile")
