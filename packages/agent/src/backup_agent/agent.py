@@ -14,6 +14,7 @@ from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
 from backup_agent.config import Config
 from backup_agent.courier import Courier
 from backup_agent.engines import Engines
+from backup_agent.going_on import GoingOn
 from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.places import Places
 from backup_agent.runtime_api import RuntimeApi
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REFUSED_SECONDS = 300.0
-"""Between tries of an agent that the service refuses: an administrator may enable it again."""
+FIRST_REFUSED_SECONDS, REFUSED_SECONDS = 5.0, 300.0
+"""Between tries of an agent that the service refuses, at first and in the end: an administrator may enable it again."""
 STOP_SECONDS = 5.0
 NOTABLE_SKEW_SECONDS = 60.0
 NOT_GIVEN_SECONDS = 5.0
@@ -63,7 +64,8 @@ class Agent:
         """The last job that was offered but then not given, and when: not to be asked for again at once."""
         self._changed = threading.Event()
         self._backoff = Backoff(most=config.max_backoff_seconds)
-        self._refused = Backoff(REFUSED_SECONDS, REFUSED_SECONDS)
+        self._refused = Backoff(FIRST_REFUSED_SECONDS, REFUSED_SECONDS)
+        self._going_on = GoingOn("A round of the agent")
         self._heartbeat_seconds = float(DEFAULT_HEARTBEAT_SECONDS)
         self._poll_seconds = float(DEFAULT_POLL_SECONDS)
         self._heartbeat_due = 0.0
@@ -85,9 +87,8 @@ class Agent:
         """Work until `stop`. True when it ended by itself, to be started anew: see `_is_used_up`."""
         self._begin()
         while not self.stopping.is_set():
-            pause = self._round(poll=True)
-            self._wait(pause)
-            if self._is_used_up():
+            self._wait(self._going_on.turn(lambda: self._round(poll=True)))
+            if not self.stopping.is_set() and self._is_used_up():
                 self._end()
                 return True
         self._end()
@@ -235,7 +236,14 @@ class Agent:
             self._courier.take(job)
         else:
             job.on_claimed = self._courier.take
-        worker.start()
+        try:
+            worker.start()
+        except BaseException:  # without a thread nobody would ever give its place free again
+            with self._lock:
+                self._held.pop(job.job_id, None)
+                self._working.pop(job.job_id, None)
+            self._courier.drop(job)
+            raise
 
     def _worker(self, job: JobFolder) -> "Worker":
         from backup_agent.restore_to import RestoreTo, own_places
@@ -296,7 +304,7 @@ class Agent:
         if self._refused.failures == 0:
             log.error(
                 "The service refuses this agent: %s (%s). It was disabled, revoked or deleted; an administrator can"
-                " enable it, or create a token to register it again. The next try is in some minutes.",
+                " enable it, or create a token to register it again. It is tried again, at last every few minutes.",
                 refusal,
                 refusal.key or refusal.http_status,
             )

@@ -70,7 +70,12 @@ class Calls:
         """Begin with what is new; False if nothing is."""
         taken = [call for call in calls if self._begin(call)]
         for call in taken:
-            threading.Thread(target=self._run, args=(call,), name=f"call-{call.id}", daemon=True).start()
+            try:
+                threading.Thread(target=self._run, args=(call,), name=f"call-{call.id}", daemon=True).start()
+            except RuntimeError as error:
+                log.warning("A call must wait: %s", error)
+                with self._lock:
+                    self._running.discard(call.id)
         return bool(taken)
 
     def _begin(self, call: OfferedCall) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from backup_agent.backoff import Backoff
 from backup_agent.client import NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
+from backup_agent.going_on import GoingOn
 from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import (
@@ -55,6 +56,7 @@ class Courier:
         self._stopping = threading.Event()
         self._backoff = backoff or Backoff()
         self._not_before = 0.0
+        self._going_on = GoingOn("Reporting")
         self._batch_bytes = BATCH_BYTES
         self.trouble: str | None = None
         """Why reports are refused, for the next heartbeat; None while they are not."""
@@ -73,7 +75,8 @@ class Courier:
     def take(self, job: JobFolder) -> None:
         job.wake = self._woken.set
         with self._lock:
-            self._jobs[job.job_id] = job
+            if not job.is_removed:  # its worker may come here after all of it was reported already
+                self._jobs[job.job_id] = job
         self._woken.set()
 
     def hurry(self) -> None:
@@ -98,8 +101,14 @@ class Courier:
         while not self._stopping.is_set():
             self._woken.wait(self._pause())
             self._woken.clear()
-            if not self._stopping.is_set() and time.monotonic() >= self._not_before:
-                self.turn()
+            if self._stopping.is_set() or time.monotonic() < self._not_before:
+                continue
+            pause = self._going_on.turn(self._timed_turn)
+            self._not_before = max(self._not_before, time.monotonic() + pause)
+
+    def _timed_turn(self) -> float:
+        self.turn()
+        return 0.0
 
     def _pause(self) -> float | None:
         if not self._jobs:
@@ -131,6 +140,9 @@ class Courier:
                 log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
             except OSError as error:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
+            except Exception:  # whatever is wrong with one job, the others are reported
+                self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
+                log.exception("Job %s cannot be reported now.", job.job_id)
 
     def deliver(self, job: JobFolder) -> None:
         """Send all that is new of a job, as far as one turn goes."""
@@ -240,7 +252,12 @@ class Courier:
             self._done(job, None)
 
     def _done(self, job: JobFolder, ending: Ending | None) -> None:
+        with self._lock:
+            job.is_removed = True
         self.drop(job)
-        job.remove()
+        try:
+            job.remove()
+        except OSError as error:
+            log.error("Job %s: its folder cannot be removed: %s", job.job_id, error)  # noqa: TRY400
         if self.on_done is not None:
             self.on_done(job, ending)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from backup_engine.interface import Engine
 
 Identity = tuple[str, int, int]
+ASK_AGAIN_SECONDS = 60.0
+"""A program that did not answer as an engine is asked again after this time: the machine may only have been busy."""
 
 
 class Engines:
     def __init__(self, places: Places, configured: Mapping[int, str]) -> None:
         self._places = places
         self._configured = configured
-        self._known: dict[Identity, EngineProgram | None] = {}
+        self._known: dict[Identity, EngineProgram] = {}
+        self._unknown: dict[Identity, float] = {}
         self._lock = threading.Lock()
 
     def programs(self) -> dict[int, EngineProgram]:
@@ -69,9 +73,14 @@ class Engines:
             return None
         identity = (path, found.st_ino, found.st_mtime_ns)
         with self._lock:
-            if identity not in self._known:
-                self._known[identity] = _ask(path)
-            return self._known[identity]
+            known = self._known.get(identity)
+            if known is None and time.monotonic() >= self._unknown.get(identity, 0.0):
+                known = _ask(path)
+                if known is None:
+                    self._unknown[identity] = time.monotonic() + ASK_AGAIN_SECONDS
+                else:
+                    self._known[identity] = known
+            return known
 
 
 def _ask(path: str) -> EngineProgram | None:

@@ -62,9 +62,10 @@ class JobFolder:
         """Called when there is something to upload."""
         self.on_claimed: Callable[[JobFolder], None] | None = None
         """Called when the service has confirmed the claim: from now on the job has something to say to it."""
+        self.is_removed = False
+        """The service has everything: whoever still has the job in hand has nothing to do with it any more."""
         self.cancelled = threading.Event()
         self._changing = threading.Lock()
-        self._is_removed = False
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
         self.log.acknowledge(self._sent.log)
         self._progress_number = self._sent.progress
@@ -90,7 +91,10 @@ class JobFolder:
         found = []
         for folder in jobs.iterdir() if jobs.exists() else ():
             if folder.name.isdigit() and private_files.read_json(folder / "job.json") is not None:
-                found.append(JobFolder(folder))
+                try:
+                    found.append(JobFolder(folder))
+                except (ValueError, TypeError, OSError):  # one folder that nobody can read must not end the agent
+                    log.exception("What is kept of job %s cannot be read; it is left alone.", folder.name)
             else:
                 _remove_with_spools(folder)
         return sorted(found, key=lambda each: each.job_id)
@@ -128,7 +132,7 @@ class JobFolder:
         """
         with self._changing:
             self.cancelled.set()
-            if self._is_removed or self._cancel_is_kept:
+            if self.is_removed or self._cancel_is_kept:
                 return
             try:
                 private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
@@ -198,7 +202,7 @@ class JobFolder:
     def remove(self) -> None:
         """Forget the job: the service has everything, or wants nothing of it."""
         with self._changing:
-            self._is_removed = True
+            self.is_removed = True
             self.log.close()
             (self.folder / "job.json").unlink(missing_ok=True)
             _remove_with_spools(self.folder)

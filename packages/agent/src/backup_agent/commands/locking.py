@@ -1,8 +1,9 @@
 """One agent works with a state folder at a time."""
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from backup_agent import private_files
 from backup_agent.places import Places
@@ -14,21 +15,56 @@ except ImportError:  # Windows: the engine does not run there either
     fcntl = None  # type: ignore[assignment]
 
 
+HANDED_ON = "BACKUP_AGENT_LOCK"
+"""The descriptor of the lock, for an agent that starts anew in the same process: the lock is never let go of meanwhile."""
+PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
+"""Whoever only asks whether an agent runs holds the lock for an instant, too."""
+
+
 @contextmanager
-def only_agent(places: Places) -> Iterator[None]:
-    """Hold the state folder. Raise AlreadyRunning if another process does."""
+def only_agent(places: Places) -> Iterator[int]:
+    """Hold the state folder, by a descriptor. Raise AlreadyRunning if another process does."""
     if fcntl is None:
         raise Problem("Jobs cannot be run on this system yet.")
     private_files.make_folder(places.state)
-    descriptor = os.open(places.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_files.FILE_MODE)
+    descriptor = _handed_on(places)
+    if descriptor is None:
+        descriptor = os.open(places.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_files.FILE_MODE)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise AlreadyRunning(f"Another agent already works with {places.state}.") from error
-        yield
+        if not _locked(descriptor):
+            raise AlreadyRunning(f"Another agent already works with {places.state}.")
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def hand_on(descriptor: int) -> dict[str, str]:
+    """The environment of a program that takes the place of this one, and the lock with it."""
+    os.set_inheritable(descriptor, True)
+    return {**os.environ, HANDED_ON: str(descriptor)}
+
+
+def _handed_on(places: Places) -> int | None:
+    """The descriptor that the agent before in this process has left, if it is one of the lock file."""
+    given = os.environ.pop(HANDED_ON, "")
+    with suppress(OSError, ValueError):
+        if os.path.samestat(os.fstat(int(given)), os.stat(places.lock_file)):  # noqa: PTH116
+            os.set_inheritable(int(given), False)
+            return int(given)
+    return None
+
+
+def _locked(descriptor: int) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        else:
+            return True
 
 
 def is_running(places: Places) -> bool:

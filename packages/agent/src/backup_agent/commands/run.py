@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from backup_agent import config
 from backup_agent.agent import Agent
 from backup_agent.client import Client
-from backup_agent.commands.locking import only_agent
+from backup_agent.commands.locking import hand_on, only_agent
 from backup_agent.places import Places
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+log = logging.getLogger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error")
 DEFAULT_LEVEL = "info"
@@ -32,14 +34,24 @@ def add_arguments(parser: "ArgumentParser") -> None:
 
 def run(places: Places, arguments: "Namespace | None") -> int:
     start_logging(arguments.log_level if arguments else DEFAULT_LEVEL)
-    with only_agent(places):
-        agent = agent_of(places)
-        with stopped_by_signals(agent):
-            logging.getLogger(__name__).info("The agent works; it is stopped with SIGTERM.")
-            starts_anew = agent.run()
-    if starts_anew:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    return 0
+    with only_agent(places) as lock:
+        while True:
+            agent = agent_of(places)
+            with stopped_by_signals(agent) as received:
+                log.info("The agent works; it is stopped with SIGTERM.")
+                starts_anew = agent.run()
+            if received or not starts_anew:
+                return 0
+            start_anew(lock)
+
+
+def start_anew(lock: int) -> None:
+    """Let a fresh agent take the place of this one, in the same process. Returns if that cannot be."""
+    try:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], hand_on(lock))
+    except OSError as error:
+        os.set_inheritable(lock, False)
+        log.warning("The agent goes on with the memory that it has: %s", error)
 
 
 def agent_of(places: Places) -> Agent:
@@ -48,11 +60,11 @@ def agent_of(places: Places) -> Agent:
 
 
 @contextmanager
-def stopped_by_signals(agent: Agent) -> Iterator[None]:
-    """While this lasts, SIGTERM and SIGINT stop the agent.
+def stopped_by_signals(agent: Agent) -> Iterator[list[int]]:
+    """While this lasts, SIGTERM and SIGINT stop the agent. The list is of those that came: also while it was ending by itself.
 
-    A handler runs in the middle of whatever the main thread does, which may hold a lock that stopping needs. So handlers do
-    nothing, and a thread waits for what the interpreter writes when a signal comes.
+    A handler runs in the middle of whatever the main thread does, which may hold a lock that stopping needs. So handlers only
+    note it, and a thread waits for what the interpreter writes when a signal comes.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -64,18 +76,20 @@ def stopped_by_signals(agent: Agent) -> Iterator[None]:
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    handlers = {number: signal.signal(number, _ignored) for number in (signal.SIGTERM, signal.SIGINT)}
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        received.append(number)
+
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield received
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(before)
         os.close(writing)
-
-
-def _ignored(number: int, frame: FrameType | None) -> None:
-    pass
 
 
 def add_log_level(parser: "ArgumentParser") -> None:
