@@ -57,7 +57,7 @@ def test_no_job_and_no_call_is_lost_to_an_agent_that_starts_anew_again_and_again
     try:
         agent.register(admin, f"renewed-{major}")
         config = agent.config / "config.toml"
-        config.write_text(config.read_text().replace("renew_seconds = 60.0", "renew_seconds = 0.01"))
+        config.write_text(config.read_text().replace("renew_seconds = 60.0", "renew_seconds = 1.0"))
         agent.start()
         encryption = {1: "repokey-blake2", 2: "aes256-ocb"}[major]
         repository = create_agent_repository(

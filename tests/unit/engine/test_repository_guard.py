@@ -1,0 +1,293 @@
+"""What is made sure of a repository right before its engine runs, and right after: each guard by itself."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backup_engine import repository_guard as guards
+
+KNOWN, OTHER = "a" * 64, "b" * 64
+OWN_NAME = "holdfast@1"
+
+
+@pytest.fixture(autouse=True)
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the run, in which the shim works."""
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"BORG_BASE_DIR": str(tmp_path / "base"), "BORG_HOST_ID": OWN_NAME}
+
+
+@pytest.fixture(autouse=True)
+def engine_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Lets go of what the engine would have inherited."""
+    inherited: list[int] = []
+    monkeypatch.setattr(guards.os, "set_inheritable", lambda descriptor, _: inherited.append(descriptor))
+
+    def end() -> None:
+        while inherited:
+            os.close(inherited.pop())
+
+    yield end
+    end()
+
+
+def guard(**more: Any) -> dict[str, Any]:
+    return {"major": 1, "engine_id": KNOWN, "path": None, "older": "refuse", **more}
+
+
+def repository(folder: Path, engine_id: str, major: int = 1) -> str:
+    """So much of a repository that its id can be read."""
+    folder.mkdir()
+    if major == 1:
+        (folder / "config").write_text(f"[repository]\nversion = 1\nid = {engine_id}\n")
+    else:
+        (folder / "config").mkdir()
+        (folder / "config" / "id").write_text(engine_id)
+    return str(folder)
+
+
+def record(environment: dict[str, str], major: int, timestamp: str) -> Path:
+    folder = Path(guards.record_folder(major, environment, KNOWN))
+    folder.mkdir(parents=True)
+    (folder / guards.TIMESTAMP).write_text(timestamp)
+    return folder
+
+
+# --- which repository it is -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("major", [1, 2])
+def test_no_engine_runs_over_another_repository(tmp_path: Path, environment: dict[str, str], major: int) -> None:
+    path = repository(tmp_path / "repository", OTHER, major)
+    with pytest.raises(guards.Refused) as refused:
+        guards.prepare(guard(path=path, major=major), environment, None)
+    assert json.loads(refused.value.lines)["msgid"] == guards.REPLACED
+    assert OTHER in json.loads(refused.value.lines)["message"]
+
+
+@pytest.mark.parametrize("major", [1, 2])
+def test_the_known_repository_and_one_that_nobody_knows_yet_are_let_through(
+    tmp_path: Path, environment: dict[str, str], major: int
+) -> None:
+    path = repository(tmp_path / "repository", KNOWN.upper(), major)
+    guards.prepare(guard(path=path, major=major), environment, None)
+    guards.prepare(guard(path=path, major=major, engine_id=None), environment, None)
+
+
+def test_what_is_no_id_never_becomes_the_name_of_a_folder(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "repository").mkdir()
+    strange = guard(path=str(tmp_path / "repository"), major=2, engine_id="../../../../evil")
+    guards.prepare(strange, environment, None)
+    assert "BORG_SECURITY_DIR" not in environment
+    assert not list(tmp_path.rglob("evil"))
+
+
+@pytest.mark.parametrize(
+    ("more", "is_piped", "needed"),
+    [
+        ({"path": "/repository"}, False, False),
+        ({}, False, True),
+        ({"tells_id": True}, False, False),
+        ({"tells_id": True}, True, True),
+        ({"engine_id": None}, False, False),
+        ({"engine_id": None, "older": "accept"}, False, True),
+        ({"tells_id": True, "older": "accept"}, False, True),
+    ],
+)
+def test_the_engine_is_asked_first_where_nothing_else_tells(more: dict[str, Any], is_piped: bool, needed: bool) -> None:
+    assert guards.needs_probe(guard(**more), is_piped) is needed
+
+
+def engine_saying(folder: Path, code: str) -> dict[str, Any]:
+    program = folder / "engine.py"
+    program.write_text(f"import sys\n{code}")
+    return {"program": sys.executable, "probe": [str(program)]}
+
+
+def test_an_engine_elsewhere_that_names_another_repository_does_not_run(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    asked = engine_saying(tmp_path, f'print(\'{{"repository": {{"id": "{OTHER}"}}}}\')')
+    with pytest.raises(guards.Refused, match="2"):
+        guards.prepare(guard(**asked), environment, dict(os.environ))
+
+
+def test_a_question_that_fails_ends_the_run_with_the_engines_words_unless_locks_are_to_be_removed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    asked = engine_saying(tmp_path, 'print("no way", file=sys.stderr); sys.exit(13)')
+    with pytest.raises(guards.Refused) as refused:
+        guards.prepare(guard(**asked), environment, dict(os.environ))
+    assert (refused.value.code, refused.value.lines) == (13, b"no way\n")
+
+    guards.prepare(guard(**asked, must_tell=False), environment, dict(os.environ))
+
+
+def test_an_engine_that_says_too_much_when_it_is_asked_is_ended(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "LARGEST_PROBE", 1000)
+    asked = engine_saying(tmp_path, 'sys.stdout.write("x" * 5000); sys.stdout.flush()\nimport time; time.sleep(3600)')
+    with pytest.raises(guards.Refused):
+        guards.prepare(guard(**asked), environment, dict(os.environ))
+
+
+@pytest.mark.parametrize("answer", [b"", b"nonsense", b"[]", b'{"repository": {"id": 5}}', b"[" * 100_000])
+def test_an_answer_that_names_no_repository_is_none(answer: bytes) -> None:
+    assert guards.id_told(answer) is None
+
+
+def test_output_that_names_another_repository_is_not_kept(spool: Path) -> None:
+    (spool / "out").write_text(json.dumps({"archives": [], "repository": {"id": OTHER}}))
+    refused = guards.conclude(guard(tells_id=True), {}, 0)
+    assert refused is not None
+    assert refused.code == guards.REFUSED
+    assert (spool / "out").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [({"tells_id": True}, KNOWN), ({"tells_id": False}, OTHER), ({"tells_id": True, "path": "/r"}, OTHER)],
+)
+def test_output_of_the_known_repository_or_of_one_that_was_made_sure_of_is_kept(
+    spool: Path, more: dict[str, Any], told: str
+) -> None:
+    content = json.dumps({"repository": {"id": told}})
+    (spool / "out").write_text(content)
+    assert guards.conclude(guard(**more), {}, 0) is None
+    assert (spool / "out").read_text() == content
+
+
+# --- how new it is ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("older", "is_kept"), [("refuse", True), ("accept", False)])
+def test_that_a_newer_state_was_seen_is_forgotten_only_after_somebodys_word(
+    tmp_path: Path, environment: dict[str, str], older: str, is_kept: bool
+) -> None:
+    path = repository(tmp_path / "repository", KNOWN)
+    folder = record(environment, 1, "2026-01-01")
+    (folder / "nonce").write_text("7")
+    guards.prepare(guard(path=path, older=older), environment, None)
+    assert (folder / guards.TIMESTAMP).exists() is is_kept
+    assert (folder / "nonce").read_text() == "7"
+
+
+def test_a_look_works_with_records_that_nobody_keeps(tmp_path: Path, environment: dict[str, str], spool: Path) -> None:
+    path = repository(tmp_path / "repository", KNOWN)
+    folder = record(environment, 1, "2026-01-01")
+    guards.prepare(guard(path=path, older="look"), environment, None)
+    assert environment["BORG_SECURITY_DIR"].startswith(str(spool))
+    assert environment["BORG_CACHE_DIR"].startswith(str(spool))
+    assert (folder / guards.TIMESTAMP).exists()
+
+
+def learnt(engine_id: str, timestamp: str) -> None:
+    """What an engine does with the record that it was lent."""
+    Path(guards.PRIVATE, engine_id, guards.TIMESTAMP).write_text(timestamp)
+
+
+def test_a_run_of_major_2_works_on_a_copy_of_the_record_and_what_it_learns_is_put_back(
+    tmp_path: Path, environment: dict[str, str], spool: Path, engine_ends: Callable[[], None]
+) -> None:
+    path = repository(tmp_path / "repository", KNOWN, 2)
+    folder = record(environment, 2, "2026-01-01")
+    lent = guard(path=path, major=2)
+    guards.prepare(lent, environment, None)
+    engine_ends()
+    assert environment["BORG_SECURITY_DIR"] == str(spool / guards.PRIVATE)
+    learnt(KNOWN, "2026-02-01")
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-01-01"
+
+    guards.conclude(lent, environment, 0)
+
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
+    assert not (spool / guards.PRIVATE).exists()
+
+
+def test_while_others_run_only_the_oldest_state_is_noted_and_the_last_puts_it_into_the_record(
+    environment: dict[str, str],
+) -> None:
+    folder = record(environment, 2, "2026-01-01")
+    other = os.open(folder / ".runs", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_SH)
+    guards.put_timestamp_back(str(folder), b"2026-03-01")
+    guards.put_timestamp_back(str(folder), b"2026-02-01")
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-01-01"
+    os.close(other)
+
+    guards.put_timestamp_back(str(folder), b"2026-04-01")
+
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-02-01"
+    assert not (folder / ".pending").exists()
+
+
+def test_the_record_never_goes_back_and_a_run_that_learns_nothing_leaves_it(environment: dict[str, str]) -> None:
+    folder = record(environment, 2, "2026-05-01")
+    guards.put_timestamp_back(str(folder), b"2026-04-01")
+    guards.put_timestamp_back(str(folder), None)
+    assert (folder / guards.TIMESTAMP).read_text() == "2026-05-01"
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def locked_by(path: str, host: str, pid: int) -> None:
+    (Path(path) / "lock.exclusive").mkdir(exist_ok=True)
+    (Path(path) / "lock.exclusive" / f"{host}.{pid}-0").touch()
+
+
+def dead_pid() -> int:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+@pytest.mark.parametrize(
+    ("host", "is_dead", "is_cleared"),
+    [
+        ("this machine", True, True),
+        ("this machine", False, False),
+        ("elsewhere@5", True, False),
+        (OWN_NAME, True, False),
+    ],
+)
+def test_only_the_lock_of_a_dead_engine_of_this_machine_lets_the_engine_run_under_its_own_name(
+    tmp_path: Path, environment: dict[str, str], host: str, is_dead: bool, is_cleared: bool
+) -> None:
+    path = repository(tmp_path / "repository", KNOWN)
+    name = guards.name_of_this_machine() if host == "this machine" else host
+    locked_by(path, name, dead_pid() if is_dead else os.getpid())
+    guards.prepare(guard(path=path), environment, None)
+    assert ("BORG_HOST_ID" not in environment) is is_cleared
+
+
+def test_who_holds_the_lock_is_told_where_the_engine_could_not_get_it_and_nowhere_else(tmp_path: Path) -> None:
+    path = repository(tmp_path / "repository", KNOWN)
+    locked_by(path, "elsewhere@5", 4711)
+    told = guards.conclude(guard(path=path), {}, 73)
+    assert told is not None
+    assert told.code == 73
+    assert "process 4711 of elsewhere@5" in json.loads(told.lines)["message"]
+    assert guards.conclude(guard(path=path), {}, 1) is None
+
+
+@pytest.mark.parametrize("roster", ["nonsense", "[]", '{"shared": [1]}', '{"shared": [["host", "x", 0]]}'])
+def test_a_list_of_locks_that_cannot_be_read_names_nobody(tmp_path: Path, roster: str) -> None:
+    path = repository(tmp_path / "repository", KNOWN)
+    (Path(path) / "lock.roster").write_text(roster)
+    assert guards.lock_holders(path) == []
