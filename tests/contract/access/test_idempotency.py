@@ -46,6 +46,12 @@ def test_the_same_meaning_spelled_otherwise_is_the_same_request(service: Service
     assert [answer.json() for answer in answers] == [{"number": 1}] * 2
 
 
+def test_a_body_that_is_nested_beyond_reading_is_refused(service: Service, login: dict[str, str]) -> None:
+    headers = {**login, "Idempotency-Key": "a", "Content-Type": "application/json"}
+    answer = service.client.post("/probe/work/1", content=b"[" * 100_000, headers=headers)
+    assert answer.status_code in (400, 422)
+
+
 def test_the_same_key_with_another_body_or_path_is_a_conflict(service: Service, login: dict[str, str]) -> None:
     work(service, login, "a")
     for answer in (work(service, login, "a", subject="y"), work(service, login, "a", place=2)):

@@ -81,6 +81,19 @@ def test_every_way_to_end_is_told(folder: Path, how: dict[str, Any], code: int) 
     assert run.ended()[0] == code
 
 
+@pytest.mark.parametrize(
+    "told",
+    [b"", b"nonsense", b"[]", b'{"code": "x"}', b'{"code": 256}', b'{"code": -1}', b'{"code": 1e999}', b"[" * 60_000],
+)
+def test_an_end_that_nobody_can_read_is_an_end_unknown_and_never_a_good_one(folder: Path, told: bytes) -> None:
+    run = Called(folder, "compact")
+    run.answer(frame(HERE), frame(END, told))
+
+    code, _, errors = run.ended()
+    assert code == -signal.SIGKILL
+    assert b"Traceback" not in errors
+
+
 def test_a_link_that_is_cut_after_words_of_the_engine_leaves_its_end_unknown(folder: Path) -> None:
     run = Called(folder, "list_files")
     run.answer(frame(HERE), frame(OUTPUT, b"one\n"))

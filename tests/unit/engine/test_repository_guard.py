@@ -286,8 +286,21 @@ def test_who_holds_the_lock_is_told_where_the_engine_could_not_get_it_and_nowher
     assert guards.conclude(guard(path=path), {}, 1) is None
 
 
-@pytest.mark.parametrize("roster", ["nonsense", "[]", '{"shared": [1]}', '{"shared": [["host", "x", 0]]}'])
-def test_a_list_of_locks_that_cannot_be_read_names_nobody(tmp_path: Path, roster: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        "nonsense",
+        "[]",
+        '{"shared": [1]}',
+        '{"shared": [["host", "x", 0]]}',
+        '{"shared": [["host", 1e999, 0]]}',
+        '{"hostid": "host", "processid": 1e999, "time": ""}',
+        "[" * 60_000,
+    ],
+)
+def test_locks_that_cannot_be_read_name_nobody(tmp_path: Path, content: str) -> None:
     path = repository(tmp_path / "repository", KNOWN)
-    (Path(path) / "lock.roster").write_text(roster)
+    (Path(path) / "lock.roster").write_text(content)
+    (Path(path) / "locks").mkdir()
+    (Path(path) / "locks" / "one").write_text(content)
     assert guards.lock_holders(path) == []

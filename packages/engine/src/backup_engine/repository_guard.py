@@ -317,7 +317,7 @@ def _of_roster(path: str) -> list[dict[str, Any]]:
         roster = json.loads(read(file) or b"{}")
         entries = [entry for kind in ("exclusive", "shared") for entry in roster.get(kind, ())]
         return [{"host": str(host), "pid": int(pid), "since": changed(file)} for host, pid, _ in entries]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return []
 
 
@@ -328,7 +328,7 @@ def _of_lock_objects(path: str) -> list[dict[str, Any]]:
         try:
             told = json.loads(read(os.path.join(folder, name)) or b"")
             found.append({"host": str(told["hostid"]), "pid": int(told["processid"]), "since": str(told["time"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
     return found
 

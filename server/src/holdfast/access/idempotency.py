@@ -139,7 +139,7 @@ def _request_hash(request: Request, body: bytes) -> str:
     """The path counts too: the same key on another repository is another request."""
     try:
         meaning = json.dumps(json.loads(body), sort_keys=True).encode()
-    except ValueError:
+    except (ValueError, RecursionError):
         meaning = body
     target = f"{request.url.path}?{request.url.query}".encode("utf-8", "surrogatepass")
     return sha256(target + b"\0" + meaning).hexdigest()

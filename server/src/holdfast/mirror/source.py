@@ -189,7 +189,7 @@ def _exclusive_holders(folder: Path) -> list[str]:
             is_stale = clock.now() - datetime.fromisoformat(lock["time"]) > STALE
             if lock["exclusive"] and not is_stale:
                 holders.append(f"{lock['hostid']}.{lock['processid']}-{lock['threadid']}")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
     return holders
 

@@ -112,7 +112,7 @@ class CalledRun:
                 raise LinkCut
             content = exactly(link, size)
             if letter == END:
-                return exit_code(json.loads(content))
+                return exit_code(content)
             if letter == HERE:
                 require_reader()
                 continue
@@ -165,10 +165,16 @@ def require_reader() -> None:
         raise NobodyReads
 
 
-def exit_code(end: dict[str, Any]) -> int:
-    if end.get("signal") is not None:
-        return 128 + int(end["signal"])
-    return int(end["code"])
+def exit_code(content: bytes) -> int:
+    """How the engine there ended. Raise LinkCut if nobody can tell from this."""
+    try:
+        end = json.loads(content)
+        code = int(end["code"]) if end.get("signal") is None else 128 + int(end["signal"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise LinkCut from error
+    if not 0 <= code <= 255:  # the system would keep the last eight bits alone, and those may say that all is well
+        raise LinkCut
+    return code
 
 
 def lost(words: str, code: int = UNREACHABLE) -> int:
