@@ -1,11 +1,15 @@
 """Which tests `make test` plays, and which only `make campaign`. docs/develop.md says the same in words."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+from backup_engine.process import NICENESS_VARIABLE
+
 HERE = Path(__file__).parent
+os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, beside whatever else the machine does
 
 ON_ONE_STORE = (
     "contract/access",

@@ -17,7 +17,15 @@ import pytest
 
 from backup_engine import shim
 from backup_engine.command import Command, Secret
-from backup_engine.process import ENGINE_NICENESS, Adopted, Spool, SpoolState, _command_record
+from backup_engine.process import (
+    ENGINE_NICENESS,
+    NICENESS_VARIABLE,
+    Adopted,
+    Spool,
+    SpoolState,
+    _command_record,
+    niceness,
+)
 from tests.support.service import PATIENCE, wait_until
 
 NO_SECRETS = b"{}\n"
@@ -218,7 +226,10 @@ def test_a_full_disk_does_not_hide_how_the_engine_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel does not group sessions")
-def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(tmp_path: Path) -> None:
+def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(NICENESS_VARIABLE)
     tries = itertools.count()
 
     def its_session_is_nice() -> bool:
@@ -229,6 +240,16 @@ def test_an_engine_gives_way_to_other_sessions_as_it_does_to_its_own(tmp_path: P
     wait_until(
         its_session_is_nice, what="the kernel, which takes such a wish only now and then, lets an engine give way"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("", 10), ("0", 0), ("5", 5), ("99", 19), ("-3", 10), ("nonsense", 10)]
+)
+def test_how_much_engines_give_way_is_set_by_the_environment(
+    given: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NICENESS_VARIABLE, given)
+    assert niceness() == expected
 
 
 def test_a_shim_in_the_session_of_others_leaves_their_priority_alone() -> None:

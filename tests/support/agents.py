@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from backup_engine.process import NICENESS_VARIABLE
 from tests.support import witnesses
 from tests.support.processes import processes_naming
 from tests.support.service import PATIENCE, Client, wait_until
@@ -48,6 +49,7 @@ class AgentProcess:
             "BACKUP_AGENT_STATE_DIR": str(self.state),
             "BACKUP_AGENT_BORG1": str(self.engine),
             "PYTHONFAULTHANDLER": "1",
+            NICENESS_VARIABLE: "0",
             **self.environment,
         }
 

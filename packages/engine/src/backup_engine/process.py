@@ -24,6 +24,8 @@ from backup_engine.far.streaming import joined
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
+NICENESS_VARIABLE = "BACKUP_ENGINE_NICENESS"
+"""How much engines of this process give way, 0 to 19, where it is not to be the usual."""
 PIPE_BYTES = 1 << 20
 GRACE_SECONDS = 30.0
 
@@ -58,6 +60,11 @@ def io_priority_command() -> tuple[str, ...]:
     """The command that gives a process a low I/O priority (its pid comes last); empty where the system has none."""
     program = shutil.which("ionice")
     return (program, "-c", "2", "-n", "7", "-p") if program else ()
+
+
+def niceness() -> int:
+    given = os.environ.get(NICENESS_VARIABLE, "")
+    return min(19, int(given)) if given.isascii() and given.isdigit() else ENGINE_NICENESS
 
 
 class Spool:
@@ -256,7 +263,7 @@ def _command_record(command: Command) -> dict[str, Any]:
         "secret_names": sorted(command.secrets),
         "working_directory": command.working_directory,
         "most_output": command.most_output,
-        "nice": ENGINE_NICENESS,
+        "nice": niceness(),
         "io_priority": io_priority_command(),
         "guard": command.guard.record() if command.guard else None,
     }
