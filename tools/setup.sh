@@ -32,6 +32,9 @@ mirror | rclone        | have rclone
 docs   | jq            | have jq
 web    | chromium      | have chromium
 proxy  | nginx         | have_nginx
+dumps  | sqlite3       | have sqlite3
+dumps  | mariadb-server-core | have_mariadbd
+dumps  | mariadb-client | have mariadb-dump
 '
 
 started=$(date +%s)
@@ -44,7 +47,7 @@ mode=${1:-run}
 case $mode in
     run) needs='base engine ssh' ;;
     demo) needs='base engine ssh demo' ;;
-    test) needs='base engine ssh sshd mirror demo docs proxy web' ;; # and `build`, if an engine is to be built
+    test) needs='base engine ssh sshd mirror demo docs proxy web dumps' ;; # and `build`, if an engine is to be built
     *) fail "unknown mode '$mode': use run, test or demo" ;;
 esac
 cd "$(dirname "$0")/.."
@@ -71,6 +74,8 @@ have_usable_engine() { # the service works with 1.2 and later
 have_sshd() { [ -x /usr/sbin/sshd ] || have sshd; }
 
 have_nginx() { [ -x /usr/sbin/nginx ] || have nginx; }
+
+have_mariadbd() { [ -x /usr/sbin/mariadbd ] || have mariadbd; }
 
 have_python_headers() {
     python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'

@@ -20,6 +20,7 @@ MAY_START_PROCESSES = {
     "backup_engine/far/pour.py": "pours the output of an engine into a program on another machine",
     "backup_engine/far/run.py": "holds the link to an engine on another machine",
     "backup_engine/far/side.py": "starts the shim on that machine",
+    "backup_engine/feed.py": "runs an engine and the dumps that it reads, under the shim",
     "backup_engine/detect.py": "asks a program for its version",
     "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",

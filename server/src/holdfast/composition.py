@@ -23,6 +23,10 @@ from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.live import LiveAnswers
 from holdfast.backup import create_archive
 from holdfast.backup import on_agent as backup_on_agent
+from holdfast.backup.dumps import make_dumps
+from holdfast.backup.dumps.models import DumpedDatabase
+from holdfast.backup.dumps.models import secret_context as dump_context
+from holdfast.backup.dumps.routes import routes as dump_routes
 from holdfast.backup.routes import routes as backup_routes
 from holdfast.execution.engines import Engines
 from holdfast.kit.supervisor import Supervisor
@@ -75,6 +79,9 @@ def register_secrets() -> None:
     )
     stored_secrets.register(machines.SECRETS)
     stored_secrets.register(notifications.SECRETS)
+    stored_secrets.register(
+        stored_secrets.SecretColumn(DumpedDatabase.__tablename__, "password", lambda row: dump_context(row["uuid"]))
+    )
     mirror.register_secrets()
 
 
@@ -95,6 +102,7 @@ class Service:
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),
+                make_dumps.kind(self.opener, self.vault, settings.database_programs),
                 restore.restore_kind(self.opener),
                 *maintenance.kinds(self.opener),
                 *packages.kinds(),
@@ -200,6 +208,7 @@ class Service:
             *machines.ROUTERS,
             repository_routes,
             backup_routes,
+            dump_routes,
             *restore.ROUTERS,
             *maintenance.ROUTERS,
             *packages.ROUTERS,
@@ -230,6 +239,7 @@ class Service:
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))
         app.state.registry = self.registry
+        app.state.dump_vault = self.vault
         app.state.own_places = self.opener.own_places
         app.state.engine_requests = EngineRequests(self.settings, self.database)
         app.state.supervisor = self.supervisor

@@ -33,6 +33,10 @@ class Settings(BaseSettings):
     secret_key_file: Path | None = Field(None, description="Key file; secret.key in the data folder when not set.")
     borg1: str = Field("borg", description="Program of engine 1.")
     borg2: str = Field("borg2", description="Program of engine 2.")
+    database_programs: str | None = Field(
+        None,
+        description="Folders with programs that dump databases, separated by colons; searched before the system's.",
+    )
     rclone: str = Field("rclone", description="Program that copies mirrors of repositories.")
     engine_lock_wait_seconds: int = Field(
         5, ge=0, le=3600, description="How long an engine waits for another program's lock."

@@ -132,6 +132,11 @@ POST   /api/restore/cancel/{job_id}                                             
 GET    /api/repositories/{repository_id}/archives/{archive_id}/files            viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/download         viewer
 GET    /api/agents/jobs/{job_id}/restore-stream                                 agent
+POST   /api/repositories/{repository_id}/dump                                   operator      login
+GET    /api/repositories/{repository_id}/databases                              operator
+POST   /api/repositories/{repository_id}/databases                              admin         login
+PUT    /api/repositories/{repository_id}/databases/{database_id}                admin         login
+DELETE /api/repositories/{repository_id}/databases/{database_id}                admin         login
 POST   /api/repositories/{repository_id}/check                                  operator      login
 POST   /api/repositories/{repository_id}/prune                                  operator      login
 POST   /api/repositories/{repository_id}/compact                                operator      login

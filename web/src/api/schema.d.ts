@@ -4206,6 +4206,130 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/databases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Databases"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["DatabaseBody"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DatabaseAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/databases/{database_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    database_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["DatabaseBody"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DatabaseAnswer"];
+                    };
+                };
+            };
+        };
+        post?: never;
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    database_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/delete-jobs": {
         parameters: {
             query?: never;
@@ -4300,6 +4424,45 @@ export interface paths {
                 path: {
                     repository_id: number;
                     engine_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StartAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/dump": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: {
+                    "idempotency-key"?: string | null;
+                };
+                path: {
+                    repository_id: number;
                 };
                 cookie?: never;
             };
@@ -7675,6 +7838,37 @@ export interface components {
             newest: string | null;
             oldest: string | null;
         };
+        DatabaseAnswer: {
+            /** Format: date-time */
+            created_at: string;
+            database: string | null;
+            file: string;
+            has_password: boolean;
+            host: string | null;
+            id: number;
+            /** @enum {string} */
+            kind: "postgresql" | "postgresql_globals" | "mysql" | "sqlite";
+            name: string;
+            port: number | null;
+            repository_id: number;
+            restore_command: string;
+            /** Format: date-time */
+            updated_at: string;
+            user: string | null;
+        };
+        DatabaseBody: {
+            database?: string | null;
+            host?: string | null;
+            /** @enum {string} */
+            kind: "postgresql" | "postgresql_globals" | "mysql" | "sqlite";
+            name: string;
+            password?: string | null;
+            port?: number | null;
+            user?: string | null;
+        };
+        Databases: {
+            databases: components["schemas"]["DatabaseAnswer"][];
+        };
         Day: {
             anomalies: string[];
             archive_ids: number[];
@@ -7792,6 +7986,10 @@ export interface components {
             message: string;
             operation_id?: number | null;
             repository_id: number;
+        };
+        DumpStep: {
+            /** @constant */
+            kind: "dump";
         };
         Duplicate: {
             name?: string | null;
@@ -8464,7 +8662,7 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
@@ -8609,8 +8807,8 @@ export interface components {
             next_cursor: string | null;
         };
         OtherStep: {
-            /** @enum {string} */
-            kind: "script" | "dump";
+            /** @constant */
+            kind: "script";
         } & {
             [key: string]: unknown;
         };
@@ -8797,7 +8995,7 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
@@ -9484,7 +9682,7 @@ export interface components {
             spread_minutes?: number | null;
             start_within_minutes?: number | null;
             starts_at?: string | null;
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[] | null;
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[] | null;
             targets?: components["schemas"]["Targets"] | null;
             timezone?: string | null;
             windows?: components["schemas"]["WindowShape"][] | null;

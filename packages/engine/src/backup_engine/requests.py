@@ -59,6 +59,8 @@ class CreateRequest:
     upload_ratelimit_kib: int | None = None
     checkpoint_interval: int = 300
     list_files: bool = False
+    from_pipes: bool = False
+    """The sources are the names of pipes in the folder in which the engine is started; their content is archived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backup_engine import missing_sources
+from backup_engine.command import Command
 from backup_engine.outcome import Accumulator
 from backup_engine.parse import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
 from backup_engine.requests import CreateRequest, DeleteArchiveRequest, ListArchivesRequest
@@ -48,11 +49,11 @@ OWN_PLACES_ONLY = (
 
 
 def run(work: Work[BackupBlock]) -> Ended:
-    return _Backup(work).run()
+    return BackupAttempt(work).run()
 
 
 def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
-    return _Backup(work).interrupted(interrupted)
+    return BackupAttempt(work).interrupted(interrupted)
 
 
 def key_of(block: BackupBlock) -> str | None:
@@ -61,7 +62,7 @@ def key_of(block: BackupBlock) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """The archive of this job as the repository shows it; `info` where it could be read."""
 
     archive: ArchiveInfo
@@ -73,7 +74,7 @@ class _Found:
         return asdict(archives[0].stats) if archives else {}
 
 
-class _Backup:
+class BackupAttempt:
     """One attempt. Every method may be called again for the same attempt after a restart."""
 
     def __init__(self, work: Work[BackupBlock]) -> None:
@@ -94,7 +95,7 @@ class _Backup:
                     return self._by_evidence(found, Accumulator(), LEFT_NO_RECORD)
             if refused := self._refused():
                 return refused
-        command = self._work.engine.create(self._work.location, self._request())
+        command = self._command()
         self._host.log(*self._left_out.lines)
         progress = BackupProgress(self._host, self._work.sources.expected_size)
         step = self._host.step(STEP, command, on_event=progress.hear)
@@ -117,6 +118,9 @@ class _Backup:
         if found is not None:
             return self._by_evidence(found, interrupted.accumulator, LEFT_NO_RECORD)
         return again_when_interrupted(interrupted)
+
+    def _command(self) -> Command:
+        return self._work.engine.create(self._work.location, self._request())
 
     def _request(self) -> CreateRequest:
         block = self._block
@@ -179,14 +183,18 @@ class _Backup:
 
     def _remove_empty(self, archive: str) -> Failed:
         """All sources vanished under the engine, which then made an empty archive: that is not a backup."""
+        self._remove("delete-empty", archive)
+        return _sources_missing(self._sources)
+
+    def _remove(self, step: str, archive: str) -> bool:
+        """Delete an archive of this job that is not a backup; say whether the engine has done so."""
         command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(archive))
         for number in range(1, DELETE_TRIES + 1):
             try:
-                self._host.step(f"delete-empty-{number}", command, despite_cancel=True)
-                break
+                return self._host.step(f"{step}-{number}", command, despite_cancel=True).succeeded
             except Interrupted:
                 continue
-        return _sources_missing(self._sources)
+        return False
 
     def _completed(self, step: Step, created: CreateResult) -> Completed:
         ended_at = datetime.fromtimestamp(step.exit.finished_at, UTC)
@@ -194,7 +202,7 @@ class _Backup:
         completed = replace(completed, details={"created": document(step.stdout)}, ended_at=ended_at)
         return self._success(completed, step.accumulator)
 
-    def _by_evidence(self, found: _Found, accumulator: Accumulator, line: str, *, warned: bool = False) -> Ended:
+    def _by_evidence(self, found: Found, accumulator: Accumulator, line: str, *, warned: bool = False) -> Ended:
         if accumulator.all_sources_missing(self._sources):
             return self._remove_empty(self._work.engine.address(found.archive.name, found.archive.id))
         self._host.log(line)
@@ -217,14 +225,14 @@ class _Backup:
 
     # --- the evidence ---------------------------------------------------------------------------------------------
 
-    def _evidence(self, question: str) -> _Found | None:
+    def _evidence(self, question: str) -> Found | None:
         """Look for the archive of this job in the repository. Raise EvidenceUnknown if that cannot be found out."""
         key = key_of(self._block)
         if key is None:
             return None
         for archive in archives_now(self._work, question, ListArchivesRequest()):
             if key in archive.comment.split():
-                return _Found(archive, self._info(question, archive))
+                return Found(archive, self._info(question, archive))
         return None
 
     def _info(self, question: str, archive: ArchiveInfo) -> Info | None:

@@ -28,8 +28,15 @@ def key_of(operation: Operation) -> str:
     return f"holdfast:{operation.uuid}"
 
 
-def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """How a backup ended, wherever it was made."""
+def conclude(
+    session: Session,
+    operation: Operation,
+    report: JobReport,
+    *,
+    counts: bool = True,
+    more: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """How a backup ended, wherever it was made. What does not count is an archive, but no backup of the sources."""
     if not report.succeeded:
         return reported(report, record=partial(_note_storage, operation.repository_id, _storage(report)))
     repository = repository_of(session, operation)
@@ -46,6 +53,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         "stats": stats,
         "return_code": report.return_code,
         "warning_count": _count(report),
+        **(more or {}),
         **({"archive_name_template": template} if template is not None else {}),
     }
     shown = created or info_in(report)
@@ -55,7 +63,8 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         repository_id=repository.id,
         archive={**archive, "stats": stats} if archive else None,
         engine_id=shown.repository_id if shown else None,
-        values={**_evidence(stats, shown.repository_totals if shown else None), **_storage(report)},
+        values={**_evidence(stats if counts else {}, shown.repository_totals if shown else None), **_storage(report)},
+        counts=counts,
     )
     return replace(reported(report, result=result, record=record), archive_name=name)
 
@@ -132,6 +141,7 @@ def _note_evidence(
     repository: Repository,
     archive: dict[str, Any] | None,
     values: dict[str, Any],
+    counts: bool,
 ) -> None:
     """Record the archive at once, where its id is known: nobody has to wait for the next listing to see it."""
     if archive is not None:
@@ -148,7 +158,8 @@ def _note_evidence(
             **{name: archive["stats"].get(name) for name in STATS if name in archive["stats"]},
         )
     measured = {"storage_seen_at": end_of_work(session)} if "storage_free_bytes" in values else {}
-    store.note_evidence(session, repository.id, last_backup=end_of_work(session), **values, **measured)
+    success = {"last_backup": end_of_work(session)} if counts else {}
+    store.note_evidence(session, repository.id, **success, **values, **measured)
 
 
 def _storage(report: JobReport) -> dict[str, int]:

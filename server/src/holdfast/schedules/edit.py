@@ -171,6 +171,10 @@ class Editor:
             if kinds.count(kind) > 1:
                 raise errors.step_unsupported(kind, f"A schedule has at most one {kind} step. Make a second schedule.")
         found = [repository for number in chosen if (repository := repositories.get(session, number)) is not None]
+        elsewhere = [repository.id for repository in found if repository.execution_target != "local"]
+        if "dump" in kinds and elsewhere and "repository_ids" in (schedule.targets or {}):
+            why = "Dumps are made on the service's own machine only. Choose repositories whose engine runs there."
+            raise errors.step_unsupported("dump", why, repository_ids=elsewhere)
         prune = next((step for step in schedule.steps if step["kind"] == "prune"), None)
         if prune is not None and not _keeps(prune):
             lacking = [each.id for each in found if not _keeps(each.retention or {})]

@@ -49,6 +49,12 @@ class Targets(Body):
         return self.model_dump(exclude_none=True)
 
 
+class DumpStep(Body):
+    """Dumps of the repository's databases, in an archive of their own."""
+
+    kind: Literal["dump"]
+
+
 class BackupStep(Body):
     kind: Literal["backup"] = "backup"
 
@@ -88,7 +94,7 @@ class OtherStep(Schema):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Literal["script", "dump"]
+    kind: Literal["script"]
 
 
 STEP_KINDS = ("script", "dump", "backup", "prune", "compact", "check", "restore_check", "mirror")
@@ -96,11 +102,12 @@ STEP_KINDS = ("script", "dump", "backup", "prune", "compact", "check", "restore_
 
 def _step_kind(value: Any) -> str:
     kind = value.get("kind", "backup") if isinstance(value, dict) else getattr(value, "kind", None)
-    return "other" if kind in ("script", "dump") else str(kind)
+    return "other" if kind == "script" else str(kind)
 
 
 Step = Annotated[
     Annotated[BackupStep, Tag("backup")]
+    | Annotated[DumpStep, Tag("dump")]
     | Annotated[PruneStep, Tag("prune")]
     | Annotated[CompactStep, Tag("compact")]
     | Annotated[CheckStep, Tag("check")]

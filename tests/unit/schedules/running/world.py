@@ -53,7 +53,9 @@ def a_kind(name: str) -> Kind:
     )
 
 
-REGISTRY = Registry.of(a_kind(name) for name in ("backup", "prune", "compact", "check", "restore_check", "sync"))
+REGISTRY = Registry.of(
+    a_kind(name) for name in ("dump", "backup", "prune", "compact", "check", "restore_check", "sync")
+)
 
 
 @dataclass

@@ -20,6 +20,7 @@ def command(
         *("--log-json", "--progress", "--lock-wait", str(lock_wait)),
         *_upload_limit(request),
         *("create", "--json"),
+        *(("--read-special",) if request.from_pipes else ()),
         *(("--list", f"--filter={LISTED_STATUSES}") if request.list_files else ()),
         f"--checkpoint-interval={arguments.natural('The checkpoint interval', request.checkpoint_interval, least=1)}",
         *((f"--compression={arguments.compression(request.compression)}",) if request.compression else ()),
@@ -27,7 +28,7 @@ def command(
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.exclude_patterns),
         *flags,
         *("--", arguments.new_archive(location, request.archive_name)),
-        *(arguments.source_path(path) for path in request.source_paths),
+        *(_source(path, request) for path in request.source_paths),
     )
 
 
@@ -35,6 +36,14 @@ def _upload_limit(request: CreateRequest) -> tuple[str, ...]:
     if request.upload_ratelimit_kib is None:
         return ()
     return (f"--upload-ratelimit={arguments.natural('The upload limit', request.upload_ratelimit_kib, least=1)}",)
+
+
+def _source(path: str, request: CreateRequest) -> str:
+    if not request.from_pipes:
+        return arguments.source_path(path)
+    if not path or "/" in path or "\0" in path or path in (".", ".."):
+        raise InvalidRequest(f"{path!r} cannot be the name of a dump.")
+    return path
 
 
 def _comment(text: str) -> str:

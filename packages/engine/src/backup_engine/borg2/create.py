@@ -16,14 +16,23 @@ def command(location: RepositoryLocation, request: CreateRequest, lock_wait: int
     return (
         *arguments.common(location, lock_wait, "--progress"),
         *("create", "--json"),
+        *(("--read-special",) if request.from_pipes else ()),
         *(("--list", f"--filter={LISTED_STATUSES}") if request.list_files else ()),
         *((f"--compression={arguments.compression(request.compression)}",) if request.compression else ()),
         *((f"--comment={_comment(request.comment)}",) if request.comment else ()),
         *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.exclude_patterns),
         *arguments.custom_flags(request.custom_flags),
         *("--", arguments.new_archive(request.archive_name)),
-        *(arguments.source_path(path) for path in request.source_paths),
+        *(_source(path, request) for path in request.source_paths),
     )
+
+
+def _source(path: str, request: CreateRequest) -> str:
+    if not request.from_pipes:
+        return arguments.source_path(path)
+    if not path or "/" in path or "\0" in path or path in (".", ".."):
+        raise InvalidRequest(f"{path!r} cannot be the name of a dump.")
+    return path
 
 
 def _comment(text: str) -> str:

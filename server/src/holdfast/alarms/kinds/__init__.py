@@ -7,6 +7,7 @@ from holdfast.alarms.kinds import (
     clock_skew,
     damaged,
     key_not_exported,
+    notifications_failing,
     overdue,
     schedule_missing,
     storage_full,
@@ -26,5 +27,6 @@ KINDS: tuple[AlarmKind, ...] = (
     clock_jumped.KIND,
     damaged.KIND,
     tick_late.KIND,
+    notifications_failing.KIND,
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -29,6 +29,7 @@ LEASE_SECONDS = 30.0
 BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
 JITTER = 0.1
 GIVE_UP_AFTER = timedelta(days=3)
+ENDED_TOPIC = "notification.delivery"
 FAILED_TOPIC, RECOVERED_TOPIC = "notification.failed", "notification.recovered"
 
 
@@ -101,6 +102,7 @@ class Queue:
                 self._failed(session, delivery, destination, result, now)
             if destination is not None:
                 _note(session, destination, result, now)
+                _count(session, destination, delivery.state)
         if not result.ok:
             log.warning("a message was not delivered", delivery=claimed.uuid, reason=result.message)
 
@@ -157,15 +159,23 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
     destination.last_error = result.message
     if result.is_gone:
         destination.enabled, destination.disabled_reason = False, "gone"
-        session.execute(
+        ended = session.execute(
             update(Delivery)
             .where(Delivery.destination_id == destination.id, Delivery.state == DeliveryState.WAITING)
             .values(state=DeliveryState.FAILED, ended_at=now, last_error=result.message)
         )
+        _count(session, destination, DeliveryState.FAILED, cast("CursorResult[Any]", ended).rowcount)
 
 
 def _tell(session: Session, topic: str, destination: Destination, reason: str | None) -> None:
     outbox.tell_news(session, topic, [{"destination_id": destination.id, "name": destination.name, "reason": reason}])
+
+
+def _count(session: Session, destination: Destination, state: str, number: int = 1) -> None:
+    """Report deliveries that have come to their end; counters are made of it."""
+    if state in (DeliveryState.SENT, DeliveryState.FAILED) and number:
+        told = {"kind": str(destination.kind), "state": str(state)}
+        outbox.tell_news(session, ENDED_TOPIC, [told] * number)
 
 
 def _due(session: Session, now: datetime, destination_id: int | None = None) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from holdfast.notifications.events.text import clean
 from holdfast.notifications.models import Severity
 
-WORKS = ("backup", "restore", "check", "restore_check", "prune", "compact", "mirror", "script")
+WORKS = ("backup", "dump", "restore", "check", "restore_check", "prune", "compact", "mirror", "script")
 ENDS = ("completed", "warning", "failed")
 EVENTS = (
     *(f"{work}.{end}" for work in WORKS for end in ENDS),

@@ -14,9 +14,12 @@ from holdfast.operations.status import TERMINAL, Status
 OPERATION, RUN, AGENT = "operation.updated", "schedule.run", "agent.updated"
 ALARMS = ("alarm.raised", "alarm.changed", "alarm.cleared")
 DESTINATIONS = ("notification.failed", "notification.recovered")
+OWN_ALARM = "notifications_failing"
+"""Its messages come from the deliveries themselves, and never go to the destination that fails."""
 TOPICS = frozenset({OPERATION, RUN, AGENT, *ALARMS, *DESTINATIONS})
 WORK_OF_KIND = {
     "backup": "backup",
+    "dump": "dump",
     "restore": "restore",
     "check": "check",
     "restore_check": "restore_check",
@@ -38,6 +41,7 @@ TRIED_AGAIN = frozenset(
 """Failures of scheduled runs that are tried again: the end of the run decides whether they are news."""
 WORDS = {
     "backup": "Backup",
+    "dump": "Database dump",
     "restore": "Restore",
     "check": "Check",
     "restore_check": "Restore check",
@@ -61,7 +65,7 @@ def events_of(session: Session, rows: Sequence[OutboxEntry]) -> Iterator[Event]:
             yield from _of_run(session, row)
         elif row.topic == AGENT:
             yield from _of_agent(row)
-        elif row.topic in ALARMS:
+        elif row.topic in ALARMS and row.payload.get("kind") != OWN_ALARM:
             yield _of_alarm(row)
         elif row.topic in DESTINATIONS:
             yield _of_destination(row)

@@ -64,6 +64,7 @@ LOADED = (
 )
 """What of a repository the tick needs: it looks at thousands of them."""
 _mirrors = table("repository_mirrors", column("repository_id"))
+_databases = table("dumped_databases", column("repository_id"))
 """Known by name alone."""
 
 
@@ -80,6 +81,8 @@ class _Around:
     agents: Mapping[int, str]
     earlier: Mapping[tuple[int, int], ScheduleRun]
     mirrored: Collection[int]
+    dumped: Collection[int]
+    """Repositories that have databases to dump."""
     reachable: Collection[int]
     """Repositories whose ssh machine has just answered."""
 
@@ -229,8 +232,17 @@ def _gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reacha
         agents=store.agent_statuses(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id}),
         earlier=store.unended(session, list(schedules), repository_ids),
         mirrored=frozenset(session.scalars(mirrored)),
+        dumped=_with_databases(session, schedules.values(), repository_ids),
         reachable=reachable,
     )
+
+
+def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:
+    """Repositories whose databases can be dumped. Nobody is asked unless a schedule has such a step."""
+    if not any(step.get("kind") == "dump" for schedule in schedules for step in schedule.steps or ()):
+        return ()
+    found = select(_databases.c.repository_id).where(_databases.c.repository_id.in_(repository_ids)).distinct()
+    return frozenset(session.scalars(found))
 
 
 # --- into the queue ---------------------------------------------------------------------------------------------------
@@ -282,6 +294,7 @@ def _planned(row: ScheduleRun, schedule: Schedule, repository: Repository, aroun
         repository_template=repository.archive_name_template,
         upload_kib=upload_limit(schedule, around.now) if repository.engine_version == 1 else None,
         has_mirror=repository.id in around.mirrored,
+        has_databases=repository.id in around.dumped and repository.execution_target == "local",
         bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
     )
     return plan(wanted, surroundings, all_due=asked is not None)

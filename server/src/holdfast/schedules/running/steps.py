@@ -13,6 +13,9 @@ from holdfast.operations.status import Needs
 SLACK = timedelta(hours=12)
 NOT_DUE = "not_due"
 NO_MIRROR = "no_mirror"
+NO_DATABASES = "no_databases"
+DUMP_SERIES = "{repository}-databases-{now}"
+PRUNE_DUMPS = "prune_dumps"
 RETENTION_PREFIX = "keep_"
 
 
@@ -30,6 +33,7 @@ class Surroundings:
     repository_template: str = ""
     upload_kib: int | None = None
     has_mirror: bool = False
+    has_databases: bool = False
     bandwidth: Sequence[tuple[str, int | None]] | None = None
     """The windows as a timetable of upload limits, for programs that follow one."""
 
@@ -68,6 +72,14 @@ def _backup(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
     }
 
 
+def _dump(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
+    del step
+    return {
+        "archive_name": DUMP_SERIES,
+        **({"upload_ratelimit_kib": around.upload_kib} if around.upload_kib else {}),
+    }
+
+
 def _prune(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
     kept = {name: value for name, value in step.items() if name.startswith(RETENTION_PREFIX) and value is not None}
     return {**kept, "complete": bool(kept), "series": around.template or around.repository_template}
@@ -87,7 +99,8 @@ def _mirror(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
 
 
 STEPS: Mapping[str, StepKind] = {
-    "backup": StepKind("backup", (), _backup),
+    "dump": StepKind("dump", (), _dump),
+    "backup": StepKind("backup", (("dump", Needs.RAN),), _backup),
     "prune": StepKind("prune", (("backup", Needs.SUCCEEDED),), _prune),
     "compact": StepKind("compact", (("prune", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED)), _chosen("threshold")),
     "check": StepKind("check", (("backup", Needs.RAN),), _chosen("verify_data", "max_duration")),
@@ -111,10 +124,17 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
         if kind == "mirror" and not around.has_mirror:
             planned.append(PlannedStep(kind, left_out=NO_MIRROR))
             continue
+        if kind == "dump" and not around.has_databases:
+            planned.append(PlannedStep(kind, left_out=NO_DATABASES))
+            continue
         awaited, needs = next(((name, needs) for name, needs in row.after if name in places), (None, Needs.SUCCEEDED))
         after = places[awaited] if awaited is not None else None
         places[kind] = len(places)
         planned.append(PlannedStep(kind, row.operation, row.params(step, around), after, needs))
+        if kind == "prune" and "dump" in places:
+            params = {**row.params(step, around), "series": DUMP_SERIES}
+            planned.append(PlannedStep(PRUNE_DUMPS, row.operation, params, places["dump"], Needs.SUCCEEDED))
+            places[PRUNE_DUMPS] = len(places)
     return planned
 
 

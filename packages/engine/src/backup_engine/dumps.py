@@ -1,0 +1,120 @@
+"""Database dumps: which program dumps which kind of database, and the command that feeds them to an engine.
+
+Passwords reach the dumping program through a pipe or its own environment, never through arguments, files or the environment of
+the engine.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from backup_engine import feed
+from backup_engine.command import Command, Secret
+from backup_engine.detect import EngineUnsupported
+from backup_engine.environment import SEARCH_PATH
+from backup_engine.requests import InvalidRequest
+
+DatabaseKind = Literal["postgresql", "postgresql_globals", "mysql", "sqlite"]
+KINDS: tuple[DatabaseKind, ...] = ("postgresql", "postgresql_globals", "mysql", "sqlite")
+ENDINGS: Mapping[str, str] = {
+    "postgresql": "dump",
+    "postgresql_globals": "sql",
+    "mysql": "sql",
+    "sqlite": "sql",
+}
+MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database to dump. ``name`` is its name in Holdfast, and that of its file in the archive."""
+
+    name: str
+    kind: DatabaseKind
+    database: str | None = None
+    """Its name on the server, or the path of an SQLite file."""
+    host: str | None = None
+    """A host name, or the folder (PostgreSQL) or file (MySQL) of a socket."""
+    port: int | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.{ENDINGS[self.kind]}"
+
+
+def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_PATH) -> Command:
+    """Given the command that reads the files of all dumps in their order, return the one that runs it and feeds them.
+
+    Raise InvalidRequest for a database that cannot be dumped, EngineUnsupported where its program is missing.
+    """
+    dumps = [{**_dump(database, path), "name": database.name, "file": database.file} for database in databases]
+    secrets: dict[str, Secret] = {}
+    for number, (dump, database) in enumerate(zip(dumps, databases, strict=True), 1):
+        if database.password:
+            dump["secret"] = f"HOLDFAST_DUMP_{number}"
+            secrets[f"HOLDFAST_DUMP_{number}"] = Secret(database.password)
+    spec = {"engine": list(create.argv), "dumps": dumps}
+    return replace(
+        create,
+        argv=(sys.executable, "-I", "-S", feed.__file__, json.dumps(spec)),
+        secrets={**create.secrets, **secrets},
+        shown=" ".join((*create.argv[:1], "create", *(database.file for database in databases))),
+    )
+
+
+def _dump(database: Database, path: str) -> dict[str, Any]:
+    for text in (database.database, database.host, database.user, database.password):
+        if text is not None and any(ord(character) < 32 for character in text):
+            raise InvalidRequest(f"A setting of the database {database.name} holds a control character.")
+    plain = {"PATH": path, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
+    if database.kind == "sqlite":
+        if not (database.database or "").startswith("/"):
+            raise InvalidRequest("The path of an SQLite file must be absolute.")
+        argv = [_program(("sqlite3",), path), "-batch", "-readonly", database.database, ".dump"]
+        return {"argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
+    if database.kind == "mysql":
+        return _mysql(database, plain, path)
+    variables = {
+        **plain,
+        **({"PGHOST": database.host} if database.host else {}),
+        **({"PGPORT": str(database.port)} if database.port else {}),
+        **({"PGUSER": database.user} if database.user else {}),
+    }
+    if database.kind == "postgresql_globals":
+        argv = [_program(("pg_dumpall",), path), "--globals-only", "--no-password", "--database=postgres"]
+        mark = "-- PostgreSQL database cluster dump complete"
+        return {"argv": argv, "environment": variables, "end_mark": mark, "secret_variable": "PGPASSWORD"}
+    variables["PGDATABASE"] = database.database or ""
+    argv = [_program(("pg_dump",), path), "--format=custom", "--compress=0", "--no-password"]
+    return {"argv": argv, "environment": variables, "end_mark": None, "secret_variable": "PGPASSWORD"}
+
+
+def _mysql(database: Database, plain: Mapping[str, str], path: str) -> dict[str, Any]:
+    is_socket = (database.host or "").startswith("/")
+    options = {
+        **({"user": database.user} if database.user else {}),
+        **({"socket" if is_socket else "host": database.host} if database.host else {}),
+        **({"port": str(database.port)} if database.port else {}),
+    }
+    flags = (
+        "--single-transaction",
+        "--quick",
+        "--routines",
+        "--events",
+        "--triggers",
+        "--default-character-set=utf8mb4",
+    )
+    argv = [_program(MARIADB_PROGRAMS, path), "--defaults-file={options}", *flags, "--", database.database]
+    return {"argv": argv, "environment": dict(plain), "options": options, "end_mark": "-- Dump completed"}
+
+
+def _program(names: Sequence[str], path: str) -> str:
+    for name in names:
+        if found := shutil.which(name, path=path):
+            return found
+    raise EngineUnsupported(f"The program {names[0]} is not installed on the machine that dumps the database.")

@@ -1,0 +1,274 @@
+"""The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine reads its pipe.
+
+Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.command``). It imports
+the standard library alone.
+
+For the engine, the end of a pipe is the end of a file: a dump that breaks off would look complete. So a pipe is closed only after
+its dump has exited with 0 and, where the format has one, its end mark was seen. Otherwise the engine is stopped, and makes no
+archive. A second process, the holder, has each open pipe too: if the feeder is killed, the holder kills the engine before the
+pipe is closed.
+
+``dump-N.json``, synced before pipe N is closed, tells how the dump ended, its size and its SHA-256. Without these records an
+archive does not count.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BLOCK_BYTES = 1024 * 1024
+TAIL_BYTES = 4096
+LOOK_SECONDS = 0.01
+GRACE_SECONDS = 30.0
+"""From SIGTERM to SIGKILL for an engine whose dump has failed."""
+PIPES = "pipes"
+FAILED = 2
+DONE = b"."
+NOTHING = {"exit_code": None, "signal": None, "start_error": None, "bytes": 0, "sha256": None}
+NOTHING |= {"end_seen": False, "engine_gone": False}
+
+
+def write_synced(name: str, content: bytes) -> None:
+    """Make a file appear whole and survive a power cut."""
+    descriptor = os.open(name + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(descriptor, content)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    os.rename(name + ".part", name)  # noqa: PTH104
+    folder = os.open(".", os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def take_secrets(names: list[str]) -> dict[str, str]:
+    """Read the passwords from the pipes that the shim has opened, so that neither the engine nor another dump gets them."""
+    found = {}
+    for name in names:
+        descriptor = int(os.environ.pop(name))
+        received = b""
+        while block := os.read(descriptor, 65536):
+            received += block
+        os.close(descriptor)
+        found[name] = received.decode("utf-8", "surrogateescape")
+    return found
+
+
+def lock_descriptor() -> list[int]:
+    """The spool's lock: whoever has it is known to be alive."""
+    lock = os.stat("lock")  # noqa: PTH116
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        try:
+            if os.path.samestat(os.fstat(int(name)), lock):
+                return [int(name)]
+        except OSError:
+            continue
+    return []
+
+
+class Feeder:
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._dumps: list[dict[str, Any]] = spec["dumps"]
+        self._secrets = take_secrets([dump["secret"] for dump in self._dumps if dump.get("secret")])
+        self._lock = lock_descriptor()
+        self._stopping = self.dump_failed = False
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        os.makedirs(PIPES, 0o700, exist_ok=True)  # noqa: PTH103
+        for dump in self._dumps:
+            os.mkfifo(self._path(dump), 0o600)
+        # Without closing descriptors: the engine inherits the lock and its passphrase, and nothing that was opened here.
+        self._engine = subprocess.Popen(spec["engine"], cwd=PIPES, close_fds=False)
+
+    def _path(self, dump: dict[str, Any]) -> str:
+        return f"{PIPES}/{dump['file']}"
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def run(self) -> int:
+        """Feed all dumps; return the engine's exit code, or the number of the signal that ended it as a negative one.
+
+        It is never 0 unless every dump is complete.
+        """
+        for number, dump in enumerate(self._dumps, 1):
+            pipe = self._wait_for_reader(self._path(dump))
+            if pipe is None:
+                return self._engine.wait() or FAILED  # it has ended before it came to this one
+            if not self._feed(number, dump, pipe):
+                return self._engine.wait() or FAILED
+        return self._engine.wait()
+
+    def _wait_for_reader(self, path: str) -> int | None:
+        """Open a pipe as soon as the engine reads it; None if the engine ends first."""
+        while True:
+            try:
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+            else:
+                os.set_blocking(pipe, True)
+                widen(pipe)
+                return pipe
+            if self._engine.poll() is not None:
+                return None
+            time.sleep(LOOK_SECONDS)
+
+    def _feed(self, number: int, dump: dict[str, Any], pipe: int) -> bool:
+        """Run one dump into its pipe; close the pipe if the dump is complete, and only then."""
+        holder, control = hold(pipe, self._engine.pid)
+        ended = self._copy(dump, pipe)
+        is_complete = ended["exit_code"] == 0 and ended["end_seen"] and not ended["engine_gone"] and not self._stopping
+        record = {"name": dump["name"], "file": dump["file"], "complete": is_complete, **ended}
+        write_synced(f"dump-{number}.json", json.dumps(record).encode())
+        if not is_complete:
+            if not ended["engine_gone"]:
+                self.dump_failed = not self._stopping
+                self._stop_engine()
+            os.close(pipe)
+            os.write(control, DONE)
+            os.waitpid(holder, 0)
+            return False
+        os.write(control, DONE)
+        os.waitpid(holder, 0)
+        os.close(pipe)
+        os.close(control)
+        return True
+
+    def _copy(self, dump: dict[str, Any], pipe: int) -> dict[str, Any]:
+        digest, size, tail, engine_gone = hashlib.sha256(), 0, b"", False
+        try:
+            child = self._start(dump)
+        except OSError as error:
+            sys.stderr.write(f"{dump['argv'][0]}: {error.strerror}\n")
+            return {**NOTHING, "start_error": error.strerror}
+        assert child.stdout is not None
+        source = child.stdout.fileno()
+        widen(source)
+        while block := os.read(source, BLOCK_BYTES):
+            try:
+                write_all(pipe, block)
+            except BrokenPipeError:
+                engine_gone = True
+                child.kill()
+                break
+            digest.update(block)
+            size += len(block)
+            tail = (tail + block)[-TAIL_BYTES:]
+        child.stdout.close()
+        code = child.wait()
+        mark = dump.get("end_mark")
+        return {
+            "exit_code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "start_error": None,
+            "bytes": size,
+            "sha256": digest.hexdigest(),
+            "end_seen": mark is None or mark.encode() in tail,
+            "engine_gone": engine_gone,
+        }
+
+    def _start(self, dump: dict[str, Any]) -> subprocess.Popen[bytes]:
+        argv, environment, passed = list(dump["argv"]), dict(dump["environment"]), list(self._lock)
+        secret = self._secrets.get(dump.get("secret") or "")
+        reading = None
+        if secret is not None and dump.get("secret_variable"):
+            environment[dump["secret_variable"]] = secret
+        if "{options}" in " ".join(argv):
+            reading, writing = os.pipe()
+            os.write(writing, options_file(dump.get("options") or {}, secret))
+            os.close(writing)
+            passed.append(reading)
+            argv = [argument.replace("{options}", f"/dev/fd/{reading}") for argument in argv]
+        try:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, pass_fds=passed
+            )
+        finally:
+            if reading is not None:
+                os.close(reading)
+
+    def _stop_engine(self) -> None:
+        """Stop the engine while its pipe is still open, so that it never sees the end of a file that is none."""
+        self._engine.terminate()
+        try:
+            self._engine.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._engine.kill()
+            self._engine.wait()
+
+
+def hold(pipe: int, engine: int) -> tuple[int, int]:
+    """Start the holder of an open pipe. It ends when it is told so; if the feeder dies first, it kills the engine."""
+    del pipe  # the fork has it
+    descriptor = os.pidfd_open(engine) if hasattr(os, "pidfd_open") else None
+    listening, control = os.pipe()
+    holder = os.fork()
+    if holder:
+        os.close(listening)
+        if descriptor is not None:
+            os.close(descriptor)
+        return holder, control
+    try:
+        os.close(control)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if os.read(listening, 1) != DONE:
+            if descriptor is not None:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            else:
+                os.kill(engine, signal.SIGKILL)
+    finally:
+        os._exit(0)
+
+
+def options_file(options: dict[str, str], password: str | None) -> bytes:
+    """What the clients of MySQL and MariaDB read instead of arguments: an option file that is a pipe."""
+    wanted = {**options, **({"password": password} if password is not None else {})}
+    lines = [f'{name}="{quoted(value)}"' for name, value in wanted.items()]
+    return ("[client]\n" + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+
+def quoted(value: str) -> str:
+    """A value as it stands between the double quotes of an option file."""
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def write_all(pipe: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(pipe, view) :]
+
+
+def widen(pipe: int) -> None:
+    """A wide pipe lets both sides take longer turns; the system may refuse it."""
+    try:
+        fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), BLOCK_BYTES)
+    except OSError:
+        return
+
+
+def main() -> int:
+    feeder = Feeder(json.loads(sys.argv[1]))
+    code = feeder.run()
+    if code < 0 and not feeder.dump_failed:  # end as the engine did, so that whoever judges the run sees it
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return FAILED if feeder.dump_failed else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

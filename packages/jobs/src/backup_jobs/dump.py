@@ -1,0 +1,168 @@
+"""Database dumps: one archive of all dumps of a repository, fed to the engine through pipes (see ``backup_engine.feed``).
+
+An archive counts only if a record says of every dump that it is complete. After an end that nobody saw, the sizes in the archive
+must also be those that were fed; otherwise the archive is deleted and the dumps are made again.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from backup_engine.command import Command
+from backup_engine.dumps import Database, feeding
+from backup_engine.environment import SEARCH_PATH
+from backup_engine.listing import read_listing
+from backup_engine.outcome import Accumulator
+from backup_engine.parse import CreateResult, GarbledOutput
+from backup_engine.requests import CreateRequest, ListFilesRequest
+from backup_jobs.backup import AFTER, STEP, BackupAttempt, Found
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.engine_host import EngineHost
+from backup_jobs.host import Interrupted, Step
+from backup_jobs.sources import LeftOut, Sources
+from backup_jobs.work import EvidenceUnknown, Work, ended_without_success
+from backup_protocol import BackupBlock
+
+FAILED, UNPROVEN, REMOTE = "backup.dump_failed", "backup.dump_unproven", "backup.dump_not_here"
+NOT_PROVEN = (
+    "It is not certain that the archive holds every dump in full. The archive was deleted; the dumps are made again."
+)
+NOT_DELETED = "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. Delete it; do not restore from it."
+NOT_HERE = "Dumps are made on the service's own machine only. The engine of this repository runs on another machine."
+
+
+@dataclass(frozen=True, slots=True)
+class DumpBlock(BackupBlock):
+    databases: tuple[Database, ...] = field(default=(), repr=False)
+    programs: str = SEARCH_PATH
+    """Where the programs are looked for that dump databases."""
+
+
+class Dumps(Sources):
+    """Dumps have no sources on disk."""
+
+    expected_size = None
+
+    def left_out(self) -> LeftOut:
+        return LeftOut()
+
+    def outside(self) -> list[str]:
+        return []
+
+    def missing(self, sources: Sequence[str]) -> tuple[str, ...]:
+        del sources
+        return ()
+
+
+def run(work: Work[DumpBlock]) -> Ended:
+    if work.location.machine is not None:
+        return Failed(REMOTE, NOT_HERE)
+    return _DumpAttempt(work).run()
+
+
+def interrupted(work: Work[DumpBlock], interrupted: Interrupted) -> Ended:
+    return _DumpAttempt(work).interrupted(interrupted)
+
+
+class _DumpAttempt(BackupAttempt):
+    def __init__(self, work: Work[DumpBlock]) -> None:
+        super().__init__(work)
+        self._databases, self._programs = work.block.databases, work.block.programs
+
+    def _command(self) -> Command:
+        return feeding(super()._command(), self._databases, self._programs)
+
+    def _request(self) -> CreateRequest:
+        return replace(super()._request(), from_pipes=True)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _concluded(self, step: Step) -> Ended:
+        broken = next((one for one in self._records() if not one["complete"] and not one["engine_gone"]), None)
+        if broken is None or isinstance(ended_without_success(self._host, step), Stopped):
+            return super()._concluded(step)
+        try:
+            found = self._evidence(AFTER)
+        except EvidenceUnknown as unknown:
+            return self._ask_again(unknown)
+        if found is not None and not self._remove("delete-unproven", self._address(found)):
+            return self._not_deleted(found)
+        return Failed(FAILED, _sentence(broken), step.exit.code, details=_named(broken["name"]))
+
+    def _completed(self, step: Step, created: CreateResult) -> Completed:
+        completed = super()._completed(step, created)
+        return replace(completed, details={**completed.details, "dumps": self._shown()})
+
+    def _success(self, completed: Completed, accumulator: Accumulator) -> Completed:
+        if not self._all_complete():  # the engine's success says nothing about dumps without a record
+            raise Interrupted(STEP, accumulator)
+        self._host.log(*(f"{one['file']}: {one['bytes']} bytes, SHA-256 {one['sha256']}" for one in self._records()))
+        return super()._success(completed, accumulator)
+
+    def _by_evidence(self, found: Found, accumulator: Accumulator, line: str, *, warned: bool = False) -> Ended:
+        if self._is_proven(found):
+            ended = super()._by_evidence(found, accumulator, line, warned=warned)
+            return replace(ended, details={**ended.details, "dumps": self._shown()})
+        if not self._remove("delete-unproven", self._address(found)):
+            return self._not_deleted(found)
+        return Stopped() if self._host.is_cancelled() else TryAgain(UNPROVEN, NOT_PROVEN)
+
+    def _not_deleted(self, found: Found) -> Failed:
+        return Failed(UNPROVEN, NOT_DELETED.format(archive=found.archive.name), details=_named(found.archive.name))
+
+    def _address(self, found: Found) -> str:
+        return self._work.engine.address(found.archive.name, found.archive.id)
+
+    # --- the proof ------------------------------------------------------------------------------------------------
+
+    def _records(self) -> list[dict[str, Any]]:
+        """What the feeder has recorded in this attempt, in the order of the dumps. A missing record ends the list."""
+        if not isinstance(self._host, EngineHost):
+            return []
+        return list(_read(self._host.folder / STEP, len(self._databases)))
+
+    def _all_complete(self) -> bool:
+        records = self._records()
+        return len(records) == len(self._databases) and all(one["complete"] for one in records)
+
+    def _is_proven(self, found: Found) -> bool:
+        """Whether every dump was complete, and the archive holds as many bytes of each as were fed."""
+        if not self._all_complete():
+            return False
+        request = ListFilesRequest(self._address(found), exact=True)
+        command = self._work.engine.list_files(self._work.location, request)
+        with self._work.find_out("proof", command).stdout.open("rb") as stream:
+            try:
+                sizes = {item.path: item.size for item in read_listing(iter(lambda: stream.read(65536), b""))}
+            except GarbledOutput:
+                return False
+        return sizes == {one["file"].encode(): one["bytes"] for one in self._records()}
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{name: one[name] for name in ("name", "file", "bytes", "sha256")} for one in self._records()]
+
+
+def _read(folder: Path, number: int) -> Iterable[dict[str, Any]]:
+    for place in range(1, number + 1):
+        try:
+            yield json.loads((folder / f"dump-{place}.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"error_params": {"database": name}}
+
+
+def _sentence(record: dict[str, Any]) -> str:
+    if record["start_error"]:
+        why = f"its program could not be started ({record['start_error']})"
+    elif record["signal"]:
+        why = f"its program was ended by signal {record['signal']}"
+    elif record["exit_code"]:
+        why = f"its program exited with code {record['exit_code']}"
+    else:
+        why = "it has no end"
+    return f"The dump of {record['name']} failed: {why}. No archive was made; the log shows what the program wrote."

@@ -1,0 +1,1 @@
+"""Database dumps: which databases a repository's dumps hold, and the operation that makes them."""

@@ -1,0 +1,162 @@
+"""The databases of a repository: read, added, changed, removed, with a line in the audit log each."""
+
+import shlex
+import uuid
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from backup_engine.dumps import Database
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.access.vault import Vault
+from holdfast.backup.dumps.models import DumpedDatabase, secret_context
+from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody
+from holdfast.errors import Conflict, NotFound, Unprocessable
+from holdfast.kit import clock
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import ServicePlaces
+
+MOST_DATABASES = 100
+OPTIONS = ("database", "host", "port", "user")
+
+
+def of_repository(session: Session, repository_id: int) -> list[DumpedDatabase]:
+    found = select(DumpedDatabase).where(DumpedDatabase.repository_id == repository_id)
+    return list(session.scalars(found.order_by(DumpedDatabase.name)))
+
+
+def repositories_with_any(session: Session, repository_ids: list[int]) -> set[int]:
+    found = select(DumpedDatabase.repository_id).where(DumpedDatabase.repository_id.in_(repository_ids))
+    return set(session.scalars(found))
+
+
+def require(session: Session, repository_id: int, database_id: int) -> DumpedDatabase:
+    found = session.get(DumpedDatabase, database_id)
+    if found is None or found.repository_id != repository_id:
+        raise NotFound("backup.database_not_found", "Not found, or not a database of this repository.")
+    return found
+
+
+def save(
+    session: Session,
+    caller: Caller,
+    vault: Vault,
+    places: ServicePlaces,
+    repository: Repository,
+    wanted: DatabaseBody,
+    known: DumpedDatabase | None = None,
+) -> DumpedDatabase:
+    """Add a database, or replace what is known of one. A password that is not given stays. Raise Conflict, Unprocessable."""
+    _check(session, places, repository, wanted)
+    stored = known or DumpedDatabase(
+        uuid=uuid.uuid4().hex, repository_id=repository.id, password=None, created_at=clock.now()
+    )
+    if known is None and len(of_repository(session, repository.id)) >= MOST_DATABASES:
+        raise Conflict("backup.too_many_databases", f"A repository has at most {MOST_DATABASES} databases.")
+    stored.name, stored.kind, stored.updated_at = wanted.name, wanted.kind, clock.now()
+    stored.options = {name: value for name in OPTIONS if (value := getattr(wanted, name)) is not None}
+    if wanted.password is not None:
+        stored.password = vault.encrypt(wanted.password, secret_context(stored.uuid))
+    session.add(stored)
+    try:
+        session.flush()
+    except IntegrityError as error:
+        raise Conflict(
+            "backup.database_name_taken",
+            f"The repository has a database called {wanted.name} already.",
+            name=wanted.name,
+        ) from error
+    record(session, caller, "changed" if known else "created", stored)
+    return stored
+
+
+def remove(session: Session, caller: Caller, stored: DumpedDatabase) -> None:
+    record(session, caller, "deleted", stored)
+    session.delete(stored)
+
+
+def record(session: Session, caller: Caller, word: str, stored: DumpedDatabase) -> None:
+    details: dict[str, Any] = {"repository_id": stored.repository_id, "name": stored.name, "kind": stored.kind}
+    audit.record(
+        session,
+        actor=caller,
+        action=f"database.{word}",
+        object_type="database",
+        object_id=stored.id,
+        details=details,
+    )
+
+
+def _check(session: Session, places: ServicePlaces, repository: Repository, wanted: DatabaseBody) -> None:
+    require_here(repository)
+    if wanted.kind != "postgresql_globals" and wanted.database is None:
+        raise Unprocessable("backup.database_field_missing", "Give the name of the database.", field="database")
+    if wanted.kind != "sqlite":
+        return
+    path = wanted.database or ""
+    if not path.startswith("/"):
+        raise Unprocessable("backup.database_not_absolute", "The path of an SQLite file must be absolute.")
+    if places.here(session).holds(path):
+        raise Unprocessable(
+            "backup.own_places", "This file is part of the service's own data, which is left out of dumps."
+        )
+
+
+def require_here(repository: Repository) -> None:
+    """Raise Unprocessable unless the engine of the repository runs on the service's own machine."""
+    if repository.execution_target != "local":
+        raise Unprocessable(
+            "backup.dump_not_here",
+            "Dumps are made on the service's own machine only. The engine of this repository runs on another machine.",
+        )
+
+
+def opened(vault: Vault, stored: DumpedDatabase) -> Database:
+    """The database with its password, for the engine."""
+    password = vault.decrypt(stored.password, secret_context(stored.uuid)) if stored.password else None
+    return _plain(stored, password)
+
+
+def _plain(stored: DumpedDatabase, password: str | None = None) -> Database:
+    return Database(name=stored.name, kind=stored.kind, password=password, **stored.options)  # type: ignore[arg-type]
+
+
+def answer(stored: DumpedDatabase) -> DatabaseAnswer:
+    known = _plain(stored)
+    return DatabaseAnswer(
+        id=stored.id,
+        repository_id=stored.repository_id,
+        name=stored.name,
+        kind=known.kind,
+        database=known.database,
+        host=known.host,
+        port=known.port,
+        user=known.user,
+        has_password=stored.password is not None,
+        file=known.file,
+        restore_command=restore_command(known),
+        created_at=stored.created_at,
+        updated_at=stored.updated_at,
+    )
+
+
+def restore_command(database: Database) -> str:
+    """The command that loads a dump into an empty database."""
+    file, name = shlex.quote(database.file), shlex.quote(database.database or "postgres")
+    where = "".join(
+        f" --{word}={shlex.quote(str(value))}"
+        for word, value in (("host", database.host), ("port", database.port), ("username", database.user))
+        if value is not None
+    )
+    if database.kind == "postgresql":
+        return f"pg_restore{where} --dbname={name} --clean --if-exists --exit-on-error {file}"
+    if database.kind == "postgresql_globals":
+        return f"psql{where} --dbname=postgres --file={file}"
+    if database.kind == "sqlite":
+        return f"sqlite3 {name} < {file}"
+    is_socket = (database.host or "").startswith("/")
+    where = where.replace("--username=", "--user=").replace("--host=", "--socket=" if is_socket else "--host=")
+    return f"mariadb{where}{' --password' if database.user else ''} {name} < {file}"

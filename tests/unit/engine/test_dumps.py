@@ -1,0 +1,59 @@
+"""Which program dumps which database, and where its password goes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backup_engine.command import Command
+from backup_engine.detect import EngineUnsupported
+from backup_engine.dumps import Database, feeding
+from backup_engine.feed import options_file
+from backup_engine.requests import InvalidRequest
+
+SECRET = "a secret of the tests"
+CREATE = Command(("borg", "create", "repository::archive", "a.dump", "b.sql"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    for name in ("pg_dump", "pg_dumpall", "mariadb-dump", "sqlite3"):
+        program = tmp_path / name
+        program.touch()
+        program.chmod(0o755)
+    return str(tmp_path)
+
+
+def test_no_password_is_in_the_arguments_or_the_environment_of_the_engine(path: str) -> None:
+    databases = [
+        Database("a", "postgresql", "shop", host="db", user="backup", password=SECRET),
+        Database("b", "mysql", "shop", host="db", port=3307, user="backup", password=SECRET),
+        Database("c", "postgresql_globals", password=SECRET),
+        Database("d", "sqlite", "/srv/app.db"),
+    ]
+    command = feeding(CREATE, databases, path)
+
+    assert SECRET not in json.dumps([command.argv, dict(command.environment), command.shown])
+    assert {name: secret.delivery for name, secret in command.secrets.items()} == dict.fromkeys(
+        ("HOLDFAST_DUMP_1", "HOLDFAST_DUMP_2", "HOLDFAST_DUMP_3"), "descriptor"
+    )
+    spec = json.loads(command.argv[-1])
+    assert spec["engine"] == list(CREATE.argv)
+    assert [dump["file"] for dump in spec["dumps"]] == ["a.dump", "b.sql", "c.sql", "d.sql"]
+    assert [bool(dump["end_mark"]) for dump in spec["dumps"]] == [False, True, True, True]
+
+
+def test_what_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
+    for wrong in (
+        Database("a", "sqlite", "app.db"),
+        Database("a", "postgresql", "shop\nname"),
+        Database("a", "mysql", "shop", user="x\ny"),
+    ):
+        with pytest.raises(InvalidRequest):
+            feeding(CREATE, [wrong], path)
+    with pytest.raises(EngineUnsupported, match="pg_dump is not installed"):
+        feeding(CREATE, [Database("a", "postgresql", "shop")], str(tmp_path / "nowhere"))
+
+
+def test_an_option_file_quotes_what_it_holds() -> None:
+    assert options_file({"user": "me"}, 'a"b\\c #d') == b'[client]\nuser="me"\npassword="a\\"b\\\\c #d"\n'

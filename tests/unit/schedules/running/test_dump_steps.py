@@ -1,0 +1,60 @@
+"""A schedule with dumps: what is queued, in which order, and what becomes of each when another fails."""
+
+from uuid import uuid4
+
+from holdfast.backup.dumps.models import DumpedDatabase
+from holdfast.operations.status import Status
+from tests.unit.schedules.running.world import World, at
+
+STEPS = [{"kind": "backup"}, {"kind": "prune", "keep_daily": 7}, {"kind": "dump"}]
+
+
+def with_database(world: World) -> int:
+    repository = world.repository()
+    with world.database.writing() as session:
+        session.add(
+            DumpedDatabase(
+                uuid=uuid4().hex,
+                repository_id=repository,
+                name="app",
+                kind="sqlite",
+                options={"database": "/srv/app.db"},
+                created_at=world.now,
+                updated_at=world.now,
+            )
+        )
+    return repository
+
+
+def test_dumps_come_before_the_backup_and_each_series_is_pruned_by_itself(world: World) -> None:
+    world.schedule(with_database(world), steps=STEPS)
+    world.tick(at(2, 2))
+
+    dump, backup, files, dumps = world.operations()
+    assert [one.kind for one in (dump, backup, files, dumps)] == ["dump", "backup", "prune", "prune"]
+    assert (backup.depends_on_id, backup.depends_needs) == (dump.id, "ran")
+    assert (dumps.depends_on_id, dumps.depends_needs) == (dump.id, "succeeded")
+    assert files.depends_on_id == backup.id
+    assert dump.params["archive_name"] == dumps.params["series"] == "{repository}-databases-{now}"
+    assert files.params["series"] == "{repository}-{now}"
+
+
+def test_a_failed_dump_keeps_no_file_from_being_backed_up_and_the_run_counts_as_failed(world: World) -> None:
+    schedule = world.schedule(with_database(world), steps=STEPS)
+    world.tick(at(2, 2))
+    dump = world.operations()[0]
+    world.end(dump.id, Status.FAILED, "backup.dump_failed")
+    world.end_all()
+
+    assert [one.status for one in world.operations()] == ["failed", "completed", "completed", "skipped"]
+    [row] = world.rows(schedule)
+    assert (row.result, row.error_key, row.tries) == ("failed", "backup.dump_failed", 1)
+
+
+def test_a_repository_without_databases_passes_over_the_step(world: World) -> None:
+    schedule = world.schedule(world.repository(), steps=STEPS)
+    world.tick(at(2, 2))
+
+    assert [one.kind for one in world.operations()] == ["backup", "prune"]
+    [row] = world.rows(schedule)
+    assert row.steps[0] | {"kind": "dump", "skipped": "no_databases", "operation_id": None} == row.steps[0]
