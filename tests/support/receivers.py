@@ -72,6 +72,9 @@ def web_receiver() -> Iterator[WebReceiver]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def log_message(self, *_: object) -> None:
             pass
 

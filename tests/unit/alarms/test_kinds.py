@@ -15,6 +15,7 @@ from holdfast.alarms.evaluate import Rounds
 from holdfast.alarms.models import Alarm
 from holdfast.alarms.thresholds import AlarmThresholds, RepositoryThresholds
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
+from holdfast.notifications.models import Destination
 from holdfast.operations.models import OutboxEntry
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
@@ -387,3 +388,25 @@ def test_a_clock_that_went_back_is_shown_for_a_day(world: World) -> None:
     assert kinds(world.round(NOW + MINUTE)) == {"clock_jumped"}
     tick(world, NOW + 24 * HOUR, jumped_at=NOW)
     assert world.round(NOW + 24 * HOUR) == set()
+
+
+def test_a_destination_that_fails_for_an_hour_is_an_alarm_until_a_message_arrives(database: Database) -> None:
+    world = World(database, Rules())
+    with database.writing() as session:
+        values = {"enabled": True, "options": {}, "created_at": NOW, "updated_at": NOW}
+        for number, name in ((1, "mail"), (2, "hook")):
+            session.add(Destination(id=number, uuid=str(number), name=name, kind="webhook", **values))
+
+    def change(number: int, **changed: Any) -> None:
+        with database.writing() as session:
+            session.execute(update(Destination).where(Destination.id == number).values(**changed))
+
+    change(1, failing_since=NOW, last_error="refused")
+    assert world.round(NOW + 59 * MINUTE) == set()
+    assert world.round(NOW + HOUR) == {("notifications_failing", "destination:1", "warning")}
+    assert world.round(NOW + 3 * DAY) == {("notifications_failing", "destination:1", "critical")}
+    change(1, failing_since=None)
+    change(2, failing_since=NOW, enabled=False, disabled_reason="gone")
+    assert world.round(NOW + 3 * DAY + MINUTE) == {("notifications_failing", "destination:2", "critical")}
+    change(2, disabled_reason=None)  # somebody has turned it off
+    assert world.round(NOW + 3 * DAY + 2 * MINUTE) == set()

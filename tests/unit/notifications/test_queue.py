@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from sqlalchemy import select
 
 from holdfast.kit import clock
 from holdfast.notifications.deliver.queue import BACK_OFF_SECONDS, LEASE_SECONDS
 from holdfast.notifications.events import grouping
+from holdfast.operations.models import OutboxEntry
 from tests.support.receivers import Received, WebReceiver, web_receiver
 from tests.unit.notifications.world import SECRET, World
 
@@ -241,3 +243,21 @@ def test_quiet_hours_hold_warnings_for_one_message_at_their_end_and_let_critical
         "Backup of one completed with warnings",
         "Backup of three completed with warnings",
     ]
+
+
+def test_each_delivery_is_reported_for_the_counters_once_when_it_has_ended(world: World, receiver: WebReceiver) -> None:
+    every(world, receiver)
+    receiver.answer = lambda _got: (500, {})
+    world.ends("failed")
+    world.flow()
+    assert ended_deliveries(world) == [], "it will be tried again"
+    receiver.answer = lambda _got: (204, {})
+    with world.later(60):
+        world.send()
+    assert ended_deliveries(world) == [{"kind": "webhook", "state": "sent"}]
+
+
+def ended_deliveries(world: World) -> list[dict[str, object]]:
+    wanted = select(OutboxEntry).where(OutboxEntry.topic == "notification.delivery").order_by(OutboxEntry.id)
+    with world.database.reading() as session:
+        return [row.payload for row in session.scalars(wanted)]
