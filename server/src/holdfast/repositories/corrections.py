@@ -14,8 +14,8 @@ from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import queue
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.archive_records import Archive
@@ -71,7 +71,7 @@ class Corrections:
     def _listed(self, repository: Repository, older: Older) -> list[ArchiveInfo]:
         engine, location = self.opener.engine(repository), self.opener.location(repository, older=older)
         lane, subject = queue.lane_of(repository.id), store.subject(repository)
-        with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
+        with self.inline.hold(lane, subject=subject, access=Access.CHANGE) as hold:
             step = hold.run(engine.list_archives(location, ListArchivesRequest(names_only=True)))
             if step.outcome.status not in SUCCEEDED:
                 raise errors.refused_by_engine(step.outcome)
@@ -183,7 +183,7 @@ class Corrections:
         engine = self.opener.engine(repository)
         lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
-            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
+            with self.inline.hold(lane, subject=subject, access=Access.CHANGE) as hold:
                 step = hold.run(engine.info(location, InfoRequest()))
                 if step.outcome.status not in SUCCEEDED:
                     raise errors.refused_by_engine(step.outcome)

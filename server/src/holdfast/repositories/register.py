@@ -28,7 +28,7 @@ from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
 from holdfast.operations import pages, queue, transitions
-from holdfast.operations.status import LockMode
+from holdfast.operations.locks import Access
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.cloud import CloudPlaces
@@ -90,7 +90,7 @@ class Register:
             rclone=far.rclone,
         )
         check_settings(engine, location, wanted)
-        with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+        with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
             self._still_free(place, wanted.name)
             made = hold.run(engine.init(location, InitRequest(wanted.encryption)))
             if made.outcome.status not in ("completed", "completed_with_warnings"):
@@ -140,7 +140,7 @@ class Register:
         number = uuid.uuid4().hex
         key_file = self.opener.key_files.put(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
         try:
-            with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+            with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
                 self._still_free(place, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if (
@@ -237,7 +237,7 @@ class Register:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
-            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE, wait_seconds=0) as hold:
+            with self.inline.hold(lane, subject=subject, access=Access.CHANGE, wait_seconds=0) as hold:
                 broken = hold.run(engine.break_lock(location, BreakLockRequest()))
                 if broken.outcome.status not in ("completed", "completed_with_warnings"):
                     raise errors.refused_by_engine(broken.outcome)
