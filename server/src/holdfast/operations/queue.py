@@ -9,9 +9,8 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    or_,
+    literal,
     select,
-    text,
 )
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
@@ -26,13 +25,12 @@ from holdfast.operations.status import (
     AGEING_SECONDS_PER_POINT,
     PRIORITY,
     TERMINAL,
-    LockMode,
     Needs,
     Status,
     Trigger,
 )
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
-from holdfast.operations.waiting_reasons import verdicts
+from holdfast.operations.waiting_reasons import excludes, verdicts
 
 CLAIM_LOCK = 0x486F6C64
 
@@ -270,7 +268,7 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | No
     conflicting = exists().where(
         other.lock_key == waiter.lock_key,
         other.status == Status.RUNNING,
-        or_(other.lock_mode == LockMode.EXCLUSIVE, text(":mode = 'exclusive'").bindparams(mode=waiter.lock_mode or "")),
+        excludes(other.lock_mode, literal(waiter.lock_mode or "")),
     )
     try:
         with session.begin_nested():
