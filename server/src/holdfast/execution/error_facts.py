@@ -169,7 +169,7 @@ FACTS = (
     ),
     Fact(
         "engine.result_too_large",
-        (422, "operation"),
+        (409, "operation"),
         "The engine wrote more than it may and was stopped.",
         "Look at the repository with the engine itself: it has far too many archives, or was made to do harm.",
         "Nothing of its output was used.",
