@@ -8,7 +8,7 @@ from tools import errors_document
 ROWS = [fact for facts in errors_document.features().values() for fact in facts]
 
 
-def test_every_key_that_the_code_answers_has_its_row_and_no_row_is_left_over() -> None:
+def test_every_key_that_the_code_answers_has_its_row_with_its_status() -> None:
     assert errors_document.faults() == []
 
 

@@ -99,4 +99,5 @@ FACTS = (
         "Check the repository; the next index run tries again.",
         "The archive itself is untouched.",
     ),
+    Fact("archives.bad_repository_id", (422,), "`repository_id` is not a number.", "Give the id of a repository."),
 )

@@ -145,4 +145,24 @@ FACTS = (
         "There is no such ssh connection.",
         "Add the connection first, and test it.",
     ),
+    Fact(
+        "filesystem.bad_path",
+        (422,),
+        "The path is not absolute, or is given twice.",
+        "Give either `path` or `path_b64`, absolute.",
+    ),
+    Fact(
+        "filesystem.machine_unclear",
+        (422,),
+        "The request does not say clearly which machine is meant.",
+        "Give `machine_id` for an ssh machine, none for the service's own.",
+    ),
+    Fact(
+        "filesystem.not_answered",
+        (422,),
+        "The machine could not be asked.",
+        "Test the connection; the message has the machine's answer.",
+    ),
+    Fact("filesystem.python_missing", (422,), "The machine has no Python 3.9 or newer.", "Install Python there."),
+    Fact("filesystem.unreadable", (422,), "The folder cannot be read.", "Check that it exists and may be read."),
 )

@@ -68,4 +68,10 @@ FACTS = (
         "Another operation holds the repository.",
         "Try again when it has finished; `operation_id` names it.",
     ),
+    Fact(
+        "logs.contradiction",
+        (422,),
+        "The request combines options that exclude each other.",
+        "Give `tail` alone, or `offset` with or without `find`.",
+    ),
 )

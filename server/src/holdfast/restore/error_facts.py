@@ -172,4 +172,17 @@ FACTS = (
         "The destination cannot be combined with `destination_machine_id`.",
         "Leave it out for the service's own machine.",
     ),
+    Fact(
+        "downloads.bad_ticket",
+        (401,),
+        "The download ticket is not valid, has expired or was used already.",
+        "Ask for a new ticket.",
+    ),
+    Fact(
+        "downloads.paths_too_long",
+        (422,),
+        "The paths are too long for one download.",
+        "Choose folders instead of files.",
+    ),
+    Fact("downloads.too_many_tickets", (429,), "Too many download tickets are open.", "Use them, or try again later."),
 )
