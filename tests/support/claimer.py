@@ -15,6 +15,7 @@ from holdfast.kit import clock
 from holdfast.operations import pages, queue, runners, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 from holdfast.runner.identity import Identity, is_provably_dead
 from holdfast.storage.session import Database
@@ -91,7 +92,7 @@ class Claimer:
         self.write("let go", operation.id, operation.attempt)
         with self.database.writing() as session:
             if isinstance(how, Status):
-                done = transitions.finish(session, REGISTRY, operation, how)
+                done = transitions.finish(session, REGISTRY, operation, Outcome(how))
             else:
                 done = transitions.requeue_for_next_attempt(session, operation, log_lines=0, delay_seconds=0)
         self.write("ended" if done else "refused", operation.id, operation.attempt)

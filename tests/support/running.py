@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from holdfast.alarms.models import Alarm
 from holdfast.kit import clock
-from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin, Subject, enqueue
 from holdfast.operations.status import Status, Trigger
 from holdfast.storage.session import Database

@@ -19,6 +19,7 @@ from sqlalchemy import select
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import transitions
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 from holdfast.schedules.calendar import plan
 from holdfast.schedules.models import Schedule, ScheduleRun
@@ -97,7 +98,7 @@ def end_some(session: Any, chance: random.Random, now: datetime, most: int = 40)
         session.refresh(operation)
         status = chance.choice([Status.COMPLETED] * 6 + [Status.FAILED])
         key = chance.choice(["engine.locked", "engine.disk_full"]) if status is Status.FAILED else None
-        transitions.finish(session, REGISTRY, operation, status, error_key=key)
+        transitions.finish(session, REGISTRY, operation, Outcome(status, error_key=key))
         ended += 1
     return ended
 

@@ -1,6 +1,21 @@
 """Errors that carry their HTTP status. The domain raises them; ``api.errors`` turns them into answers, once."""
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+Where = int | Literal["operation", "test", "other"]
+"""An HTTP status, the `error_key` of an operation, a finding of a connection test, or any other HTTP status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What an error key means. Each feature has a row per key in its `error_facts`; docs/errors.md is made from them."""
+
+    key: str
+    where: tuple[Where, ...]
+    happened: str
+    to_do: str
+    safe: str = "Nothing was changed."
 
 
 class HoldfastError(Exception):

@@ -10,8 +10,10 @@ from holdfast.archives.giving_way import _waiter, continuation
 from holdfast.archives.params import StageParams
 from holdfast.kit import clock
 from holdfast.operations import limits
-from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, LockMode, Status, Trigger
 from holdfast.storage.session import Database
 from tests.unit.archives.records import a_repository, an_operation
@@ -22,7 +24,7 @@ HISTORY = Kind(
     run=lambda _context: Outcome(Status.COMPLETED),
     params=StageParams,
     on_interrupted=again_when_interrupted,
-    lock=LockMode.SHARED,
+    access=Access.READ,
 )
 
 

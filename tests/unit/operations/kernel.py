@@ -13,11 +13,13 @@ from holdfast.operations import limits as kernel_limits
 from holdfast.operations import pages, queue, transitions
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
-from holdfast.operations.kinds import Effect, Kind, Outcome, Registry, failed_when_interrupted
+from holdfast.operations.kinds import Effect, Kind, Registry, failed_when_interrupted
 from holdfast.operations.limits import LimitsChange
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation, OutboxEntry
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin, Subject
-from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.status import Status, Trigger
 from holdfast.storage.session import Database
 
 
@@ -29,24 +31,24 @@ def _never_run(_context: Context) -> Outcome:
     raise AssertionError("the kernel's tests run nothing")
 
 
-def a_kind(name: str, lock: LockMode | None = LockMode.EXCLUSIVE, group: str | None = None, *effects: Effect) -> Kind:
+def a_kind(name: str, access: Access | None = Access.CHANGE, group: str | None = None, *effects: Effect) -> Kind:
     return Kind(
         name=name,
         category="maintenance" if group == "maintenance" else name,
         run=_never_run,
         params=NoParams,
         on_interrupted=failed_when_interrupted,
-        lock=lock,
+        access=access,
         limit_group=group,
         effects=frozenset(effects),
         agent=JobWork("backup.create", lambda _session, _operation: Block(), lambda *_: Outcome(Status.COMPLETED)),
     )
 
 
-BACKUP = a_kind("backup", LockMode.EXCLUSIVE, "backup", Effect.ARCHIVES_CHANGED)
-CHECK = a_kind("check", LockMode.EXCLUSIVE, "maintenance")
-RESTORE = a_kind("restore", LockMode.SHARED, "restore")
-INDEX = a_kind("index", LockMode.SHARED, "index")
+BACKUP = a_kind("backup", Access.CHANGE, "backup", Effect.ARCHIVES_CHANGED)
+CHECK = a_kind("check", Access.CHANGE, "maintenance")
+RESTORE = a_kind("restore", Access.READ, "restore")
+INDEX = a_kind("index", Access.READ, "index")
 SCRIPT = a_kind("script", None, None)
 KINDS = {kind.name: kind for kind in (BACKUP, CHECK, RESTORE, INDEX, SCRIPT)}
 REGISTRY = Registry.of(KINDS.values())
@@ -79,7 +81,11 @@ def enqueue(
     origin_names = ("run_id", "parent_id", "depends_on_id", "depends_needs", "retry_of")
     origin = Origin(trigger, **{name: more.pop(name) for name in origin_names if name in more})
     with database.writing() as session:
-        about = subject(repository, more.get("executor", "runner")) if repository is not None else None
+        executor = more.pop("executor", "runner")
+        if executor == "inline":
+            assert repository is not None
+            return queue.enqueue_inline(session, kind, "me", queue.lane_of(repository), subject(repository)).id
+        about = subject(repository, executor) if repository is not None else None
         return queue.enqueue(session, kind, {}, origin, subject=about, **more).id
 
 
@@ -110,7 +116,7 @@ def finish(database: Database, operation: Operation | int, status: Status, regis
     """End an operation as the runner does that has read it before."""
     known = operation if isinstance(operation, Operation) else read(database, operation)
     with database.writing() as session:
-        return transitions.finish(session, registry, known, status)
+        return transitions.finish(session, registry, known, Outcome(status))
 
 
 def cancel(database: Database, operation_id: int) -> Status | None:

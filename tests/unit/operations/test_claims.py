@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.kit import clock
 from holdfast.operations import queue, transitions, waiting_reasons
 from holdfast.operations.lanes import QueuedReason
+from holdfast.operations.locks import Access, Sharing
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
 from holdfast.operations.status import LockMode, Status, Trigger
@@ -321,8 +322,8 @@ def test_a_start_that_the_rules_would_not_allow_is_refused_by_its_own_statement(
 
 
 def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(database: Database) -> None:
-    adding = replace(BACKUP, only_adds=True)
-    shared = replace(kernel.subject(1), shared_writers=True)
+    adding = replace(BACKUP, access=Access.ADD)
+    shared = replace(kernel.subject(1), sharing=Sharing.WRITERS)
     with database.writing() as session:
         wanted = (adding, adding, RESTORE, CHECK, adding)
         first, second, reader, check, late = (
@@ -334,7 +335,7 @@ def test_what_only_adds_shares_the_lane_where_the_engine_takes_several_writers(d
 
 
 def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(database: Database) -> None:
-    adding = replace(BACKUP, only_adds=True)
+    adding = replace(BACKUP, access=Access.ADD)
     first, second = enqueue(database, adding, 1), enqueue(database, adding, 1)
 
     assert claim(database) == [first]
@@ -344,8 +345,8 @@ def test_what_only_adds_has_the_lane_alone_where_the_engine_takes_one_writer(dat
 def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_with_readers_else(
     database: Database,
 ) -> None:
-    adding, copying = replace(BACKUP, only_adds=True), replace(RESTORE, beside_no_writer=True)
-    shared = replace(kernel.subject(1), shared_writers=True)
+    adding, copying = replace(BACKUP, access=Access.ADD), replace(RESTORE, access=Access.READ_FILES)
+    shared = replace(kernel.subject(1), sharing=Sharing.WRITERS)
     with database.writing() as session:
         writer, copy = (
             queue.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=shared).id for kind in (adding, copying)
@@ -357,15 +358,13 @@ def test_what_reads_the_files_itself_runs_beside_no_writer_and_shares_the_lane_w
 
 
 def test_even_readers_have_the_lane_alone_where_one_run_at_a_time_is_borne(database: Database) -> None:
-    alone = replace(kernel.subject(1), shared_writers=True, one_at_a_time=True)
+    alone = replace(kernel.subject(1), sharing=Sharing.NOTHING)
     with database.writing() as session:
-        wanted = (RESTORE, RESTORE, replace(BACKUP, only_adds=True))
+        wanted = (RESTORE, RESTORE, replace(BACKUP, access=Access.ADD))
         first, second, writer = (
             queue.enqueue(session, kind, {}, Origin(Trigger.MANUAL), subject=alone).id for kind in wanted
         )
-        asked = queue.enqueue(
-            session, RESTORE, {}, Origin(Trigger.API), subject=alone, executor="inline", lock_mode=LockMode.SHARED
-        )
+        asked = queue.enqueue_inline(session, RESTORE, "me", queue.lane_of(1), alone)
         assert asked.lock_mode == LockMode.EXCLUSIVE
 
     assert claim(database) == [first]

@@ -10,6 +10,7 @@ from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.kinds import Effect, Listener, Registry
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin
 from holdfast.operations.status import SUCCEEDED, TRANSITIONS, Needs, Status, Trigger
 from holdfast.storage.session import Database
@@ -121,7 +122,7 @@ def test_a_failure_that_meets_a_newcomer_does_not_let_it_start(database: Databas
 
     _, newcomer = overlapped(
         database,
-        lambda session: transitions.finish(session, kernel.REGISTRY, known, Status.FAILED),
+        lambda session: transitions.finish(session, kernel.REGISTRY, known, Outcome(Status.FAILED)),
         lambda session: queue.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
     )
     assert claim(database) == []
@@ -134,7 +135,7 @@ def test_a_newcomer_that_meets_a_failure_does_not_start(database: Database) -> N
     newcomer, _ = overlapped(
         database,
         lambda session: queue.enqueue(session, SCRIPT, {}, depending_on(known.id)).id,
-        lambda session: transitions.finish(session, kernel.REGISTRY, known, Status.FAILED),
+        lambda session: transitions.finish(session, kernel.REGISTRY, known, Outcome(Status.FAILED)),
     )
     assert claim(database) == []
     assert status_of(database, newcomer) is Status.SKIPPED
@@ -201,7 +202,7 @@ def test_a_failure_with_effects_tells_its_listeners(database: Database) -> None:
         heard.append((operation.id, operation.status))
 
     with database.writing() as session:
-        transitions.finish(session, with_listeners(noting), known, Status.FAILED, had_effects=True)
+        transitions.finish(session, with_listeners(noting), known, Outcome(Status.FAILED, had_effects=True))
 
     assert heard == [(known.id, "failed")]
 

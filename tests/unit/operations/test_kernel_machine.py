@@ -27,6 +27,7 @@ from holdfast.operations.kinds import Effect, Kind, Registry
 from holdfast.operations.lanes import Holder, Waiter
 from holdfast.operations.limits import GROUP_FIELDS, Limits, LimitsChange
 from holdfast.operations.models import KernelSetting, Operation, OutboxEntry
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin
 from holdfast.operations.status import PRIORITY, SUCCEEDED, TERMINAL, TRANSITIONS, Status, Trigger
 from holdfast.storage.session import Database
@@ -230,7 +231,7 @@ class Kernel(RuleBasedStateMachine):
     def enqueue(self, kind: str, repository: int, trigger: Trigger, executor: str) -> None:
         with self.database.writing() as session:
             operation = operation_queue.enqueue(
-                session, KINDS[kind], {}, Origin(trigger), subject=subject(repository, executor), executor=executor
+                session, KINDS[kind], {}, Origin(trigger), subject=subject(repository, executor)
             )
         self.add(operation, KINDS[kind], repository, executor)
 
@@ -284,7 +285,7 @@ class Kernel(RuleBasedStateMachine):
         record = self.pick(number, Status.RUNNING)
         known = self.read(record)
         with self.database.writing() as session:
-            assert transitions.finish(session, self.registry, known, status)
+            assert transitions.finish(session, self.registry, known, Outcome(status))
         self.end(record, status)
         assert self.add_followed() == (record.kind.name == "backup" and status in SUCCEEDED)
 
@@ -295,7 +296,7 @@ class Kernel(RuleBasedStateMachine):
         with self.database.writing() as session:
             for known in self.handles:
                 if not self.is_still_true(known):
-                    assert not transitions.finish(session, self.registry, known, Status.FAILED)
+                    assert not transitions.finish(session, self.registry, known, Outcome(Status.FAILED))
                     assert not transitions.requeue_for_next_attempt(session, known, log_lines=0, delay_seconds=0)
                     assert not transitions.requeue_as_never_started(session, known)
                     assert not runners.take_over(session, known, "thief")
@@ -407,7 +408,7 @@ class Kernel(RuleBasedStateMachine):
             queued = transitions.requeue_as_never_started(session, known)
             assert queued is not record.cancel_requested
             if not queued:
-                assert transitions.finish(session, self.registry, known, Status.CANCELLED)
+                assert transitions.finish(session, self.registry, known, Outcome(Status.CANCELLED))
         if queued:
             self.back_to_the_queue(record)
             assert (self.read(record).started_at is None) == (record.attempt == 1)
@@ -417,7 +418,7 @@ class Kernel(RuleBasedStateMachine):
     def end_quietly(self, record: Record, status: Status) -> None:
         known = self.read(record)
         with self.database.writing() as session:
-            assert transitions.finish(session, self.registry, known, status)
+            assert transitions.finish(session, self.registry, known, Outcome(status))
         self.end(record, status)
         self.add_followed()
 

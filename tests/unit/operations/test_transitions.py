@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.operations import queue, runners, transitions
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import ACTIVE, SUCCEEDED, TERMINAL, TRANSITIONS, Status
 from holdfast.storage.session import Database
 from tests.support.service import PATIENCE, wait_until
@@ -72,7 +73,7 @@ def test_a_change_and_its_outbox_row_come_together_or_not_at_all(database: Datab
     known = read(database, operation_id)
 
     def finish_and_fail(session: Session) -> None:
-        assert transitions.finish(session, REGISTRY, known, Status.COMPLETED)
+        assert transitions.finish(session, REGISTRY, known, Outcome(Status.COMPLETED))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -279,7 +280,7 @@ def somebody_waits(session: Session) -> bool:
 
 
 def finishing(known: Operation, status: Status) -> Step:
-    return lambda session: transitions.finish(session, REGISTRY, known, status)
+    return lambda session: transitions.finish(session, REGISTRY, known, Outcome(status))
 
 
 def cancelling(operation_id: int) -> Step:

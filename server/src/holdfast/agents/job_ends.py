@@ -7,8 +7,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from holdfast.operations import transitions
-from holdfast.operations.job_work import JobReport
-from holdfast.operations.kinds import Outcome, Registry, reported
+from holdfast.operations.job_work import JobReport, reported
+from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 
 log = structlog.get_logger("holdfast.agents")
@@ -30,25 +30,7 @@ def finish(
                 outcome = kind.agent.conclude(session, operation, report)
             if outcome.record is not None:
                 outcome.record(session)
-            _end(session, registry, operation, outcome, progress)
+            transitions.finish(session, registry, operation, outcome, progress)
     except (SQLAlchemyError, ValueError, TypeError, LookupError, ArithmeticError):
         log.exception("a report could not be used in full", operation_id=operation.id, kind=operation.kind)
-        _end(session, registry, operation, reported(report), progress)
-
-
-def _end(
-    session: Session, registry: Registry, operation: Operation, outcome: Outcome, progress: dict[str, Any] | None
-) -> None:
-    transitions.finish(
-        session,
-        registry,
-        operation,
-        outcome.status,
-        error_key=outcome.error_key,
-        error_message=outcome.error_message,
-        result=dict(outcome.result) if outcome.result is not None else None,
-        warnings=[dict(warning) for warning in outcome.warnings],
-        archive_name=outcome.archive_name,
-        progress=progress,
-        had_effects=outcome.had_effects,
-    )
+        transitions.finish(session, registry, operation, reported(report), progress)

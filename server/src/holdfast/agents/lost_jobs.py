@@ -26,9 +26,11 @@ from holdfast.kit.schema import Schema
 from holdfast.operations import queue, transitions
 from holdfast.operations.context import Context
 from holdfast.operations.end_time import recording_end
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, Registry, failed_when_interrupted, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Kind, Registry, failed_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin
 from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
 from holdfast.repositories import agent_target
@@ -187,7 +189,7 @@ def evidence_kind() -> Kind:
     return Kind(
         name=EVIDENCE,
         category="maintenance",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=EvidenceParams,
         run=_only_on_agents,
         on_interrupted=failed_when_interrupted,

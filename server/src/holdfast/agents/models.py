@@ -3,11 +3,25 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, Float, ForeignKey, Index, Integer, LargeBinary, String, Text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ColumnElement,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Text,
+    exists,
+)
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from backup_protocol import AgentStatus
+from holdfast.operations import presence
 from holdfast.storage.base import Base
+from holdfast.storage.json_list import lists
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 PREFIX_LENGTH = 16
@@ -45,6 +59,22 @@ class AgentMachine(Base):
         Index("ix_agent_machines_status", "status", "last_seen_at"),
         {"sqlite_autoincrement": True},
     )
+
+
+class _Agents(presence.Presence):
+    """How the kernel learns from the table above whether an agent can take an operation."""
+
+    def is_online(self, machine_id: Any) -> ColumnElement[bool]:
+        agent = aliased(AgentMachine)
+        return exists().where(agent.id == machine_id, agent.status == AgentStatus.ONLINE)
+
+    def can(self, machine_id: Any, job_kind: Any) -> ColumnElement[bool]:
+        agent = aliased(AgentMachine)
+        online = (agent.id == machine_id, agent.status == AgentStatus.ONLINE)
+        return exists().where(*online, lists(agent.capabilities, job_kind))
+
+
+presence.answered_by(_Agents())
 
 
 class EnrollmentToken(Base):

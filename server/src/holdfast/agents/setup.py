@@ -9,10 +9,12 @@ from backup_protocol import Block, InitBlock, JobKind
 from holdfast.agents.lost_jobs import evidence_kind
 from holdfast.kit.schema import Schema
 from holdfast.operations.context import Context
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Effect, Kind, Outcome, failed_when_interrupted, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Effect, Kind, failed_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome
+from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.job_kinds import info_in
 from holdfast.repositories.models import Repository
@@ -32,7 +34,7 @@ def init_kind() -> Kind:
 
 def import_kind() -> Kind:
     work = JobWork(JobKind.ARCHIVES_LIST, _nothing, _conclude_setup, may_repeat=True)
-    return _kind("import", "import", work, LockMode.SHARED, frozenset({Effect.ARCHIVES_CHANGED}))
+    return _kind("import", "import", work, Access.READ, frozenset({Effect.ARCHIVES_CHANGED}))
 
 
 def break_lock_kind() -> Kind:
@@ -44,13 +46,13 @@ def _kind(
     name: str,
     category: str,
     work: JobWork,
-    lock: LockMode = LockMode.EXCLUSIVE,
+    access: Access = Access.CHANGE,
     effects: frozenset[Effect] = frozenset(),
 ) -> Kind:
     return Kind(
         name=name,
         category=category,
-        lock=lock,
+        access=access,
         params=SetupParams,
         run=_only_on_agents,
         on_interrupted=failed_when_interrupted,

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from holdfast.archives.params import StageParams
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Outcome
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 
 

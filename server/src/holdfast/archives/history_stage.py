@@ -27,8 +27,10 @@ from holdfast.archives.params import StageParams
 from holdfast.archives.reading import EngineRefused, Reader, reader
 from holdfast.kit import clock
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import archive_records, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
@@ -53,7 +55,7 @@ def kind(opener: Opener, indexes: Indexes, chooser: RouteChooser) -> Kind:
         name="history",
         category="index",
         limit_group="index",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=StageParams,
         run=lambda context: _Run(history, opener, indexes, chooser, context).run(),
         on_interrupted=again_when_interrupted,

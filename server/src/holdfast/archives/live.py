@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from backup_engine.outcome import ARCHIVE_MISSING
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import ListArchivesRequest
-from backup_jobs.host import SUCCEEDED
+from backup_jobs.host import Step
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
@@ -13,9 +12,9 @@ from holdfast.archives.reading import listing_command
 from holdfast.archives.schemas import LiveArchive, LiveList
 from holdfast.errors import Unprocessable
 from holdfast.kit.cursor import bad_cursor
-from holdfast.operations.queue import lane_of
-from holdfast.repositories import archive_records, errors, store
+from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
@@ -31,15 +30,13 @@ class LiveAnswers:
 
     def archives(self, repository: Repository) -> LiveList:
         """The engine's own list of archives, now."""
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        with self.inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
-            step = hold.run(engine.list_archives(location, ListArchivesRequest()))
-            if step.outcome.status not in SUCCEEDED:
-                raise errors.refused_by_engine(step.outcome)
-            try:
-                listed = parse_archives(step.stdout.read_bytes())
-            except (GarbledOutput, OSError) as error:
-                raise Unprocessable("engine.failed", "The engine's list of archives was cut short.") from error
+        listed = ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, location: engine.list_archives(location, ListArchivesRequest()),
+            archives_of,
+        )
         with self.database.reading() as session:
             known = {archive.engine_id: archive.id for archive in archive_records.all_of(session, repository.id)}
         template = repository.archive_name_template
@@ -50,19 +47,23 @@ class LiveAnswers:
     ) -> BrowsePage:
         """A directory of an archive that is not indexed, from the engine's listing."""
         archive_records.require_present(archive)
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        with self.inline.hold(lane_of(repository.id), subject=store.subject(repository)) as hold:
-            step = hold.run(listing_command(engine, location, archive))
-            if step.outcome.reason == ARCHIVE_MISSING:
-                raise archive_records.unknown(archive.id)
-            if step.outcome.status not in SUCCEEDED:
-                raise errors.refused_by_engine(step.outcome)
+
+        def read(step: Step) -> BrowsePage:
             try:
                 return page_of_listing(step.stdout, directory, limit, cursor)
             except ListingFailed as error:
                 raise Unprocessable("engine.failed", "The engine's listing was cut short.") from error
             except InvalidCursor as error:
                 raise bad_cursor() from error
+
+        return ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, location: listing_command(engine, location, archive),
+            read,
+            missing=archive_records.unknown(archive.id),
+        )
 
 
 def _told(archive: ArchiveInfo, archive_id: int | None, template: str) -> LiveArchive:

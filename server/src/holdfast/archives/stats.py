@@ -5,8 +5,10 @@ from backup_engine.requests import InfoRequest
 from holdfast.archives.covered import already_done
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, on_repository
@@ -17,7 +19,7 @@ def kind(opener: Opener) -> Kind:
         name="stats",
         category="index",
         limit_group="index",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=StageParams,
         run=on_repository(opener, run),
         on_interrupted=again_when_interrupted,

@@ -19,10 +19,12 @@ from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work, recording_end
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.job_kinds import attempted, concluded, info_in, report_of
 from holdfast.repositories.location import Opener
@@ -35,7 +37,7 @@ def kind(opener: Opener) -> Kind:
         name="archives",
         category="index",
         limit_group="index",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=StageParams,
         run=on_repository(opener, partial(run, job)),
         on_interrupted=again_when_interrupted,

@@ -18,8 +18,8 @@ from holdfast.backup.start import sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -38,8 +38,7 @@ def kind(opener: Opener) -> Kind:
         name="backup",
         category="backup",
         limit_group="backup",
-        lock=LockMode.EXCLUSIVE,
-        only_adds=True,
+        access=Access.ADD,
         params=BackupParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from backup_engine.parse import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
 from backup_jobs.archives import described
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.job_work import JobReport
-from holdfast.operations.kinds import Outcome, reported
+from holdfast.operations.job_work import JobReport, reported
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.repositories import agent_target, archive_records, store
 from holdfast.repositories.job_kinds import info_in
 from holdfast.repositories.models import Repository

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import FileResponse
 
-from holdfast.access import rights
 from holdfast.access.caller import Caller, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
@@ -16,8 +15,8 @@ from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
 from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer
 from holdfast.kit.fields import RowId
-from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
+from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
@@ -65,16 +64,7 @@ def backup_jobs(
     limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> BackupJobs:
-    visible = rights.visible_repositories(session, caller)
-    if repository_id is not None and visible is not None and repository_id not in visible:
-        return BackupJobs(jobs=[], next_cursor=None)
-    narrowed = pages.Filter(
-        repositories=visible,
-        of_repositories_only=caller.role is not Role.ADMIN,
-        repository_id=repository_id,
-        kinds=("backup",),
-    )
-    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
+    operations, next_cursor = page_of_jobs(session, caller, "backup", repository_id, limit, cursor)
     return BackupJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
 
 

@@ -8,10 +8,11 @@ from backup_jobs.check import MOST_PROBLEMS
 from backup_protocol import CheckBlock, JobKind
 from holdfast.maintenance.reported import listed, noting, number
 from holdfast.maintenance.schemas import CheckBody
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
+from holdfast.operations.outcome import Outcome
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 
@@ -25,7 +26,7 @@ def kind(opener: Opener) -> Kind:
         name="check",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=CheckBody,
         present=present,
     )

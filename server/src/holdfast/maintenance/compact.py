@@ -7,10 +7,11 @@ from sqlalchemy.orm import Session
 from backup_protocol import CompactBlock, JobKind
 from holdfast.maintenance.reported import noting, number
 from holdfast.maintenance.schemas import CompactBody
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
+from holdfast.operations.outcome import Outcome
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 
@@ -22,7 +23,7 @@ def kind(opener: Opener) -> Kind:
         name="compact",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=CompactBody,
         present=present,
     )

@@ -9,10 +9,11 @@ from backup_protocol import DeleteBlock, JobKind
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting
 from holdfast.maintenance.schemas import DeleteParams
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Effect, Kind, Outcome, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
+from holdfast.operations.outcome import Outcome
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -25,7 +26,7 @@ def kind(opener: Opener) -> Kind:
         name="delete_archive",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=DeleteParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,

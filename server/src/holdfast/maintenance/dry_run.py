@@ -8,13 +8,12 @@ from backup_engine.parse import GarbledOutput, parse_line
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
 from backup_engine.requests import PruneRequest, RetentionPolicy
-from backup_jobs.host import SUCCEEDED
+from backup_jobs.host import Step
 from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines
 from backup_jobs.work import readable
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
-from holdfast.operations import queue
-from holdfast.repositories import errors, store
+from holdfast.repositories.asking import ask
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -27,15 +26,15 @@ class DryRuns:
 
     def prune(self, repository: Repository, policy: RetentionPolicy) -> PruneResult:
         """Ask the engine what it would keep and remove. Raise Locked while the repository is busy."""
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        command = engine.prune(location, PruneRequest(policy, dry_run=True))
-        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
-            step = hold.run(command)
-            if step.outcome.status not in SUCCEEDED:
-                raise errors.refused_by_engine(step.outcome)
-            redactor = Redactor(command.secret_values)
+        location = self.opener.location(repository)
+        command = self.opener.engine(repository).prune(location, PruneRequest(policy, dry_run=True))
+        redactor = Redactor(command.secret_values)
+
+        def read(step: Step) -> PruneResult:
             told = [redactor.redact_event(event) for event in events_of(step.stderr)]
             return _result(told, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
+
+        return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
 
 
 def events_of(stderr: Path) -> list[Event]:

@@ -9,10 +9,11 @@ from backup_protocol import JobKind, PruneBlock
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting, number
 from holdfast.maintenance.retention import PruneParams, policy_values
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Effect, Kind, Outcome, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
+from holdfast.operations.outcome import Outcome
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -25,7 +26,7 @@ def kind(opener: Opener) -> Kind:
         name="prune",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=PruneParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,

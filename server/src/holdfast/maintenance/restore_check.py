@@ -27,9 +27,11 @@ from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, on_repository
@@ -64,7 +66,7 @@ def kind(opener: Opener) -> Kind:
         name="restore_check",
         category="restore",
         limit_group="restore",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=RestoreCheckParams,
         run=on_repository(opener, run),
         on_interrupted=again_when_interrupted,

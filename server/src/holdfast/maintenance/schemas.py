@@ -40,10 +40,6 @@ class CompactBody(Body):
     )
 
 
-class NoBody(Body):
-    pass
-
-
 class DeleteParams(Schema):
     """What a deletion was asked to delete. With `engine_id`, only the archive that has it."""
 

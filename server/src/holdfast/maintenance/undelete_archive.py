@@ -13,9 +13,11 @@ from backup_jobs.archives import described, read_archives
 from backup_jobs.host import Step
 from holdfast.kit import clock
 from holdfast.maintenance.schemas import UndeleteParams
-from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Effect, Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import archive_records
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -30,7 +32,7 @@ def kind(opener: Opener) -> Kind:
         name="undelete_archive",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=UndeleteParams,
         run=on_repository(opener, run),
         on_interrupted=again_when_interrupted,

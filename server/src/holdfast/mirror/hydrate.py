@@ -17,9 +17,11 @@ from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork
 from holdfast.mirror.schemas import HydrateParams
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork, success_status
 
@@ -40,7 +42,7 @@ def kind(remotes: Remotes, opener: Opener) -> Kind:
         category="mirror",
         activity_word="rclone_hydrate",
         limit_group="mirror",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=HydrateParams,
         run=lambda context: _Hydrate(remotes, opener, context).run(),
         on_interrupted=again_when_interrupted,

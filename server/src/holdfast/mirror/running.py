@@ -15,7 +15,7 @@ from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.words import Progress, Words
 from holdfast.operations.context import Context, ProgramResult
-from holdfast.operations.kinds import Outcome
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories

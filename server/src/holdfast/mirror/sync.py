@@ -18,9 +18,11 @@ from holdfast.mirror.running import MirrorWork, Run
 from holdfast.mirror.schemas import SyncParams
 from holdfast.mirror.source import Survey, identity_of_config, survey
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 
 IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
@@ -54,8 +56,7 @@ def kind(remotes: Remotes, install_id: str) -> Kind:
         category="mirror",
         activity_word="rclone_sync",
         limit_group="mirror",
-        lock=LockMode.SHARED,
-        beside_no_writer=True,
+        access=Access.READ_FILES,
         params=SyncParams,
         run=lambda context: run(remotes, install_id, context),
         on_interrupted=again_when_interrupted,

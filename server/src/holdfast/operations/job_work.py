@@ -3,16 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from backup_protocol import Block
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import SUCCEEDED, Status
-
-if TYPE_CHECKING:
-    from holdfast.operations.kinds import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,27 @@ class JobWork:
 
     job_kind: str
     block: Callable[[Session, Operation], Block]
-    conclude: Callable[[Session, Operation, JobReport], "Outcome"]
+    conclude: Callable[[Session, Operation, JobReport], Outcome]
     may_repeat: bool = False
     """An agent that has lost the job may simply do it again."""
     leaves_archive: bool = False
     """It makes an archive whose comment carries the operation's key: the repository knows what became of it."""
+
+
+def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
+    """The outcome that a report tells by itself."""
+    return Outcome(
+        report.status,
+        report.error_key,
+        report.error_message,
+        result={**(result or {}), **_error_params(report), "return_code": report.return_code},
+        warnings=report.warnings,
+        archive_name=report.archive_name,
+        ended_at=report.ended_at,
+        **more,
+    )
+
+
+def _error_params(report: JobReport) -> dict[str, Any]:
+    told = report.details.get("error_params")
+    return {"error_params": dict(told)} if isinstance(told, Mapping) else {}

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from holdfast.operations.job_work import JobReport, JobWork
+from backup_jobs.host import Interrupted
+from holdfast.operations.context import Context
+from holdfast.operations.job_work import JobWork
+from holdfast.operations.locks import Access, lock_mode
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import LockMode, Status
-
-if TYPE_CHECKING:
-    from backup_jobs.host import Interrupted
-    from holdfast.operations.context import Context
 
 
 class Effect(StrEnum):
@@ -24,74 +23,17 @@ class Effect(StrEnum):
     ARCHIVES_CHANGED = "archives_changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an operation ended. `record` runs in the transaction that ends it."""
-
-    status: Status
-    error_key: str | None = None
-    error_message: str | None = None
-    result: Mapping[str, Any] | None = None
-    warnings: tuple[Mapping[str, Any], ...] = ()
-    archive_name: str | None = None
-    had_effects: bool = False
-    """The kind's effects came about although it did not succeed: who listens must hear of it."""
-    record: Callable[[Session], None] | None = None
-    ended_at: datetime | None = None
-    """When it ended, where the kind knows that better than the record of its last engine run."""
-    skip_reason: str | None = None
-    """Why there was nothing to do, where the status is skipped."""
+Run = Callable[[Context], Outcome | TryAgain]
+OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
-@dataclass(frozen=True, slots=True)
-class TryAgain:
-    """The attempt came to nothing through no fault of the request: queue it again, if attempts are left.
-
-    `result` is what the attempt has done all the same; the next attempt finds it as the operation's result.
-    """
-
-    error_key: str
-    error_message: str
-    delay_seconds: float = 0.0
-    result: Mapping[str, Any] | None = None
-    had_effects: bool = False
-    record: Callable[[Session], None] | None = None
-
-
-def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
-    """The outcome that a report tells by itself."""
-    return Outcome(
-        report.status,
-        report.error_key,
-        report.error_message,
-        result={**(result or {}), **_error_params(report), "return_code": report.return_code},
-        warnings=report.warnings,
-        archive_name=report.archive_name,
-        ended_at=report.ended_at,
-        **more,
-    )
-
-
-def _error_params(report: JobReport) -> dict[str, Any]:
-    told = report.details.get("error_params")
-    return {"error_params": dict(told)} if isinstance(told, Mapping) else {}
-
-
-Run = Callable[["Context"], "Outcome | TryAgain"]
-OnInterrupted = Callable[["Context", "Interrupted"], "Outcome | TryAgain"]
-
-
-def no_params() -> type[BaseModel]:
-    return BaseModel
-
-
-def again_when_interrupted(context: "Context", interrupted: "Interrupted") -> TryAgain:
+def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
     """For work that may simply be done again."""
     del context
     return TryAgain("operations.interrupted", interrupted.sentence())
 
 
-def failed_when_interrupted(context: "Context", interrupted: "Interrupted") -> Outcome:
+def failed_when_interrupted(context: Context, interrupted: Interrupted) -> Outcome:
     """For work that must not be repeated without being asked."""
     del context
     return Outcome(Status.FAILED, "operations.interrupted", interrupted.sentence())
@@ -109,11 +51,8 @@ class Kind:
     run: Run
     params: type[BaseModel]
     on_interrupted: OnInterrupted
-    lock: LockMode | None = LockMode.EXCLUSIVE
-    only_adds: bool = False
-    """It takes nothing away, so that it holds the lane with others where the repository's engine allows that."""
-    beside_no_writer: bool = False
-    """It reads the repository's files itself, so that it has the lane alone where writers may share it."""
+    access: Access | None = Access.CHANGE
+    """What it does to its repository, which decides how it holds the lane: see `locks`. None: it holds no lane."""
     activity_word: str | None = None
     limit_group: str | None = None
     lock_key: str | None = None
@@ -123,6 +62,11 @@ class Kind:
     """The kind's own block in the detail of an operation."""
     agent: JobWork | None = None
     """How an agent executes it; None for a kind that only this service can execute."""
+
+    @property
+    def lock(self) -> LockMode | None:
+        """How it holds the lane of a repository whose readers may share it."""
+        return lock_mode(self.access)
 
     @property
     def word(self) -> str:

@@ -9,9 +9,8 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    or_,
+    literal,
     select,
-    text,
 )
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
@@ -20,18 +19,18 @@ from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
+from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation
 from holdfast.operations.status import (
     AGEING_SECONDS_PER_POINT,
     PRIORITY,
     TERMINAL,
-    LockMode,
     Needs,
     Status,
     Trigger,
 )
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
-from holdfast.operations.waiting_reasons import verdicts
+from holdfast.operations.waiting_reasons import excludes, verdicts
 
 CLAIM_LOCK = 0x486F6C64
 
@@ -50,10 +49,9 @@ class Subject:
     machine_id: int | None = None
     """The machine whose agent opens it."""
     executor: str = "runner"
-    shared_writers: bool = False
-    """Its engine lets operations run side by side that only add to it."""
-    one_at_a_time: bool = False
-    """It bears no two runs of the engine at once, not even of readers."""
+    sharing: Sharing = Sharing.READERS
+    job_kind: str | None = None
+    """What its agent must be able to do, where that is not the job of the operation's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +74,6 @@ def lane_of(repository_id: int) -> str:
     return f"repository:{repository_id}"
 
 
-def _mode(kind: Kind, subject: Subject | None) -> LockMode | None:
-    if subject is not None and subject.shared_writers:
-        if kind.only_adds:
-            return LockMode.SHARED
-        if kind.beside_no_writer:
-            return LockMode.EXCLUSIVE
-    return kind.lock
-
-
 def enqueue(
     session: Session,
     kind: Kind,
@@ -92,32 +81,29 @@ def enqueue(
     origin: Origin,
     *,
     subject: Subject | None = None,
-    executor: str | None = None,
-    runner_id: str | None = None,
-    lock_key: str | None = None,
-    lock_mode: LockMode | None = None,
     archive_name: str | None = None,
     package_name: str | None = None,
-    job_kind: str | None = None,
 ) -> Operation:
     """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
-    values = _new_row(
-        kind,
-        params,
-        origin,
-        subject=subject,
-        executor=executor,
-        lock_key=lock_key,
-        lock_mode=lock_mode,
-        job_kind=job_kind,
-    )
-    operation = Operation(**values, runner_id=runner_id, archive_name=archive_name, package_name=package_name)
+    values = _new_row(kind, params, origin, subject)
+    operation = Operation(**values, archive_name=archive_name, package_name=package_name)
     session.add(operation)
     session.flush()
-    if operation.executor != INLINE_EXECUTOR:
-        note(session, operation.id, operation.repository_id, Status.PENDING)
+    note(session, operation.id, operation.repository_id, Status.PENDING)
     if origin.depends_on_id is not None:
         _settle_with_dependency(session, operation, origin.depends_on_id)
+    return operation
+
+
+def enqueue_inline(
+    session: Session, kind: Kind, runner_id: str, lane: str, subject: Subject | None = None
+) -> Operation:
+    """Put a request that waits for a lane in the queue. `runner_id` is the process that answers it: nobody else may."""
+    values = _new_row(replace(kind, lock_key=lane), {}, Origin(Trigger.API), subject)
+    values.update(executor=INLINE_EXECUTOR, job_kind=None, limit_group=None, runner_id=runner_id)
+    operation = Operation(**values)
+    session.add(operation)
+    session.flush()
     return operation
 
 
@@ -145,7 +131,7 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
             origin = link.origin
             if link.after is not None:
                 origin = replace(origin, depends_on_id=earlier[link.after])
-            rows.append(_new_row(link.kind, link.params, origin, subject=link.subject))
+            rows.append(_new_row(link.kind, link.params, origin, link.subject))
         statement = insert(Operation.__table__).returning(Operation.__table__.c.id, sort_by_parameter_order=True)  # type: ignore[arg-type]
         added = session.execute(statement, rows).scalars().all()
         for (earlier, _), number in zip(wave, added, strict=True):
@@ -161,64 +147,70 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
     return ids
 
 
-def _new_row(
-    kind: Kind,
-    params: dict[str, Any],
-    origin: Origin,
-    *,
-    subject: Subject | None,
-    executor: str | None = None,
-    lock_key: str | None = None,
-    lock_mode: LockMode | None = None,
-    job_kind: str | None = None,
-) -> dict[str, Any]:
-    executor = executor or (subject.executor if subject else "runner")
-    if executor == "agent" and job_kind is None:
-        executor, job_kind = _on_agent(kind)
-    elif executor == "runner" and subject is not None and subject.machine_id is not None:
-        job_kind = AGENT_CALL
+def _new_row(kind: Kind, params: dict[str, Any], origin: Origin, subject: Subject | None) -> dict[str, Any]:
+    executor, job_kind = _executed_by(kind, subject)
     now = clock.now()
-    priority = PRIORITY[origin.trigger]
-    mode = lock_mode or _mode(kind, subject)
-    if mode and subject and subject.one_at_a_time:
-        mode = LockMode.EXCLUSIVE
-    key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
     return {
         "uuid": uuid.uuid4().hex,
         "kind": kind.name,
         "category": kind.category,
         "status": Status.PENDING,
+        "created_at": now,
+        "queue_rank": now.timestamp() + PRIORITY[origin.trigger] * AGEING_SECONDS_PER_POINT,
+        "executor": executor,
+        "job_kind": job_kind,
+        "limit_group": kind.limit_group if executor == "runner" else None,
+        "params": params,
+        "attempt": 1,
+        "log_base_line": 0,
+        **_lane(kind, subject),
+        **_of_origin(origin),
+        **_of_subject(subject),
+    }
+
+
+def _executed_by(kind: Kind, subject: Subject | None) -> tuple[str, str | None]:
+    """Who executes an operation, and what the repository's agent must be able to do for it."""
+    if subject is None:
+        return "runner", None
+    if subject.executor == "agent":
+        if subject.job_kind is not None:
+            return "agent", subject.job_kind
+        # A kind that agents do not know is executed here, by a runner that calls the agent.
+        return ("agent", kind.agent.job_kind) if kind.agent is not None else ("runner", AGENT_CALL)
+    return subject.executor, AGENT_CALL if subject.machine_id is not None else None
+
+
+def _lane(kind: Kind, subject: Subject | None) -> dict[str, Any]:
+    """The lane that an operation must hold to run, and how it holds it."""
+    mode = lock_mode(kind.access, subject.sharing if subject is not None else Sharing.READERS)
+    key = kind.lock_key or (lane_of(subject.repository_id) if subject is not None and mode else None)
+    return {"lock_key": key, "lock_mode": mode if key else None}
+
+
+def _of_origin(origin: Origin) -> dict[str, Any]:
+    return {
         "trigger": origin.trigger,
-        "priority": priority,
-        "queue_rank": now.timestamp() + priority * AGEING_SECONDS_PER_POINT,
+        "priority": PRIORITY[origin.trigger],
         "run_id": origin.run_id or uuid.uuid4().hex,
         "parent_id": origin.parent_id,
         "depends_on_id": origin.depends_on_id,
         "depends_needs": origin.depends_needs,
         "retry_of": origin.retry_of,
-        "repository_id": subject.repository_id if subject else None,
-        "repository_name": subject.name if subject else None,
-        "repository_path": subject.path if subject else None,
-        "machine_id": subject.machine_id if subject else None,
-        "executor": executor,
-        "job_kind": job_kind,
-        "lock_key": key,
-        "lock_mode": mode if key else None,
-        "limit_group": kind.limit_group if executor == "runner" else None,
-        "created_at": now,
         "triggered_by_id": origin.user_id,
         "triggered_by": origin.user_name,
         "schedule_id": origin.schedule_id,
         "schedule_name": origin.schedule_name,
-        "params": params,
-        "attempt": 1,
-        "log_base_line": 0,
     }
 
 
-def _on_agent(kind: Kind) -> tuple[str, str]:
-    """Who executes an operation on an agent's repository: the agent, or a runner here that calls the agent."""
-    return ("agent", kind.agent.job_kind) if kind.agent is not None else ("runner", AGENT_CALL)
+def _of_subject(subject: Subject | None) -> dict[str, Any]:
+    return {
+        "repository_id": subject.repository_id if subject else None,
+        "repository_name": subject.name if subject else None,
+        "repository_path": subject.path if subject else None,
+        "machine_id": subject.machine_id if subject else None,
+    }
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
@@ -276,7 +268,7 @@ def start(session: Session, waiter: Waiter, runner_id: str, spool_root: str | No
     conflicting = exists().where(
         other.lock_key == waiter.lock_key,
         other.status == Status.RUNNING,
-        or_(other.lock_mode == LockMode.EXCLUSIVE, text(":mode = 'exclusive'").bindparams(mode=waiter.lock_mode or "")),
+        excludes(other.lock_mode, literal(waiter.lock_mode or "")),
     )
     try:
         with session.begin_nested():

@@ -19,6 +19,7 @@ from holdfast.operations.end_time import end_of_work
 from holdfast.operations.ending_log import log_ending
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import (
     SUCCEEDED,
     TERMINAL,
@@ -124,38 +125,33 @@ def finish(
     session: Session,
     registry: Registry,
     operation: Operation,
-    status: Status,
-    *,
-    error_key: str | None = None,
-    error_message: str | None = None,
-    skip_reason: str | None = None,
-    result: dict[str, Any] | None = None,
-    warnings: list[dict[str, Any]] | None = None,
-    archive_name: str | None = None,
+    outcome: Outcome,
     progress: dict[str, Any] | None = None,
-    had_effects: bool = False,
 ) -> bool:
-    """End a running operation. False when it is no longer this runner's to end."""
+    """End a running operation. False when it is no longer this runner's to end.
+
+    The caller has run `outcome.record`, and stated the end's time with `recording_end` where it was not now.
+    """
     ended = move(
         session,
         operation.id,
         Status.RUNNING,
-        status,
+        outcome.status,
         Operation.runner_id == operation.runner_id,
         Operation.attempt == operation.attempt,
         completed_at=end_of_work(session),
-        error_key=error_key,
-        error_message=error_message,
-        skip_reason=skip_reason,
-        result=result if result is not None else operation.result,
-        warnings=warnings or None,
-        archive_name=archive_name or operation.archive_name,
+        error_key=outcome.error_key,
+        error_message=outcome.error_message,
+        skip_reason=outcome.skip_reason,
+        result=dict(outcome.result) if outcome.result is not None else operation.result,
+        warnings=[dict(warning) for warning in outcome.warnings] or None,
+        archive_name=outcome.archive_name or operation.archive_name,
         progress=progress,
     )
     if not ended:
         return False
-    settle_dependants(session, operation.id, status)
-    if status in SUCCEEDED or had_effects:
+    settle_dependants(session, operation.id, outcome.status)
+    if outcome.status in SUCCEEDED or outcome.had_effects:
         tell_listeners(session, registry, operation.id)
     return True
 

@@ -3,33 +3,32 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Integer,
-    Text,
+    Select,
     and_,
     bindparam,
     case,
-    cast,
-    column,
     exists,
-    func,
-    literal,
     null,
     or_,
     select,
-    table,
     tuple_,
 )
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_limits
+from holdfast.operations import presence
 from holdfast.operations.lanes import Holder, QueuedReason, Verdict, Waiter, full_groups, judge
 from holdfast.operations.models import Operation
+from holdfast.operations.presence import Presence
 from holdfast.operations.status import (
+    ACTIVE,
     HELD_BY_PAUSE,
     LockMode,
     Status,
@@ -59,10 +58,10 @@ def verdicts(
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
     by_group, total = limits.by_group(), limits.max_running_total
     if everyone:
-        statement = _WAITING
+        statement = _waiting(presence.current())
         values: dict[str, Any] = {}
     else:
-        statement = _STARTABLE
+        statement = _startable(presence.current())
         full = full_groups(running, by_group, total)
         values = {"now": now, "paused": int(paused), "full": sorted(full), "most": CANDIDATES}
     if only_lanes is not None:
@@ -79,11 +78,13 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
     They are held, or wait for an agent that is not there or does not know such work, or for another one that does.
     """
     waiting, judged = verdicts(session, clock.now(), only_lanes=lanes, everyone=True)
-    silent = select(Operation.id).join(_agents, _agents.c.id == Operation.machine_id)
-    silent = silent.where(
-        Operation.lock_key.in_(lanes), Operation.status == Status.RUNNING, Operation.executor == "agent"
+    silent = select(Operation.id).where(
+        Operation.lock_key.in_(lanes),
+        Operation.status == Status.RUNNING,
+        Operation.executor == "agent",
+        ~presence.current().is_online(Operation.machine_id),
     )
-    stuck = set(session.scalars(silent.where(_agents.c.status != "online")))
+    stuck = set(session.scalars(silent))
     for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # what others depend on has the smaller id
         verdict = judged[waiter.id]
         if verdict.reason in HELD_UP or (verdict.reason is QueuedReason.DEPENDENCY and verdict.behind_id in stuck):
@@ -109,94 +110,82 @@ _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operati
 )
 
 
-_dependency = aliased(Operation)
+def excludes(one: Any, other: Any) -> ColumnElement[bool]:
+    """Whether two ways of holding a lane cannot go together: the rule of `lanes`, in SQL."""
+    return or_(one == LockMode.EXCLUSIVE, other == LockMode.EXCLUSIVE)
 
 
-def _can(capabilities: ColumnElement[Any], waiter: Any) -> ColumnElement[bool]:
-    """Whether the capabilities of an agent, a list in JSON, name the kind of job that the waiter is."""
-    return cast(capabilities, Text).like(literal('%"') + waiter.job_kind + literal('"%'))
-
-
-_agents = table("agent_machines", column("id"), column("status"), column("capabilities"))
-"""The kernel knows the table of agents by name alone."""
-
-
-_AGENT_REASON = case(
-    (Operation.job_kind.is_(None), null()),
-    (func.coalesce(_agents.c.status, "") != "online", str(QueuedReason.AGENT_OFFLINE)),
-    (~_can(_agents.c.capabilities, Operation), str(QueuedReason.AGENT_UNSUPPORTED)),
-    else_=null(),
-)
-
-
-_WAITING = (
-    select(
-        Operation.id,
-        Operation.trigger,
-        Operation.lock_key,
-        Operation.lock_mode,
-        Operation.limit_group,
-        case((_dependency.status.in_(("pending", "running")), Operation.depends_on_id), else_=None),
-        Operation.available_at,
-        Operation.executor,
-        _AGENT_REASON,
+@cache
+def _waiting(agents: Presence) -> Select[Any]:
+    """All that wait, in queue order, as `lanes.Waiter` wants them."""
+    dependency = aliased(Operation)
+    agent_reason = case(
+        (Operation.job_kind.is_(None), null()),
+        (~agents.is_online(Operation.machine_id), str(QueuedReason.AGENT_OFFLINE)),
+        (~agents.can(Operation.machine_id, Operation.job_kind), str(QueuedReason.AGENT_UNSUPPORTED)),
+        else_=null(),
     )
-    .outerjoin(_dependency, _dependency.id == Operation.depends_on_id)
-    .outerjoin(_agents, and_(Operation.job_kind.is_not(None), _agents.c.id == Operation.machine_id))
-    .where(Operation.status == Status.PENDING)
-    .order_by(Operation.queue_rank, Operation.id)
-)
+    return (
+        select(
+            Operation.id,
+            Operation.trigger,
+            Operation.lock_key,
+            Operation.lock_mode,
+            Operation.limit_group,
+            case((dependency.status.in_(ACTIVE), Operation.depends_on_id), else_=None),
+            Operation.available_at,
+            Operation.executor,
+            agent_reason,
+        )
+        .outerjoin(dependency, dependency.id == Operation.depends_on_id)
+        .where(Operation.status == Status.PENDING)
+        .order_by(Operation.queue_rank, Operation.id)
+    )
 
 
-def _has_no_reason_of_its_own(waiter: Any) -> ColumnElement[bool]:
-    """The rules of `lanes` for whoever does not hold up those behind it, said in SQL."""
+def _has_no_reason_of_its_own(waiter: Any, agents: Presence) -> ColumnElement[bool]:
+    """The rules of `lanes` for a waiter that does not hold up those behind it, in SQL."""
     awaited = aliased(Operation)
-    its_agent = _agents.alias()
     return and_(
         or_(bindparam("paused", type_=Integer) == 0, waiter.trigger.not_in([str(word) for word in HELD_BY_PAUSE])),
         or_(waiter.available_at.is_(None), waiter.available_at <= bindparam("now", type_=UtcDateTime)),
         or_(
             waiter.depends_on_id.is_(None),
-            ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(("pending", "running"))),
+            ~exists().where(awaited.id == waiter.depends_on_id, awaited.status.in_(ACTIVE)),
         ),
-        or_(
-            waiter.job_kind.is_(None),
-            exists().where(
-                its_agent.c.id == waiter.machine_id,
-                its_agent.c.status == "online",
-                _can(its_agent.c.capabilities, waiter),
-            ),
-        ),
+        or_(waiter.job_kind.is_(None), agents.can(waiter.machine_id, waiter.job_kind)),
     )
 
 
-_holder = aliased(Operation)
+@cache
+def _startable(agents: Presence) -> Select[Any]:
+    """Those that a runner may start as far as lanes go. A property test holds this equal to the rules of `lanes`.
 
-
-_earlier = aliased(Operation)
-
-
-_STARTABLE = (
-    # Each of these may start as far as lanes go. The others are left out before the queue is cut to a length that can be
-    # judged often: however many of them stand in front, they must not hide one behind them.
-    _WAITING.where(
-        Operation.executor == "runner",
-        or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
-        _has_no_reason_of_its_own(Operation),
-        ~exists().where(
-            _holder.lock_key == Operation.lock_key,
-            _holder.status == Status.RUNNING,
-            or_(_holder.lock_mode == LockMode.EXCLUSIVE, Operation.lock_mode == LockMode.EXCLUSIVE),
-        ),
-        ~exists().where(
-            _earlier.lock_key == Operation.lock_key,
-            _earlier.status == Status.PENDING,
-            tuple_(_earlier.queue_rank, _earlier.id) < tuple_(Operation.queue_rank, Operation.id),
-            or_(_earlier.lock_mode == LockMode.EXCLUSIVE, Operation.lock_mode == LockMode.EXCLUSIVE),
-            _has_no_reason_of_its_own(_earlier),
-        ),
-    ).limit(bindparam("most", type_=Integer))
-)
+    The others are left out before the queue is cut to a length that can be judged often: however many of them stand in
+    front, they must not hide one behind them.
+    """
+    holder, earlier = aliased(Operation), aliased(Operation)
+    return (
+        _waiting(agents)
+        .where(
+            Operation.executor == "runner",
+            or_(Operation.limit_group.is_(None), Operation.limit_group.not_in(bindparam("full", expanding=True))),
+            _has_no_reason_of_its_own(Operation, agents),
+            ~exists().where(
+                holder.lock_key == Operation.lock_key,
+                holder.status == Status.RUNNING,
+                excludes(holder.lock_mode, Operation.lock_mode),
+            ),
+            ~exists().where(
+                earlier.lock_key == Operation.lock_key,
+                earlier.status == Status.PENDING,
+                tuple_(earlier.queue_rank, earlier.id) < tuple_(Operation.queue_rank, Operation.id),
+                excludes(earlier.lock_mode, Operation.lock_mode),
+                _has_no_reason_of_its_own(earlier, agents),
+            ),
+        )
+        .limit(bindparam("most", type_=Integer))
+    )
 
 
 _ANYTHING_WAITING = (

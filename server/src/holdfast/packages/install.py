@@ -11,9 +11,11 @@ from backup_engine.environment import SEARCH_PATH
 from backup_jobs.host import Interrupted
 from holdfast.operations.context import Context, PlainResult
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Kind, Outcome, TryAgain
+from holdfast.operations.kinds import Kind
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.packages import store
 from holdfast.packages.schemas import InstallParams
 
@@ -26,7 +28,7 @@ def kind() -> Kind:
         name=store.KIND,
         category="system",
         activity_word="package",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         lock_key=LANE,
         params=InstallParams,
         run=run,

@@ -1,14 +1,13 @@
 """Packages and install jobs as their payloads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from holdfast.operations.lanes import Verdict
+from holdfast.operations.job_status import job_values
 from holdfast.operations.models import Operation
-from holdfast.operations.present import waiting_verdicts
 from holdfast.operations.status import Status
 from holdfast.operations.stream_lines import Stream, read_back
 from holdfast.packages import store
@@ -17,18 +16,6 @@ from holdfast.packages.schemas import PackageAnswer, PackageJob
 
 STREAM_BYTES = 1 << 20
 """Of each stream, what an answer holds at most; the log download has all of it."""
-
-COPIED = (
-    "id",
-    "package_name",
-    "started_at",
-    "completed_at",
-    "created_at",
-    "error_message",
-    "error_key",
-    "triggered_by",
-    "params",
-)
 
 
 def status_word(operation: Operation) -> str:
@@ -54,24 +41,19 @@ def _package(package: Package, install: Operation | None) -> PackageAnswer:
 
 
 def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_streams: bool) -> list[PackageJob]:
-    verdicts: Mapping[int, Verdict] = waiting_verdicts(session, operations)
+    shared = job_values(session, logs, operations, with_logs=False)
     return [
-        PackageJob(**_values(operation, verdicts.get(operation.id)), **_streams(logs, operation, wanted=with_streams))
-        for operation in operations
+        PackageJob(**{**values, **_own(operation), **_streams(logs, operation, wanted=with_streams)})
+        for operation, values in zip(operations, shared, strict=True)
     ]
 
 
-def _values(operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
+def _own(operation: Operation) -> dict[str, Any]:
     return {
-        **{name: getattr(operation, name) for name in COPIED},
         "status": status_word(operation),
         "package_id": operation.params["package_id"],
         "install_command": operation.params["install_command"],
         "exit_code": (operation.result or {}).get("exit_code"),
-        "has_logs": operation.log_file is not None,
-        "cancel_requested": operation.cancel_requested_at is not None,
-        "queued_reason": verdict.reason if verdict else None,
-        "queued_behind_id": verdict.behind_id if verdict else None,
     }
 
 

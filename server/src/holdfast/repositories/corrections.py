@@ -7,18 +7,18 @@ from sqlalchemy.exc import IntegrityError
 
 from backup_engine.command import Older
 from backup_engine.outcome import LOCKED
-from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
+from backup_engine.parse import ArchiveInfo, InfoResult, parse_info
 from backup_engine.requests import InfoRequest, ListArchivesRequest, RepositoryLocation
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.kit import clock
-from holdfast.operations import queue
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
 from holdfast.repositories import archive_records, errors, store
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import place_of
@@ -69,16 +69,15 @@ class Corrections:
         )
 
     def _listed(self, repository: Repository, older: Older) -> list[ArchiveInfo]:
-        engine, location = self.opener.engine(repository), self.opener.location(repository, older=older)
-        lane, subject = queue.lane_of(repository.id), store.subject(repository)
-        with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
-            step = hold.run(engine.list_archives(location, ListArchivesRequest(names_only=True)))
-            if step.outcome.status not in SUCCEEDED:
-                raise errors.refused_by_engine(step.outcome)
-            try:
-                return parse_archives(step.stdout.read_bytes())
-            except (GarbledOutput, OSError) as error:
-                raise Unprocessable("engine.failed", "The engine's list of archives was cut short.") from error
+        return ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, location: engine.list_archives(location, ListArchivesRequest(names_only=True)),
+            archives_of,
+            location=self.opener.location(repository, older=older),
+            access=Access.CHANGE,
+        )
 
     # --- another repository -------------------------------------------------------------------------------------------
 
@@ -180,16 +179,16 @@ class Corrections:
 
     def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
         """Open the repository while nothing else of ours works on it. Raise Conflict while something does."""
-        engine = self.opener.engine(repository)
-        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
-            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE) as hold:
-                step = hold.run(engine.info(location, InfoRequest()))
-                if step.outcome.status not in SUCCEEDED:
-                    raise errors.refused_by_engine(step.outcome)
-                return parse_info(step.stdout.read_bytes())
-        except GarbledOutput as error:
-            raise Unprocessable("engine.failed", "The engine's answer was cut short.") from error
+            return ask(
+                self.inline,
+                self.opener,
+                repository,
+                lambda engine, place: engine.info(place, InfoRequest()),
+                lambda step: parse_info(step.stdout.read_bytes()),
+                location=location,
+                access=Access.CHANGE,
+            )
         except Locked as error:
             if error.key == LOCKED:
                 raise

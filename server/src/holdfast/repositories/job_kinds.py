@@ -16,7 +16,8 @@ from backup_jobs.work import Work
 from backup_protocol import JobKind
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork

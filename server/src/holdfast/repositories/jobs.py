@@ -58,7 +58,6 @@ def start(
         origin,
         subject=_subject(repository, executed_by),
         archive_name=archive_name,
-        job_kind=executed_by.job_kind if isinstance(executed_by, AgentJob) else None,
     )
     audit.record(
         session,
@@ -75,7 +74,8 @@ def _subject(repository: Repository, executed_by: AgentJob | OfRunner | None) ->
     subject = store.subject(repository)
     match executed_by:
         case AgentJob():
-            return replace(subject, executor="agent", machine_id=executed_by.agent_machine_id)
+            machine = executed_by.agent_machine_id
+            return replace(subject, executor="agent", machine_id=machine, job_kind=executed_by.job_kind)
         case OfRunner():
             return replace(subject, executor="runner")
         case None:

@@ -28,9 +28,10 @@ from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
 from holdfast.operations import pages, queue, transitions
-from holdfast.operations.status import LockMode
+from holdfast.operations.locks import Access
 from holdfast.repositories import agent_target, errors, store
 from holdfast.repositories.agent_register import AgentRegister
+from holdfast.repositories.asking import ask, nothing_of
 from holdfast.repositories.cloud import CloudPlaces
 from holdfast.repositories.corrections import Corrections
 from holdfast.repositories.location import FarSide, Opener
@@ -90,7 +91,7 @@ class Register:
             rclone=far.rclone,
         )
         check_settings(engine, location, wanted)
-        with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+        with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
             self._still_free(place, wanted.name)
             made = hold.run(engine.init(location, InitRequest(wanted.encryption)))
             if made.outcome.status not in ("completed", "completed_with_warnings"):
@@ -140,7 +141,7 @@ class Register:
         number = uuid.uuid4().hex
         key_file = self.opener.key_files.put(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
         try:
-            with self.inline.hold(_lane_of(place), mode=LockMode.EXCLUSIVE) as hold:
+            with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
                 self._still_free(place, wanted.name)
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if (
@@ -215,12 +216,13 @@ class Register:
     def export_key(self, caller: Caller, repository: Repository) -> str:
         if repository.encryption == "none":
             raise Conflict("repository.no_key", "An unencrypted repository has no key.")
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
-            exported = hold.run(engine.key_export(location, KeyExportRequest()))
-            if exported.outcome.status not in ("completed", "completed_with_warnings"):
-                raise errors.refused_by_engine(exported.outcome)
-            key = exported.stdout.read_text()
+        key = ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, location: engine.key_export(location, KeyExportRequest()),
+            lambda step: step.stdout.read_text(),
+        )
         with self.database.writing() as session:
             store.note_evidence(session, repository.id, key_exported_at=clock.now())
             audit.record(
@@ -234,13 +236,16 @@ class Register:
 
     def break_lock(self, caller: Caller, repository: Repository) -> None:
         """Remove the engine's locks. Refused while an operation of ours runs: its lock is not stale."""
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        lane, subject = queue.lane_of(repository.id), store.subject(repository)
         try:
-            with self.inline.hold(lane, subject=subject, mode=LockMode.EXCLUSIVE, wait_seconds=0) as hold:
-                broken = hold.run(engine.break_lock(location, BreakLockRequest()))
-                if broken.outcome.status not in ("completed", "completed_with_warnings"):
-                    raise errors.refused_by_engine(broken.outcome)
+            ask(
+                self.inline,
+                self.opener,
+                repository,
+                lambda engine, location: engine.break_lock(location, BreakLockRequest()),
+                nothing_of,
+                access=Access.CHANGE,
+                wait_seconds=0,
+            )
         except Locked as error:
             if error.key != "repository.busy":
                 raise
@@ -260,11 +265,7 @@ class Register:
 
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
         """Open the repository once with the user's word that it was moved on purpose; the engine remembers it."""
-        engine, location = self.opener.engine(repository), self.opener.location(repository, relocated_ok=True)
-        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
-            opened = hold.run(engine.info(location, InfoRequest()))
-            if opened.outcome.status not in ("completed", "completed_with_warnings"):
-                raise errors.refused_by_engine(opened.outcome)
+        self._open(repository, self.opener.location(repository, relocated_ok=True))
         with self.database.writing() as session:
             audit.record(
                 session,
@@ -377,13 +378,20 @@ class Register:
             raise Unprocessable("repository.no_key", "An unencrypted repository has no passphrase.")
         if repository.execution_target == "agent":
             return self.opener.seal(repository.uuid, passphrase)  # only its agent can try it
-        engine = self.opener.engine(repository)
         location = replace(self.opener.location(repository), passphrase=passphrase, unencrypted_ok=False)
-        with self.inline.hold(queue.lane_of(repository.id), subject=store.subject(repository)) as hold:
-            opened = hold.run(engine.info(location, InfoRequest()))
-        if opened.outcome.status not in ("completed", "completed_with_warnings"):
-            raise errors.refused_by_engine(opened.outcome)
+        self._open(repository, location)
         return self.opener.seal(repository.uuid, passphrase)
+
+    def _open(self, repository: Repository, location: RepositoryLocation) -> None:
+        """Let the engine open the repository once, with this location."""
+        ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, place: engine.info(place, InfoRequest()),
+            nothing_of,
+            location=location,
+        )
 
     def _apply(
         self, session: Session, caller: Caller, repository_id: int, changes: dict[str, Any], sealed: str | None

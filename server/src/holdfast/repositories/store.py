@@ -11,6 +11,7 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.operations import outbox
+from holdfast.operations.locks import Sharing
 from holdfast.operations.queue import Subject
 from holdfast.repositories import errors, ssh_address
 from holdfast.repositories.models import Repository
@@ -119,6 +120,13 @@ def tell(session: Session, repository_id: int, change: Literal["created", "chang
     outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
 
 
+def _sharing(repository: Repository) -> Sharing:
+    if repository.rclone_remote_id is not None:
+        # An engine breaks off there when the lock of another goes away while it looks.
+        return Sharing.NOTHING
+    return Sharing.WRITERS if repository.engine_version in SHARED_WRITERS else Sharing.READERS
+
+
 def subject(repository: Repository) -> Subject:
     """An agent's repository is opened by its agent alone."""
     executor = "agent" if repository.execution_target == "agent" else "runner"
@@ -128,9 +136,7 @@ def subject(repository: Repository) -> Subject:
         repository.path,
         repository.agent_machine_id,
         executor,
-        shared_writers=repository.engine_version in SHARED_WRITERS,
-        # An engine breaks off there when the lock of another goes away while it looks.
-        one_at_a_time=repository.rclone_remote_id is not None,
+        sharing=_sharing(repository),
     )
 
 

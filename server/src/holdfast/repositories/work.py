@@ -13,7 +13,7 @@ from backup_jobs.endings import TryAgain as JobTryAgain
 from backup_jobs.host import Step
 from holdfast.errors import NotFound
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Outcome, TryAgain
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener

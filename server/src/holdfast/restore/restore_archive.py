@@ -16,10 +16,11 @@ from backup_jobs.restore.place import RestorePlace, RestoreWork
 from backup_jobs.restore.private_tree import PrivateTree
 from backup_protocol import JobKind, RestoreBlock
 from holdfast.operations.context import Context
-from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Kind, Outcome, TryAgain, again_when_interrupted, reported
+from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.repositories import store as repositories
 from holdfast.repositories.job_kinds import concluded
 from holdfast.repositories.location import Opener
@@ -41,7 +42,7 @@ def kind(opener: Opener) -> Kind:
         name=store.KIND,
         category="restore",
         limit_group="restore",
-        lock=LockMode.SHARED,
+        access=Access.READ,
         params=RestoreParams,
         run=lambda context: run(opener, job, context),
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from holdfast.access import rights
 from holdfast.access.caller import Caller, LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
@@ -12,8 +11,8 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
-from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
+from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.reach import require
@@ -79,16 +78,7 @@ def restore_jobs(
     limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> RestoreJobs:
-    visible = rights.visible_repositories(session, caller)
-    if repository_id is not None and visible is not None and repository_id not in visible:
-        return RestoreJobs(jobs=[], next_cursor=None)
-    narrowed = pages.Filter(
-        repositories=visible,
-        of_repositories_only=caller.role is not Role.ADMIN,
-        repository_id=repository_id,
-        kinds=(KIND,),
-    )
-    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
+    operations, next_cursor = page_of_jobs(session, caller, KIND, repository_id, limit, cursor)
     return RestoreJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from holdfast.kit import clock
 from holdfast.kit.schema import Schema
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import queue, transitions, waiting_reasons
-from holdfast.operations.kinds import Kind, Outcome, again_when_interrupted
+from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.lanes import QueuedReason, Verdict
-from holdfast.operations.queue import Origin, Subject
-from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.locks import Access
+from holdfast.operations.outcome import Outcome
+from holdfast.operations.queue import Subject
+from holdfast.operations.status import LockMode, Status
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
@@ -46,7 +49,7 @@ INLINE = Kind(
     run=_never_run,
     params=NoParams,
     on_interrupted=again_when_interrupted,
-    lock=LockMode.SHARED,
+    access=Access.READ,
 )
 
 
@@ -67,7 +70,7 @@ class InlineCalls:
         lane: str,
         *,
         subject: Subject | None = None,
-        mode: LockMode = LockMode.SHARED,
+        access: Access = Access.READ,
         wait_seconds: float | None = None,
     ) -> Iterator["Hold"]:
         """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
@@ -76,7 +79,7 @@ class InlineCalls:
         """
         ticket = TICKET.get() if wait_seconds is None else None
         seen = self._database.work.number
-        operation_id, verdict = self._in_queue(ticket, lane, subject, mode)
+        operation_id, verdict = self._in_queue(ticket, lane, subject, access)
         seconds = self._wait_seconds if wait_seconds is None else wait_seconds
         try:
             self._wait_for_lane(operation_id, seconds, ticket, verdict, seen)
@@ -90,31 +93,22 @@ class InlineCalls:
             self._end(operation_id, ticket)
 
     def _in_queue(
-        self, ticket: LaneTicket | None, lane: str, subject: Subject | None, mode: LockMode
+        self, ticket: LaneTicket | None, lane: str, subject: Subject | None, access: Access
     ) -> tuple[int, Verdict]:
         """The operation that stands in the queue for this request, the one of its ticket or a new one, and what is said of it.
 
         A free lane is taken in the transaction that asks for it: each commit makes everybody else look again at what they know.
         """
         if ticket is not None and not ticket.is_used and ticket.operation_id is not None:
-            if ticket.wanted == (lane, str(mode)):
+            if ticket.wanted == (lane, str(access)):
                 return ticket.operation_id, self._claimed(ticket.operation_id)
             self._end(ticket.operation_id, ticket)  # what it asks for has changed since it came first
         with self._database.writing() as session:
-            operation = queue.enqueue(
-                session,
-                INLINE,
-                {},
-                Origin(Trigger.API),
-                subject=subject,
-                executor=transitions.INLINE_EXECUTOR,
-                runner_id=self._runner_id,  # if this process dies while it waits, nobody else would ever claim it
-                lock_key=lane,
-                lock_mode=mode,
-            )
+            kind = replace(INLINE, access=access)
+            operation = queue.enqueue_inline(session, kind, self._runner_id, lane, subject)
             verdict = queue.claim_one(session, operation.id, self._runner_id, self._spool_root)
         if ticket is not None and not ticket.is_used:
-            ticket.operation_id, ticket.wanted = operation.id, (lane, str(mode))
+            ticket.operation_id, ticket.wanted = operation.id, (lane, str(access))
             ticket.withdraw = partial(self._end, operation.id, ticket)
         return operation.id, verdict
 

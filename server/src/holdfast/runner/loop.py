@@ -18,9 +18,10 @@ from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import pages, queue, runners, waiting_reasons
-from holdfast.operations.kinds import Kind, Outcome, Registry, TryAgain
+from holdfast.operations.kinds import Kind, Registry
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.runner.follow import Attempt
 from holdfast.runner.identity import Identity

@@ -14,8 +14,9 @@ from backup_jobs.host import Stopping
 from holdfast.errors import Unavailable
 from holdfast.operations import transitions
 from holdfast.operations.end_time import recording_end, within
-from holdfast.operations.kinds import Outcome, Registry, TryAgain
+from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.runner.follow import Attempt
 from holdfast.runner.progress import ProgressBoard
@@ -95,20 +96,7 @@ class Recorder:
         return again
 
     def _finish(self, session: Session, operation: Operation, ending: Outcome) -> None:
-        ended = transitions.finish(
-            session,
-            self._registry,
-            operation,
-            ending.status,
-            error_key=ending.error_key,
-            error_message=ending.error_message,
-            skip_reason=ending.skip_reason,
-            result=dict(ending.result) if ending.result is not None else None,
-            warnings=[dict(warning) for warning in ending.warnings],
-            archive_name=ending.archive_name,
-            progress=self._board.latest(operation.id),
-            had_effects=ending.had_effects,
-        )
+        ended = transitions.finish(session, self._registry, operation, ending, self._board.latest(operation.id))
         if not ended:
             raise NotOurs
 

@@ -16,6 +16,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.logs import LogWriter
 from holdfast.operations.models import Operation
 from holdfast.operations.models import Runner as RunnerRow
+from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
 from holdfast.runner.identity import Identity, is_provably_dead
 from holdfast.settings import Settings
@@ -123,7 +124,7 @@ class Recovery:
             remove_spools(Path(operation.spool))
         with self._database.writing() as session:
             if not transitions.requeue_as_never_started(session, operation):
-                transitions.finish(session, self._registry, operation, Status.CANCELLED)
+                transitions.finish(session, self._registry, operation, Outcome(Status.CANCELLED))
 
     def _await_inline(self, operation: Operation) -> None:
         """A request's short engine call outlived its process: hold the lane until the engine is gone."""

@@ -12,9 +12,11 @@ from sqlalchemy import select, update
 from holdfast.agents.models import AgentMachine
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import pages, queue, transitions
-from holdfast.operations.kinds import Kind, Outcome, Registry, failed_when_interrupted
+from holdfast.operations.kinds import Kind, Registry, failed_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status, Trigger
+from holdfast.operations.outcome import Outcome
+from holdfast.operations.status import Status, Trigger
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
@@ -48,7 +50,7 @@ def a_kind(name: str) -> Kind:
         run=lambda _context: Outcome(Status.COMPLETED),
         params=AnyParams,
         on_interrupted=failed_when_interrupted,
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         limit_group=name,
     )
 
@@ -204,7 +206,7 @@ class World:
                 )
                 session.expire_all()
                 operation = session.get_one(Operation, operation_id)
-            transitions.finish(session, REGISTRY, operation, status, error_key=error_key)
+            transitions.finish(session, REGISTRY, operation, Outcome(status, error_key=error_key))
 
     def end_all(self, status: Status = Status.COMPLETED, error_key: str | None = None) -> int:
         """End everything in the queue in its order; return how many. What was skipped meanwhile is left alone."""

@@ -21,7 +21,7 @@ WHAT_TO_DO = {
     "repository.replaced": "If the other repository is meant now: holdfast repos accept-replacement {repository}",
     "engine.unreachable": "Check the machine and the network: holdfast machines",
     "restore.conflicts": "Choose what happens to existing files: --overwrite skip or --overwrite replace",
-    "mirror.suspicious": "Check the repository first: holdfast check {repository}",
+    "mirror.source_suspicious": "Check the repository first: holdfast check {repository}",
 }
 
 

@@ -24,8 +24,10 @@ from holdfast.maintenance.wipe.present import detail
 from holdfast.maintenance.wipe.schemas import WipeParams
 from holdfast.operations.context import Context
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.locks import Access
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
@@ -42,7 +44,7 @@ def kind(opener: Opener) -> Kind:
         name="wipe",
         category="maintenance",
         limit_group="maintenance",
-        lock=LockMode.EXCLUSIVE,
+        access=Access.CHANGE,
         params=WipeParams,
         run=lambda context: _Wipe(opener, context).run(),
         on_interrupted=lambda context, interrupted: _Wipe(opener, context).interrupted(interrupted),

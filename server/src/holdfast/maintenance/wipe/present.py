@@ -5,12 +5,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from holdfast.maintenance.present import job_values
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.maintenance.wipe.preview import phrase
 from holdfast.maintenance.wipe.schemas import WipeJob
 from holdfast.operations import pages
+from holdfast.operations.job_status import job_values
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository

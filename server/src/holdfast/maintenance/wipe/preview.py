@@ -5,16 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from backup_engine.parse import ArchiveInfo
 from backup_jobs.archives import EVERYTHING
-from backup_jobs.host import SUCCEEDED
 from holdfast.access import audit
 from holdfast.access.caller import Caller
-from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.maintenance.wipe.models import WipePreview
-from holdfast.operations import queue
-from holdfast.repositories import errors, store
+from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.runner.inline import InlineCalls
@@ -69,13 +66,12 @@ class Previews:
 
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
         """All archives that the repository holds now, with left-over checkpoints."""
-        engine, location = self.opener.engine(repository), self.opener.location(repository)
-        lane, subject = queue.lane_of(repository.id), store.subject(repository)
-        with self.inline.hold(lane, subject=subject, wait_seconds=wait_seconds) as hold:
-            step = hold.run(engine.list_archives(location, EVERYTHING))
-            if step.outcome.status not in SUCCEEDED:
-                raise errors.refused_by_engine(step.outcome)
-            try:
-                return identities(parse_archives(step.stdout.read_bytes()))
-            except GarbledOutput as error:
-                raise Unprocessable(error.key, str(error)) from error
+        found = ask(
+            self.inline,
+            self.opener,
+            repository,
+            lambda engine, location: engine.list_archives(location, EVERYTHING),
+            archives_of,
+            wait_seconds=wait_seconds,
+        )
+        return identities(found)

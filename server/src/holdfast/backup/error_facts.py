@@ -1,0 +1,90 @@
+"""The errors of backups, one row each: docs/errors.md is made from them."""
+
+from holdfast.errors import Fact
+
+FACTS = (
+    Fact(
+        "backup.bad_archive_name", (422,), "The archive name is empty or not allowed.", "Choose another archive name."
+    ),
+    Fact("backup.no_sources", (422,), "The repository has no source paths.", "Give it source paths first."),
+    Fact(
+        "backup.own_places",
+        (422, "operation"),
+        "The sources hold only the service's own data, which backups leave out.",
+        "To back it up, an admin names it in the sources and confirms it.",
+        "No archive was made.",
+    ),
+    Fact(
+        "backup.sources_not_allowed",
+        (
+            403,
+            "operation",
+        ),
+        "Only an admin may back up paths outside the repository's sources.",
+        "Leave `source_paths` out, or name paths below the sources.",
+        "No archive was made.",
+    ),
+    Fact(
+        "backup.unknown_placeholder",
+        (422,),
+        "The archive name has an unknown placeholder.",
+        "Use the placeholders in the API reference.",
+    ),
+    Fact("repository.source_not_absolute", (422,), "A source path is not absolute.", "Give absolute paths."),
+    Fact(
+        "backup.database_field_missing",
+        (422,),
+        "A field that this kind of database needs is not given.",
+        "Give the field that the message names.",
+    ),
+    Fact(
+        "backup.database_name_taken",
+        (409,),
+        "The repository has a database of this name already.",
+        "Choose another name.",
+    ),
+    Fact(
+        "backup.database_not_absolute", (422,), "The path of an SQLite file is not absolute.", "Give an absolute path."
+    ),
+    Fact(
+        "backup.database_not_found",
+        (404,),
+        "There is no such database in this repository.",
+        "List the databases of the repository.",
+    ),
+    Fact(
+        "backup.dump_failed",
+        ("operation",),
+        "A database could not be dumped.",
+        "Read the log; check the database's address and credentials.",
+        "No archive was made of an incomplete dump.",
+    ),
+    Fact(
+        "backup.dump_not_here",
+        (
+            422,
+            "operation",
+        ),
+        "Dumps are made on the service's own machine only.",
+        "Choose a repository whose engine runs there.",
+    ),
+    Fact(
+        "backup.dump_unproven",
+        ("operation",),
+        "A dump could not be proven complete.",
+        "Read the log, then start the backup again.",
+        "No archive was made of an unproven dump.",
+    ),
+    Fact(
+        "backup.no_databases",
+        (
+            422,
+            "operation",
+        ),
+        "The repository has no databases to dump.",
+        "Add a database first.",
+    ),
+    Fact(
+        "backup.too_many_databases", (409,), "The repository has as many databases as are allowed.", "Remove one first."
+    ),
+)

@@ -1,0 +1,44 @@
+"""How an attempt at an operation ended."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from holdfast.operations.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation ended. `record` runs in the transaction that ends it."""
+
+    status: Status
+    error_key: str | None = None
+    error_message: str | None = None
+    result: Mapping[str, Any] | None = None
+    warnings: tuple[Mapping[str, Any], ...] = ()
+    archive_name: str | None = None
+    had_effects: bool = False
+    """The kind's effects came about although it did not succeed: who listens must hear of it."""
+    record: Callable[[Session], None] | None = None
+    ended_at: datetime | None = None
+    """When it ended, where the kind knows that better than the record of its last engine run."""
+    skip_reason: str | None = None
+    """Why there was nothing to do, where the status is skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The attempt came to nothing through no fault of the request: queue it again, if attempts are left.
+
+    `result` is what the attempt has done all the same; the next attempt finds it as the operation's result.
+    """
+
+    error_key: str
+    error_message: str
+    delay_seconds: float = 0.0
+    result: Mapping[str, Any] | None = None
+    had_effects: bool = False
+    record: Callable[[Session], None] | None = None

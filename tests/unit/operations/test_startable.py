@@ -1,0 +1,88 @@
+"""The rules of lanes, once in Python and once in SQL: whatever the queue, both let the same operations start."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete, insert
+
+from holdfast.kit import clock
+from holdfast.operations import limits as kernel_limits
+from holdfast.operations import waiting_reasons
+from holdfast.operations.limits import LimitsChange
+from holdfast.operations.locks import LOCKS, Access, Sharing
+from holdfast.operations.models import KernelSetting, Operation
+from holdfast.operations.status import LockMode, Trigger
+from holdfast.storage.session import Database
+from tests.unit.operations.kernel import AGENT, add_agent
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AGENTS = st.sampled_from([("online", ("backup.create",)), ("online", ("backup.creates",)), ("offline", ())])
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Up to two holders that may run together, and waiters behind them."""
+    made = []
+    lanes = st.sampled_from([None, "a", "a", "b"])
+    running = draw(st.integers(0, 2))
+    for number in range(1, 1 + running + draw(st.integers(1, 9))):
+        lane = draw(lanes) if number > running else ("a", "b")[number - 1]
+        behind = draw(st.sampled_from([None, None, None, number - 1])) if number > max(running, 1) else None
+        made.append(
+            {
+                "id": number,
+                "status": "running" if number <= running else "pending",
+                "trigger": draw(st.sampled_from([Trigger.MANUAL, Trigger.FOLLOWUP])),
+                "queue_rank": float(draw(st.integers(1, 5))),
+                "lock_key": lane,
+                "lock_mode": draw(st.sampled_from(LockMode)) if lane else None,
+                "limit_group": draw(st.sampled_from([None, "backup", "index"])),
+                "depends_on_id": behind,
+                "available_at": draw(st.sampled_from([None, None, NOW - timedelta(1), NOW + timedelta(1)])),
+                "job_kind": draw(st.sampled_from([None, None, "backup.create"])),
+            }
+        )
+    return made
+
+
+def put_in_place(database: Database, operations: list[dict[str, Any]], limit: int, *, paused: bool) -> None:
+    common = {"kind": "backup", "category": "backup", "priority": 0, "run_id": "", "machine_id": AGENT}
+    now = clock.now()
+    with database.writing() as session:
+        for table in (Operation, KernelSetting):
+            session.execute(delete(table))
+        session.execute(
+            insert(Operation), [{**common, **row, "uuid": str(row["id"]), "created_at": now} for row in operations]
+        )
+        kernel_limits.put(session, "paused", paused)
+        kernel_limits.change(session, LimitsChange(max_running_index=limit))
+
+
+def test_what_sql_lets_start_is_what_the_rules_let_start(database: Database) -> None:
+    @settings(
+        max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+    @given(rows(), AGENTS, st.integers(1, 2), st.booleans())
+    def hold_for(
+        operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], limit: int, paused: bool
+    ) -> None:
+        add_agent(database, *agent)
+        put_in_place(database, operations, limit, paused=paused)
+        with database.reading() as session:
+            _, by_rules = waiting_reasons.verdicts(session, NOW, everyone=True)
+            _, by_sql = waiting_reasons.verdicts(session, NOW)
+        starting = {number for number, verdict in by_rules.items() if verdict.may_start}
+        assert {number for number, verdict in by_sql.items() if verdict.may_start} == starting
+
+    hold_for()
+
+
+def test_the_table_of_locks_knows_every_access_and_every_sharing() -> None:
+    assert {access: set(modes) for access, modes in LOCKS.items()} == {access: set(Sharing) for access in Access}
+
+
+def test_where_nothing_is_shared_every_lock_is_exclusive_and_a_change_is_always_alone() -> None:
+    assert {modes[Sharing.NOTHING] for modes in LOCKS.values()} == {LockMode.EXCLUSIVE}
+    assert set(LOCKS[Access.CHANGE].values()) == {LockMode.EXCLUSIVE}

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Writes docs/errors.md from the rows in each feature's `error_facts.py`.
+
+    tools/errors_document.py [--check]
+
+With --check nothing is written; the exit code is 1 if the committed document is another one, or if the code answers a key
+that has no row. Rows that no code answers any more are printed.
+"""
+
+import ast
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from holdfast.errors import Fact
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "errors.md"
+SERVER = ROOT / "server" / "src" / "holdfast"
+KEY = re.compile(r"[a-z][a-z_0-9]*\.[a-z_0-9]+")
+OF_OPERATIONS = {"Outcome", "TryAgain", "Failed", "Trouble", "_Failed", "fail_pending", "JobReport", "refused"}
+"""Calls that name the key of a failed operation: none of their other texts looks like a key."""
+INTRODUCTION = """# Errors
+
+Made by `tools/errors_document.py` from each feature's `error_facts.py`; do not edit it by hand.
+
+A refused request answers `{"detail": {"key": …, "message": …, "params": {…}}}` with the status below. A failed operation
+carries the key as `error_key` and a sentence as `error_message`; both are marked `operation` here, findings of a
+connection test `test`. The key stays the same between versions; the message may change. A request that does not fit the
+API's schema answers 422 with a list of fields instead.
+"""
+
+
+def features() -> dict[str, tuple[Fact, ...]]:
+    """The rows of each feature, by the feature's name."""
+    names = sorted(path.parent.name for path in SERVER.glob("*/error_facts.py"))
+    return {name: importlib.import_module(f"holdfast.{name}.error_facts").FACTS for name in names}
+
+
+def document(rows: Mapping[str, Iterable[Fact]]) -> str:
+    parts = [INTRODUCTION]
+    for name, facts in rows.items():
+        parts.append(
+            f"\n## {name}\n\n| key | where | what happened | what is safe | what to do |\n|---|---|---|---|---|\n"
+        )
+        parts += [_line(fact) for fact in sorted(facts, key=lambda fact: fact.key)]
+    return "".join(parts)
+
+
+def _line(fact: Fact) -> str:
+    where = ", ".join(map(str, fact.where))
+    return f"| `{fact.key}` | {where} | {fact.happened} | {fact.safe} | {fact.to_do} |\n"
+
+
+@dataclass
+class Answered:
+    """The keys in the code, each with the HTTP statuses that it is raised with; and every text that could be a key."""
+
+    statuses: dict[str, set[int]] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
+
+
+@cache
+def answered() -> Answered:
+    """Find the keys that the code answers, in calls with a key that is a text or a constant."""
+    trees = [ast.parse(path.read_text(), str(path)) for path in _sources()]
+    errors = _error_classes(trees)
+    found = Answered()
+    for tree in trees:
+        constants = dict(_constants(tree))
+        found.statuses.update({key: found.statuses.get(key, set()) for key in _pairs(tree)})
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.texts.add(node.value)
+            for key, status in _keys_of(node, errors, constants):
+                found.statuses.setdefault(key, set()).update(status)
+    return found
+
+
+def _sources() -> Iterator[Path]:
+    for base in (SERVER, *(ROOT / "packages").glob("*/src")):
+        for path in sorted(base.rglob("*.py")):
+            if path.name != "error_facts.py" and not {"migrations", "entry"}.intersection(path.parts):
+                yield path
+
+
+def _error_classes(trees: Iterable[ast.Module]) -> dict[str, int]:
+    """The classes of errors that carry an HTTP status, by name, whatever feature declares them."""
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    known = {"HoldfastError": 500}
+    while True:
+        more = {}
+        for node in classes:
+            bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in known]
+            if bases and node.name not in known:
+                more[node.name] = _own_status(node) or known[bases[0]]
+        if not more:
+            return known
+        known |= more
+
+
+def _own_status(node: ast.ClassDef) -> int | None:
+    for line in node.body:
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant):
+            names = [target.id for target in line.targets if isinstance(target, ast.Name)]
+            if names == ["status"] and isinstance(line.value.value, int):
+                return line.value.value
+    return None
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Module constants that are a key, or a pair of a key and its sentence."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield node.targets[0].id, value.value
+
+
+def _pairs(tree: ast.Module) -> Iterator[str]:
+    """The keys of module constants that are a key with its sentence."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
+            key, sentence = (
+                element.value if isinstance(element, ast.Constant) else None for element in node.value.elts
+            )
+            if isinstance(key, str) and KEY.fullmatch(key) and isinstance(sentence, str) and " " in sentence:
+                yield key
+
+
+def _keys_of(node: ast.AST, errors: Mapping[str, int], constants: Mapping[str, str]) -> Iterator[tuple[str, set[int]]]:
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _is_named(node, "SENTENCES"):
+        for named in node.value.keys:
+            yield from ((key, set[int]()) for key in _as_key(named, constants))
+    if isinstance(node, ast.ClassDef) and node.name in errors:
+        for call in (child for child in ast.walk(node) if isinstance(child, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and call.args:
+                yield from ((key, {errors[node.name]}) for key in _as_key(call.args[0], constants))
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in errors and node.args:
+            yield from ((key, {errors[name]}) for key in _as_key(node.args[0], constants))
+        if name in OF_OPERATIONS:
+            given = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "error_key")]
+            for argument in given:
+                yield from ((key, set[int]()) for key in _as_key(argument, constants))
+
+
+def _is_named(node: ast.Assign, name: str) -> bool:
+    return isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+
+
+def _as_key(node: ast.expr | None, constants: Mapping[str, str]) -> list[str]:
+    if isinstance(node, ast.Starred):
+        node = node.value
+    text = constants.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
+    return [text] if isinstance(text, str) and KEY.fullmatch(text) else []
+
+
+def faults() -> list[str]:
+    """What is missing or wrong in the rows, a sentence each."""
+    rows = {fact.key: fact for facts in features().values() for fact in facts}
+    found = answered()
+    told = [f"{key}: the code answers it; add its row to the error_facts.py of the feature that owns it"
+            for key in sorted(found.statuses.keys() - rows.keys())]  # fmt: skip
+    for key, statuses in sorted(found.statuses.items()):
+        if key in rows and (missing := statuses - set(rows[key].where)):
+            told.append(f"{key}: its row does not name the status {', '.join(map(str, sorted(missing)))}")
+    return told
+
+
+def left_over() -> list[str]:
+    """The keys of rows that no code answers."""
+    rows = {fact.key for facts in features().values() for fact in facts}
+    return sorted(rows - answered().texts)
+
+
+def main() -> int:
+    if wrong := faults():
+        print("\n".join(wrong))
+        return 1
+    for key in left_over():
+        print(f"{key}: no code answers it; remove its row unless its feature is on the way")
+    made = document(features())
+    if "--check" in sys.argv[1:]:
+        return int(DOCUMENT.read_text() != made)
+    DOCUMENT.write_text(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
