@@ -24,6 +24,7 @@ from holdfast.archives.live import LiveAnswers
 from holdfast.backup import create_archive
 from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.routes import routes as backup_routes
+from holdfast.dav import feature as dav
 from holdfast.execution.engines import Engines
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines import feature as machines
@@ -243,5 +244,6 @@ class Service:
         app.state.register = self.register
         app.state.engines = self.engines
         app.state.events = self.events
+        dav.install(app, self.database, self.archive_index, self.opener.own_places)
         pages.install(app)
         return app

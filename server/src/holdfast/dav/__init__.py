@@ -1,0 +1,1 @@
+"""Archives as folders of a network drive: WebDAV, for reading only."""
