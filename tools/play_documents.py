@@ -48,6 +48,7 @@ NOT_PLAYED = {
     ("docs/restore.md", "curl -s -H \"$auth\" -H 'Content-Type: application/json' $url/api/restore-grants"): (
         "needs an agent and another user; tests/attacks/test_restore_targets.py"
     ),
+    ("docs/restore.md", "gio mount"): "needs file managers; tests/contract/archives/test_webdav.py runs rclone",
     ("docs/schedules.md", "holdfast "): "repositories of several machines; tests/contract/schedules, tests/real",
     ("docs/schedules.md", "curl "): "the same with curl; tests/contract/schedules",
     ("docs/dumps.md", "curl "): "needs a database server; tests/real/dumps",

@@ -28,6 +28,7 @@ from holdfast.backup.dumps.models import DumpedDatabase
 from holdfast.backup.dumps.models import secret_context as dump_context
 from holdfast.backup.dumps.routes import routes as dump_routes
 from holdfast.backup.routes import routes as backup_routes
+from holdfast.dav import feature as dav
 from holdfast.execution.engines import Engines
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines import feature as machines
@@ -253,5 +254,6 @@ class Service:
         app.state.register = self.register
         app.state.engines = self.engines
         app.state.events = self.events
+        dav.install(app, self.database, self.archive_index, self.opener.own_places)
         pages.install(app)
         return app

@@ -276,11 +276,17 @@ async def public() -> None:
 
 
 async def _identified(
-    request: Request, *, may_be_expired: bool = False, only_reads: bool = False, for_metrics: bool = False
+    request: Request,
+    *,
+    may_be_expired: bool = False,
+    only_reads: bool = False,
+    for_metrics: bool = False,
+    credential: str | None = None,
 ) -> Caller:
     state = request.app.state  # not asked for as dependencies: nearly every route would resolve them, at every request
     identities: Identities = state.identities
-    found = await identities.identify(bearer(request), address_of(request), may_be_expired=may_be_expired)
+    given = bearer(request) if credential is None else credential
+    found = await identities.identify(given, address_of(request), may_be_expired=may_be_expired)
     request.state.caller = found.caller
     if found.caller.token_scope is TokenScope.METRICS and not for_metrics:
         raise Forbidden(
@@ -296,6 +302,11 @@ async def _identified(
     elif caller.account_token_id is not None:
         last_used.touch("token", caller.account_token_id, found.last_used_at, clock.now())
     return caller
+
+
+async def identified_by(request: Request, credential: str | None = None) -> Caller:
+    """For what reads and is no route of the API: whose credential this is, or that in the request's own header."""
+    return await _identified(request, only_reads=True, credential=credential)
 
 
 @guard

@@ -1,8 +1,8 @@
 """From an archived path to something that can be sent: nothing is answered before the engine has found the path."""
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from tarfile import TarError, TarInfo
 from typing import Literal
 
@@ -36,6 +36,7 @@ class Opened:
     close: Callable[[], None]
     in_the_way: Callable[[], bool] = lambda: False
     """Whether work that needs the repository for itself waits for this to end."""
+    more_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,11 @@ def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
     told = {
         "content-type": opened.media_type,
         "content-disposition": disposition(opened.name),
+        **opened.more_headers,
     }
     if opened.size is not None:
         told["content-length"] = str(opened.size)
-    return [(name.encode("ascii"), value.encode("ascii")) for name, value in told.items()]
+    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in told.items()]
 
 
 def disposition(name: str) -> str:

@@ -1,0 +1,27 @@
+"""Programs that know nothing but a user name and a password: there an account token is the password."""
+
+import base64
+import binascii
+
+from starlette.requests import Request
+
+from holdfast.access.access_tokens import token_invalid
+from holdfast.access.caller import Caller, identified_by, with_final_password
+
+
+async def signed_in_by_basic(request: Request) -> Caller:
+    """Whoever the account token belongs to, if the user name is theirs. A bearer token is taken as everywhere else.
+
+    Passwords are not: they would be sent with every request, and tried by everybody. Raise Unauthenticated.
+    """
+    scheme, _, value = request.headers.get("Authorization", "").strip().partition(" ")
+    if scheme.lower() != "basic":
+        return with_final_password(await identified_by(request))
+    try:
+        name, _, token = base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, ValueError) as error:
+        raise token_invalid() from error
+    caller = with_final_password(await identified_by(request, token))
+    if caller.account_token_id is None or name.rpartition("\\")[2].casefold() != caller.username.casefold():
+        raise token_invalid()
+    return caller

@@ -1,0 +1,205 @@
+"""The requests below `/dav`: who asks is told by an account token, and they see what their rights let them see."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from threading import Event
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from backup_jobs.paths import readable
+from holdfast.access import audit
+from holdfast.access.basic import signed_in_by_basic
+from holdfast.access.caller import Caller
+from holdfast.api.errors import error_answer
+from holdfast.api.threads import in_thread
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.dav import places, properties
+from holdfast.dav.files import Files
+from holdfast.dav.places import Place
+from holdfast.dav.properties import Resource
+from holdfast.errors import Forbidden, HoldfastError, TooLarge, Unauthenticated
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.restore.download.opening import Downloads, Opened
+from holdfast.restore.download.response import Download, DownloadRules
+from holdfast.storage.session import Database
+
+METHODS = "OPTIONS, GET, HEAD, PROPFIND"
+REALM = 'Basic realm="Holdfast: your user name, and an account token as the password", charset="UTF-8"'
+FINITE = '<?xml version="1.0" encoding="utf-8"?>\n<D:error xmlns:D="DAV:"><D:propfind-finite-depth/></D:error>\n'
+LARGEST_BODY = 64 * 1024
+TRAIL_SECONDS = 3600.0
+MOST_NOTED = 10_000
+
+
+class Dav:
+    """Lists from the index alone; the engine is asked for nothing but the content of files."""
+
+    def __init__(
+        self,
+        database: Database,
+        index: ArchiveIndex,
+        own_places: ServicePlaces,
+        downloads: Downloads,
+        rules: DownloadRules,
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._own_places = own_places
+        self._downloads = downloads
+        self._rules = rules
+        self._noted: dict[tuple[int, int], float] = {}
+        """When it was last noted who reads in which archive."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            answer = await self._answer(request)
+        except Unauthenticated as error:
+            answer = error_answer(error)
+            answer.headers["WWW-Authenticate"] = REALM
+        except HoldfastError as error:
+            answer = error_answer(error)
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(headers={"DAV": "1", "Allow": METHODS, "MS-Author-Via": "DAV"})
+        caller = await signed_in_by_basic(request)
+        if request.method == "PROPFIND":
+            return await self._propfind(request, caller)
+        if request.method in ("GET", "HEAD"):
+            return await self._get(request, caller)
+        return Response(status_code=405, headers={"Allow": METHODS})
+
+    # --- finding ----------------------------------------------------------------------------------------------------
+
+    def _found(self, caller: Caller, raw_path: bytes) -> tuple[Place, Sealed]:
+        with self._database.reading() as session:
+            place = places.find(session, caller, self._index, places.segments_of(raw_path))
+            repository = place.repository
+            sealed = NOTHING_SEALED if repository is None else self._own_places.sealed(session, caller, repository)
+        return place, sealed
+
+    def _files(self, place: Place, sealed: Sealed) -> Files | None:
+        """The files of an archive; None for what lies above them."""
+        if place.repository is None or place.archive is None:
+            return None
+        return Files(self._index, place.repository, place.archive, place.segments[:2], sealed)
+
+    def _resource(self, place: Place, files: Files | None) -> Resource:
+        """Raise NotFound."""
+        if files is not None and place.path:
+            return files.resource(place.path)
+        name = readable(place.segments[-1]) if place.segments else "Holdfast"
+        return Resource(
+            f"{places.address(place.segments)}/", name, modified=place.archive.start if place.archive else None
+        )
+
+    # --- PROPFIND ---------------------------------------------------------------------------------------------------
+
+    async def _propfind(self, request: Request, caller: Caller) -> Response:
+        depth = request.headers.get("Depth", "infinity")
+        if depth not in ("0", "1"):
+            return Response(FINITE, status_code=403, media_type="application/xml")
+        wanted, only_names = properties.wanted_of(await _body(request))
+        raw_path: bytes = request.scope["raw_path"]
+
+        def begin() -> tuple[Resource, Iterator[list[Resource]], list[Resource] | None]:
+            place, sealed = self._found(caller, raw_path)
+            files = self._files(place, sealed)
+            itself = self._resource(place, files)
+            is_listed = depth == "1" and itself.size is None
+            pages = self._below(caller, place, files) if is_listed else iter(())
+            return itself, pages, next(pages, None)  # what is not there is said before the answer begins
+
+        itself, pages, first = await in_thread("reading", begin)
+
+        def told(resource: Resource) -> str:
+            return properties.response(resource, wanted, only_names=only_names)
+
+        async def parts() -> AsyncIterator[str]:
+            yield properties.PROLOGUE + told(itself)
+            page = first
+            while page is not None:
+                yield "".join(map(told, page))
+                page = await in_thread("reading", lambda: next(pages, None))
+            yield properties.EPILOGUE
+
+        return StreamingResponse(parts(), status_code=207, media_type="application/xml")
+
+    def _below(self, caller: Caller, place: Place, files: Files | None) -> Iterator[list[Resource]]:
+        if files is not None:
+            yield from files.below(place.path)
+            return
+        with self._database.reading() as session:
+            if place.repository is None:
+                known = {name: one.created_at for name, one in places.repositories_by_name(session, caller).items()}
+            else:
+                archives = places.archives_by_name(session, self._index, place.repository)
+                known = {name: one.start for name, one in archives.items()}
+                known = {places.LATEST: max(known.values()), **known} if known else {}
+        yield [
+            Resource(f"{places.address((*place.segments, places.encoded(name)))}/", name, modified=moment)
+            for name, moment in known.items()
+        ]
+
+    # --- GET --------------------------------------------------------------------------------------------------------
+
+    async def _get(self, request: Request, caller: Caller) -> Response:
+        raw_path: bytes = request.scope["raw_path"]
+
+        def look() -> tuple[Place, Sealed, Resource]:
+            place, sealed = self._found(caller, raw_path)
+            return place, sealed, self._resource(place, self._files(place, sealed))
+
+        place, sealed, resource = await in_thread("reading", look)
+        repository, archive = place.repository, place.archive
+        if resource.size is None or resource.etag is None or repository is None or archive is None:
+            raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")
+        told = {"ETag": resource.etag, "Accept-Ranges": "none", "Cache-Control": "private, no-cache"}
+        if resource.modified is not None:
+            told["Last-Modified"] = properties.http_date(resource.modified)
+        if resource.etag in {tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")}:
+            return Response(status_code=304, headers=told)
+        if request.method == "HEAD":
+            told |= {"Content-Length": str(resource.size), "Content-Type": properties.ANY_FILE}
+            return Response(headers=told)
+        self._rules.turns.require_one(caller.user_id)
+        await in_thread("writing", lambda: self._leave_trail(caller, archive))
+
+        def begin(gone: Event) -> Opened:
+            return replace(self._downloads.file(repository, archive, place.path, gone, sealed), more_headers=told)
+
+        return Download(begin, self._rules, caller.user_id)
+
+    def _leave_trail(self, caller: Caller, archive: Archive) -> None:
+        """Note who reads in which archive: once an hour, not for each file."""
+        now, key = time.monotonic(), (caller.user_id, archive.id)
+        if key in self._noted and now - self._noted[key] < TRAIL_SECONDS:
+            return
+        if len(self._noted) >= MOST_NOTED:
+            self._noted.clear()
+        self._noted[key] = now
+        details = {"archive": archive.name, "repository_id": archive.repository_id}
+        with self._database.writing() as session:
+            audit.record(
+                session,
+                actor=caller,
+                action="archive.read_by_webdav",
+                object_type="archive",
+                object_id=archive.id,
+                details=details,
+            )
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for block in request.stream():
+        body += block
+        if len(body) > LARGEST_BODY:
+            raise TooLarge("dav.bad_request", "A PROPFIND request has at most 64 KiB.")
+    return body

@@ -1,0 +1,17 @@
+"""What the network drive brings to the service."""
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.dav.app import Dav
+from holdfast.dav.places import ROOT
+from holdfast.repositories.own_places import ServicePlaces
+from holdfast.storage.session import Database
+
+
+def install(app: FastAPI, database: Database, index: ArchiveIndex, own_places: ServicePlaces) -> None:
+    """Needs what restores bring: the downloads and their rules."""
+    drive = Dav(database, index, own_places, app.state.downloads, app.state.download_rules)
+    for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:path}}"):
+        app.router.routes.append(Route(path, drive, include_in_schema=False))

@@ -1,0 +1,106 @@
+"""Folders and files of one archive, from the index. Links, devices and pipes have no content that could be handed out."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from backup_jobs.paths import readable
+from holdfast.archives.coverage import Covered
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.history.entry import Entry, implicit_directory
+from holdfast.archives.history.errors import ArchiveNotIndexed
+from holdfast.dav.places import address, not_there
+from holdfast.dav.properties import Resource
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
+
+PAGE = 1000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Page = tuple[list[Entry], str | None]
+
+
+class Files:
+    """What a caller may see of an archive; `segments` is its address."""
+
+    def __init__(
+        self, index: ArchiveIndex, repository: Repository, archive: Archive, segments: tuple[bytes, ...], sealed: Sealed
+    ) -> None:
+        self._index = index
+        self._repository = repository
+        self._archive = archive
+        self._segments = segments
+        self._sealed = sealed
+
+    def resource(self, path: bytes) -> Resource:
+        """Raise NotFound."""
+        found = None if self._sealed.hides(path) else self._entry(path)
+        if found is None or not _is_shown(found):
+            raise not_there()
+        return self._shown(found)
+
+    def below(self, folder: bytes) -> Iterator[list[Resource]]:
+        """Page by page: however many names a folder has, few of them are kept."""
+        cursor: str | None = None
+        while True:
+            entries, cursor = self._page(folder, cursor)
+            yield [self._shown(one) for one in entries if _is_shown(one) and not self._sealed.hides(one.path)]
+            if cursor is None:
+                return
+
+    def _entry(self, path: bytes) -> Entry | None:
+        def ask(index: HistoryIndex | None, _covered: Covered) -> Entry | None:
+            if index is None:
+                return None
+            archive = self._archive.engine_id
+            found = index.file_history(path).in_archive(archive)
+            if found is not None:
+                return found.entry
+            try:  # a folder above the sources is not in the archive itself, and known by what is in it
+                return implicit_directory(path) if index.browse(archive, path, limit=1).exists else None
+            except ArchiveNotIndexed:
+                return None
+
+        return self._index.ask(self._repository, ask)
+
+    def _page(self, folder: bytes, cursor: str | None) -> Page:
+        engine_id = self._archive.engine_id
+
+        def ask(index: HistoryIndex | None, _covered: Covered) -> Page:
+            try:
+                page = index.browse(engine_id, folder, limit=PAGE, cursor=cursor) if index is not None else None
+            except ArchiveNotIndexed:
+                page = None
+            if index is None or page is None or not page.exists:
+                raise not_there()
+            return [_behind(index, engine_id, one) for one in page.entries], page.next_cursor
+
+        return self._index.ask(self._repository, ask)
+
+    def _shown(self, entry: Entry) -> Resource:
+        path = entry.path
+        where = address((*self._segments, *path.split(b"/")))
+        name = readable(path.rpartition(b"/")[2])
+        modified = None if entry.is_implicit else EPOCH + timedelta(microseconds=entry.mtime)
+        if entry.is_directory:
+            return Resource(f"{where}/", name, None, modified)
+        told = f"{entry.content or self._archive.engine_id} {entry.size} {entry.mtime} ".encode() + path
+        return Resource(where, name, entry.size, modified, f'"{hashlib.sha256(told).hexdigest()[:32]}"')
+
+
+def _is_shown(entry: Entry) -> bool:
+    return entry.is_directory or stat.S_ISREG(entry.mode)
+
+
+def _behind(index: HistoryIndex, archive: str, entry: Entry) -> Entry:
+    """A further name of a file as that file: with its size."""
+    found = index.file_history(entry.path).in_archive(archive) if entry.is_hard_link else None
+    return found.entry if found is not None else entry

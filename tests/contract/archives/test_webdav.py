@@ -1,0 +1,261 @@
+"""Archives as folders of a network drive, below /dav: for reading, with an account token as the password."""
+
+import base64
+import os
+import subprocess
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.contract.archives.world import LINES, NOT_UTF8, World
+from tests.contract.fields import error_of
+from tests.support.service import ADMIN_PASSWORD, PATIENCE, Client
+
+D = "{DAV:}"
+ASKED = b'<?xml version="1.0"?><propfind xmlns="DAV:"><prop><getcontentlength/><quota-used-bytes/></prop></propfind>'
+
+
+def token_of(client: Client, **more: Any) -> str:
+    answer = client.post("/api/settings/tokens", json={"name": "a drive", "scope": "read", **more})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["token"])
+
+
+class Drive:
+    """What a program sees that knows a user name and a password."""
+
+    def __init__(self, client: Client, username: str = "admin", token: str | None = None) -> None:
+        self.username = username
+        self.token = token_of(client) if token is None else token
+        given = base64.b64encode(f"{username}:{self.token}".encode()).decode()
+        self.client = Client(base_url=client.base_url, headers={"Authorization": f"Basic {given}"})
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
+        return self.client.request(method, f"/dav{path}", content=body, headers=headers)
+
+    def folder(self, path: str) -> dict[str, ET.Element]:
+        """The address of everything in a folder, the folder itself first, with its properties."""
+        answer = self.ask("PROPFIND", path, Depth="1")
+        assert answer.status_code == 207, answer.text
+        assert answer.headers["content-type"].startswith("application/xml")
+        found = {}
+        for one in ET.fromstring(answer.content).iter(f"{D}response"):
+            prop = one.find(f"{D}propstat/{D}prop")
+            assert prop is not None
+            found[one.findtext(f"{D}href") or ""] = prop
+        return found
+
+    def names(self, path: str) -> list[bytes]:
+        return [unquote_to_bytes(address.rstrip("/").rpartition("/")[2]) for address in list(self.folder(path))[1:]]
+
+
+@pytest.fixture
+def drive(world: World) -> Drive:
+    return Drive(world.admin)
+
+
+def address(world: World, archive: str = "latest", path: str | bytes = "") -> str:
+    below = path.encode() if isinstance(path, str) else path
+    return f"/{quote(world.repository['name'])}/{quote(archive)}" + (f"/{quote(below)}" if below else "")
+
+
+def test_the_drive_shows_repositories_archives_and_folders_and_the_bytes_of_files(world: World, drive: Drive) -> None:
+    name = world.repository["name"].encode()
+    assert name in drive.names("")
+    assert name in drive.names("/")
+    assert drive.names(f"/{quote(name)}/") == [
+        b"latest",
+        *(world.names[word].encode() for word in sorted_by_time(world)),
+    ]
+
+    folder = drive.folder(address(world, world.names["d1"], world.at("")))
+    itself, notes = (
+        next(iter(folder.items())),
+        folder["/dav" + address(world, world.names["d1"], world.at("notes.txt"))],
+    )
+    assert itself[0].endswith("/")
+    assert itself[1].find(f"{D}resourcetype/{D}collection") is not None
+    assert notes.findtext(f"{D}getcontentlength") == "4"
+    assert notes.find(f"{D}resourcetype/{D}collection") is None
+    modified = parsedate_to_datetime(notes.findtext(f"{D}getlastmodified") or "")
+    assert abs(modified.timestamp() - (world.story.docs / "notes.txt").stat().st_mtime) < 10**9
+
+    content = drive.ask("GET", address(world, world.names["d1"], world.at("notes.txt")))
+    assert (content.status_code, len(content.content)) == (200, 4)
+    live = world.get(f"/archives/{world.ids['d1']}/browse", path=world.at(""))
+    shown = {exact(entry) for entry in live["entries"] if entry["type"] in "d-"}
+    assert set(drive.names(address(world, world.names["d1"], world.at("")))) == shown
+
+
+def exact(entry: dict[str, Any]) -> bytes:
+    coded: str | None = entry["name_b64"]
+    return base64.b64decode(coded) if coded else str(entry["name"]).encode()
+
+
+def sorted_by_time(world: World) -> list[str]:
+    return sorted(world.times, key=lambda word: world.times[word])
+
+
+def test_folders_above_the_sources_lead_down_to_them(world: World, drive: Drive) -> None:
+    above = world.at("").rstrip("/").split("/")
+    for depth in range(len(above)):
+        folder = address(world, world.names["d1"], "/".join(above[:depth]))
+        assert drive.names(folder) == [above[depth].encode()]
+        assert drive.ask("PROPFIND", folder, Depth="0").status_code == 207
+
+
+def test_latest_and_a_date_name_the_archive_of_that_time(world: World, drive: Drive) -> None:
+    order = sorted_by_time(world)
+    first, last = order[0], order[-1]
+
+    def seen(archive: str) -> list[bytes]:
+        return drive.names(address(world, archive))
+
+    assert seen("latest") == seen(world.names[last])
+    assert seen(f"{world.times[first]:%Y-%m-%dT%H:%M:%S}Z") == seen(world.names[first])
+    newest_of_day = max(word for word in order if world.times[word].date() == world.times[first].date())
+    assert drive.ask("PROPFIND", address(world, f"{world.times[newest_of_day]:%Y-%m-%d}"), Depth="0").status_code == 207
+    for nothing in ("1999-01-01", "2026-02-31", "nothing"):
+        assert error_of(drive.ask("PROPFIND", address(world, nothing), Depth="0")) == (404, "dav.not_found")
+
+
+def test_names_that_are_no_text_or_hold_anything_else_are_found_and_read(world: World, drive: Drive) -> None:
+    folder = address(world, world.names["d1"], world.at("letters"))
+    for name in drive.names(folder):
+        answer = drive.ask("HEAD", f"{folder}/{quote(name)}")
+        assert answer.status_code in (200, 403), name
+    names = set(drive.names(folder)) | set(drive.names(address(world, world.names["d1"], world.at(""))))
+    assert any(NOT_UTF8 in name for name in names)
+    assert any(LINES.encode() in name for name in names)
+
+
+def test_what_is_known_of_a_file_is_told_without_the_engine_and_an_unchanged_one_is_not_sent_again(
+    world: World, drive: Drive
+) -> None:
+    file = address(world, world.names["d1"], world.at("notes.txt"))
+    head = drive.ask("HEAD", file)
+
+    assert (head.status_code, head.headers["content-length"], head.headers["accept-ranges"]) == (200, "4", "none")
+    again = drive.ask("GET", file, **{"If-None-Match": head.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    sent = drive.ask("GET", file)
+    assert sent.headers["etag"] == head.headers["etag"]
+    assert sent.headers["content-disposition"].startswith("attachment")
+    assert sent.headers["content-type"] == "application/octet-stream"
+    assert sent.headers["x-content-type-options"] == "nosniff"
+
+
+def test_only_what_is_asked_for_is_told_and_what_is_not_known_is_named(world: World, drive: Drive) -> None:
+    answer = drive.ask("PROPFIND", address(world, world.names["d1"], world.at("notes.txt")), ASKED, Depth="0")
+
+    found = {
+        stat.findtext(f"{D}status"): [each.tag for prop in stat.iter(f"{D}prop") for each in prop]
+        for stat in ET.fromstring(answer.content).iter(f"{D}propstat")
+    }
+    assert found == {"HTTP/1.1 200 OK": [f"{D}getcontentlength"], "HTTP/1.1 404 Not Found": [f"{D}quota-used-bytes"]}
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "body", "expected"),
+    [
+        ("PROPFIND", {"Depth": "infinity"}, None, 403),
+        ("PROPFIND", {}, None, 403),
+        ("PROPFIND", {"Depth": "1"}, b"<propfind", 422),
+        ("PROPFIND", {"Depth": "1"}, b"<other/>", 422),
+        ("PROPFIND", {"Depth": "1"}, b'<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"/>', 422),
+        ("PROPFIND", {"Depth": "1"}, b" " * 70_000, 413),
+        ("GET", {}, None, 403),
+        *(
+            (method, {}, None, 405)
+            for method in ("PUT", "DELETE", "MKCOL", "MOVE", "COPY", "LOCK", "PROPPATCH", "POST")
+        ),
+    ],
+)
+def test_whatever_would_change_something_or_makes_no_sense_is_refused(
+    world: World, drive: Drive, method: str, headers: dict[str, str], body: bytes | None, expected: int
+) -> None:
+    assert drive.ask(method, address(world), body, **headers).status_code == expected
+
+
+def test_clients_are_told_what_can_be_done_here(drive: Drive) -> None:
+    answer = drive.ask("OPTIONS", "/")
+    assert (answer.status_code, answer.headers["dav"]) == (200, "1")
+    assert set(answer.headers["allow"].split(", ")) == {"OPTIONS", "GET", "HEAD", "PROPFIND"}
+
+
+def test_a_drive_needs_an_account_token_of_the_user_who_is_named(world: World) -> None:
+    token = token_of(world.admin)
+    metrics = token_of(world.admin, scope="metrics")
+    for username, password in (("admin", ADMIN_PASSWORD), ("somebody", token), ("admin", ""), ("", token)):
+        answer = Drive(world.admin, username, password).ask("PROPFIND", "/", Depth="0")
+        assert (answer.status_code, answer.headers["www-authenticate"].partition(" ")[0]) == (401, "Basic"), username
+    assert Drive(world.admin, "admin", metrics).ask("PROPFIND", "/", Depth="0").status_code == 403
+    session = world.admin.headers["X-Backup-Authorization"].partition(" ")[2]
+    assert Drive(world.admin, "admin", session).ask("PROPFIND", "/", Depth="0").status_code == 401
+    nobody = Client(base_url=world.admin.base_url)
+    for header in ({}, {"Authorization": "Basic no-base64!"}, {"Authorization": "Basic /w=="}):
+        assert nobody.request("PROPFIND", "/dav/", headers={"Depth": "0", **header}).status_code == 401
+    assert Drive(world.admin, "admin", token).ask("PROPFIND", "/", Depth="0").status_code == 207
+
+
+def test_a_stranger_sees_nothing_and_cannot_tell_what_is_there(world: World) -> None:
+    user = world.running.new_user()
+    stranger = Drive(world.running.client_of(user), user["username"])
+    viewer_client = world.running.client_with_right(world.repository, "viewer")
+    viewer = Drive(viewer_client, viewer_client.get("/api/auth/me").json()["username"])
+
+    assert list(stranger.folder("/")) == ["/dav/"]
+    hidden, missing = (stranger.ask("PROPFIND", path, Depth="1") for path in (address(world), "/nothing/latest"))
+    assert (hidden.status_code, hidden.text) == (404, missing.text)
+    assert stranger.ask("GET", f"/{world.repository['id']}/latest/x").status_code == 404
+    assert viewer.names("/") == [world.repository["name"].encode()]
+    assert viewer.ask("GET", address(world, world.names["d1"], world.at("notes.txt"))).status_code == 200
+
+
+def test_addresses_lead_nowhere_but_into_archives(world: World, drive: Drive) -> None:
+    for path in ("/%2e%2e/etc", "/x/%2e%2e/%2e%2e/etc/passwd", f"{address(world)}/%00", f"{address(world)}/../../x"):
+        assert drive.ask("GET", path).status_code == 404, path
+
+
+def test_reading_leaves_one_trail_for_each_archive(world: World) -> None:
+    user = world.running.new_user("admin")
+    drive = Drive(world.running.client_of(user), user["username"])
+    for _ in range(3):
+        assert drive.ask("GET", address(world, world.names["d1"], world.at("notes.txt"))).status_code == 200
+
+    entries = world.admin.get("/api/audit", params={"limit": 200}).json()["entries"]
+    mine = [one for one in entries if one["actor"] == user["username"] and one["action"] == "archive.read_by_webdav"]
+    assert [one["object_id"] for one in mine] == [str(world.ids["d1"])]
+
+
+def test_rclone_copies_a_folder_of_an_archive_to_the_byte(world: World, drive: Drive, tmp_path: Any) -> None:
+    config = tmp_path / "rclone.conf"
+    config.write_text(
+        f"[drive]\ntype = webdav\nvendor = other\nurl = {drive.client.base_url}/dav\n"
+        f"bearer_token = {drive.token}\n".replace("//dav", "/dav")
+    )
+    folder = f"{world.repository['name']}/{world.names['d1']}/{world.at('letters')}"
+    ran = subprocess.run(
+        [
+            "rclone",
+            "--config",
+            config,
+            "copy",
+            f"drive:{folder}",
+            tmp_path / "here",
+            "--retries",
+            "1",
+            "--transfers",
+            "1",
+        ],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert {one.name for one in (tmp_path / "here").iterdir()} >= {"April.txt", "april.txt", "may.txt"}
