@@ -39,6 +39,7 @@ IN_A_WAY_OF_THEIR_OWN = {
     "download_file": "sends in threads of its own, with bounds of its own",
     "download_folder": "sends in threads of its own, with bounds of its own",
     "restore_stream": "sends in threads of its own",
+    "use_ticket": "sends in threads of its own, with bounds of its own",
 }
 ASK_THE_STORE_ALONE = {
     "forget_repository",

@@ -90,6 +90,9 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"repository": subject.path, "archive": subject.archive, **restore}
         by_id = {name: subject.ids.get(name, NOT_THERE) for name in ("repository_id", "archive_id")}
         yield {**by_id, **restore}
+    elif path == "/api/downloads":
+        yield {name: subject.ids.get(name, NOT_THERE) for name in ("repository_id", "archive_id")}
+        yield {"operation_id": subject.ids.get("operation_id", NOT_THERE)}
     elif path.endswith("/prune"):
         yield {"keep_last": 1}
         yield {"keep_last": 1, "dry_run": True}

@@ -131,6 +131,8 @@ GET    /api/restore/status/{job_id}                                             
 POST   /api/restore/cancel/{job_id}                                             operator      login
 GET    /api/repositories/{repository_id}/archives/{archive_id}/files            viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/download         viewer
+POST   /api/downloads                                                           viewer        reads
+GET    /api/downloads/{ticket}                                                  public
 GET    /api/agents/jobs/{job_id}/restore-stream                                 agent
 POST   /api/repositories/{repository_id}/check                                  operator      login
 POST   /api/repositories/{repository_id}/prune                                  operator      login

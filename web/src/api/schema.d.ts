@@ -1138,6 +1138,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/downloads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DownloadLink"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/downloads/{ticket}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    ticket: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The content. */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/octet-stream": string;
+                        "application/x-tar": string;
+                        "application/zip": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events/stream": {
         parameters: {
             query?: never;
@@ -7365,6 +7443,17 @@ export interface components {
             successor_id: number | null;
             username: string | null;
         };
+        ArchiveDownload: {
+            archive_id: number;
+            /**
+             * @default zip
+             * @enum {string}
+             */
+            format?: "file" | "tar" | "zip";
+            /** @default [] */
+            paths?: (string | components["schemas"]["ExactPath"])[];
+            repository_id: number;
+        };
         ArchiveList: {
             archives: components["schemas"]["ArchiveAnswer"][];
             history_available: boolean;
@@ -7793,6 +7882,10 @@ export interface components {
             operation_id?: number | null;
             repository_id: number;
         };
+        DownloadLink: {
+            expires_in: number;
+            url: string;
+        };
         Duplicate: {
             name?: string | null;
         };
@@ -8118,6 +8211,9 @@ export interface components {
             log_lines: number;
             status: string;
             total_lines: number;
+        };
+        LogDownload: {
+            operation_id: number;
         };
         LogLine: {
             content: string;

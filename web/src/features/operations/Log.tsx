@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useRef, useState } from 'react'
-import { api, data, refusal, type Schemas } from '../../api/client'
+import { api, data, type Schemas } from '../../api/client'
+import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
-import * as session from '../../api/session'
 import { counted } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
 import { Loaded, Problem } from '../../ui/States'
@@ -30,21 +30,7 @@ export function Log({ operation }: { operation: Detail }) {
     refetchInterval: active ? 1000 : false,
     enabled: operation.has_logs || active,
   })
-  const download = async () => {
-    const state = session.current()
-    const answer = await fetch(`/api/operations/${operation.id}/logs/download`, {
-      headers: state.name === 'in' ? { Authorization: `Bearer ${state.token}` } : {},
-    })
-    if (!answer.ok) {
-      setError(await refusal(answer))
-      return
-    }
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(await answer.blob())
-    link.download = `operation-${operation.id}.log`
-    link.click()
-    window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
-  }
+  const download = () => save({ operation_id: operation.id }).catch(setError)
   if (!operation.has_logs && !active) return <p className="muted">It left no log.</p>
   return (
     <section aria-label="Log" className="stack">
