@@ -16,7 +16,7 @@ PLACES = [
 def test_an_operation_has_its_run_and_what_its_kind_has_to_tell(running: Running) -> None:
     detail = running.admin.operation(running.known.job_id)
 
-    assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail", "progress_details"}
+    assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail", "progress_details", "actions", "refusals"}
     assert [item["id"] for item in detail["run"]] == [running.known.job_id]
     assert set(detail["run"][0]) == OPERATION | MORE_OPERATION
     assert detail["detail"]["archive"]["name"] == detail["archive_name"]

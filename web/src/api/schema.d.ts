@@ -7410,6 +7410,7 @@ export interface components {
             username: string | null;
         };
         ArchiveDetail: {
+            actions: string[];
             backup_operation_id: number | null;
             comment: string | null;
             compressed_size: number | null;
@@ -7436,6 +7437,9 @@ export interface components {
             original_size: number | null;
             predecessor_id: number | null;
             predecessor_stats: components["schemas"]["ArchiveStats"] | null;
+            refusals: {
+                [key: string]: string;
+            };
             repository_id: number;
             series: string;
             /** Format: date-time */
@@ -8295,6 +8299,7 @@ export interface components {
         };
         Me: {
             all_repositories_role: ("viewer" | "operator") | null;
+            capabilities: string[];
             /** Format: date-time */
             created_at: string;
             /** @enum {string} */
@@ -8586,6 +8591,7 @@ export interface components {
             dry_run?: boolean;
         };
         OperationDetail: {
+            actions: string[];
             activity_key: string;
             archive_name: string | null;
             attempt: number;
@@ -8625,6 +8631,9 @@ export interface components {
             progress_total: number | null;
             queued_behind_id: number | null;
             queued_reason: string | null;
+            refusals: {
+                [key: string]: string;
+            };
             repository: string | null;
             repository_id: number | null;
             repository_path: string | null;
@@ -9095,6 +9104,7 @@ export interface components {
             reports: components["schemas"]["ReportAnswer"][];
         };
         RepositoryAnswer: {
+            actions: string[];
             agent_machine_id: number | null;
             archive_count: number | null;
             archive_name_template: string;
@@ -9124,11 +9134,15 @@ export interface components {
             last_restore_check: string | null;
             latest_sync_job: components["schemas"]["SyncJob"] | null;
             mode: string;
+            my_role: components["schemas"]["Role"];
             name: string;
             own_sources: string[];
             passphrase_location: string;
             path: string;
             rclone_remote_id: number | null;
+            refusals: {
+                [key: string]: string;
+            };
             remote_path: string | null;
             repository_type: string;
             retention: components["schemas"]["Retention"];

@@ -56,7 +56,7 @@ from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.queue import Origin
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
-from holdfast.repositories import archive_records, errors, store
+from holdfast.repositories import actions, archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import Cadence
 from holdfast.repositories.models import Repository
@@ -202,6 +202,7 @@ def read_archive(
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     before, after = neighbours(session, archive)
+    allowed = actions.on_archive(session, caller, repository, archive)
     return ArchiveDetail(
         **archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
         history_error=archive.history_error,
@@ -209,6 +210,8 @@ def read_archive(
         predecessor_id=before.id if before else None,
         successor_id=after.id if after else None,
         predecessor_stats=_stats(before) if before else None,
+        actions=allowed.actions,
+        refusals=allowed.refusals,
     )
 
 

@@ -15,8 +15,8 @@ from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations import actions, pages
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DerivedDataSource
 from holdfast.operations.filters import require_known
@@ -164,10 +164,13 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     items = presenter.items(session, [operation, *run])
     values = items[0].model_dump()
     values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
+    allowed, refused = actions.on_operation(session, caller, operation)
     return OperationDetail(
         **values,
         run=items[1:],
         detail=kind.present(operation) if kind else {},
+        actions=allowed,
+        refusals=refused,
         progress_details=(operation.progress or {}) if operation.status == Status.RUNNING else {},
     )
 

@@ -58,6 +58,8 @@ class OperationItem(Schema):
 class OperationDetail(OperationItem):
     run: list[OperationItem] = Field(description="All operations of the same run, oldest first.")
     detail: dict[str, Any] = Field(description="Kind-specific details.")
+    actions: list[str] = Field(description="Acts on this operation that you are allowed now.")
+    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
     progress_details: dict[str, Any] = Field(
         description="Progress as far as it is known: files, bytes, speed, current file; empty once it has ended."
     )
