@@ -101,9 +101,11 @@ DELETE /api/ssh-connections/{connection_id}                                     
 POST   /api/ssh-connections/{connection_id}/test                                administrator
 POST   /api/ssh-connections/{connection_id}/deploy-key                          administrator
 POST   /api/ssh-connections/{connection_id}/host-key/accept                     administrator
+POST   /api/filesystem/browse                                                   administrator
 GET    /api/repositories/                                                       anyone
 POST   /api/repositories/                                                       administrator
 POST   /api/repositories/import                                                 administrator
+POST   /api/repositories/probe                                                  administrator
 GET    /api/repositories/{repository_id}                                        viewer
 PUT    /api/repositories/{repository_id}                                        admin
 DELETE /api/repositories/{repository_id}                                        admin

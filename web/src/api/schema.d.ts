@@ -1290,6 +1290,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/filesystem/browse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["FolderRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Folder"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/managed-machines/": {
         parameters: {
             query?: never;
@@ -3468,6 +3507,45 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["RepositoryAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/probe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ProbedPlace"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProbeAnswer"];
                     };
                 };
             };
@@ -7980,6 +8058,38 @@ export interface components {
         Fires: {
             fires: components["schemas"]["Fire"][];
         };
+        Folder: {
+            entries: components["schemas"]["FolderEntry"][];
+            next_cursor: string | null;
+            path: string;
+            path_b64: string | null;
+            truncated: boolean;
+        };
+        FolderEntry: {
+            is_folder: boolean;
+            mount: boolean;
+            name: string;
+            path: string;
+            path_b64: string | null;
+            readable: boolean;
+            size: number | null;
+            type: string;
+        };
+        FolderRequest: {
+            cursor?: string | null;
+            /** @default false */
+            folders_only?: boolean;
+            /** @default 200 */
+            limit?: number;
+            machine_id?: number | null;
+            path?: string | null;
+            path_b64?: string | null;
+            /**
+             * @default local
+             * @enum {string}
+             */
+            target?: "local" | "ssh";
+        };
         Health: {
             failing?: string[] | null;
             last_tick_at?: string | null;
@@ -8910,6 +9020,17 @@ export interface components {
             /** @default [] */
             windows?: components["schemas"]["WindowShape"][];
         };
+        ProbeAnswer: {
+            empty: boolean | null;
+            exists: boolean;
+            free_bytes: number;
+            is_folder: boolean;
+            path: string;
+            readable: boolean;
+            repository: components["schemas"]["ProbedRepository"] | null;
+            total_bytes: number;
+            writable: boolean;
+        };
         ProbeStep: {
             details?: {
                 [key: string]: unknown;
@@ -8920,6 +9041,21 @@ export interface components {
             step: "program" | "configuration" | "reach" | "credentials" | "write" | "read" | "delete";
             /** @enum {string} */
             verdict: "ok" | "failed" | "skipped";
+        };
+        ProbedPlace: {
+            /**
+             * @default local
+             * @enum {string}
+             */
+            execution_target?: "local" | "ssh";
+            path: string;
+            ssh_connection_id?: number | null;
+        };
+        ProbedRepository: {
+            encryption: string | null;
+            engine_id: string | null;
+            engine_version: number;
+            repository_id: number | null;
         };
         ProgressDetails: {
             backup_speed?: number | null;
