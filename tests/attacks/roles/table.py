@@ -186,10 +186,13 @@ POST   /api/repositories/{repository_id}/resync                                 
 GET    /api/repositories/{repository_id}/archives/{archive_id}/changes          viewer
 GET    /api/repositories/{repository_id}/history                                viewer
 GET    /api/repositories/{repository_id}/lanes                                  viewer
+POST   /api/repositories/{repository_id}/losses                                 viewer        reads
 GET    /api/repositories/{repository_id}/search                                 viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/browse           viewer
 GET    /api/v2/repositories/{repository_id}/archives/live                       viewer
 GET    /api/archives/list                                                       viewer
+GET    /api/search                                                              anyone
+GET    /api/history                                                             anyone
 GET    /api/schedules/                                                          anyone
 POST   /api/schedules/                                                          operator
 POST   /api/schedules/preview                                                   viewer        reads

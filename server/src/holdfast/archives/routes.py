@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from backup_protocol import JobKind
 from holdfast.access import audit, rights
-from holdfast.access.caller import LoginOnly, SignedIn
+from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.plans import NeedsArchiveHistory, has_feature, require_feature
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -24,6 +24,7 @@ from holdfast.archives import (
     heatmap,
     history_stage,
     lanes_view,
+    losses_view,
     path_view,
     paths,
     status_view,
@@ -32,6 +33,7 @@ from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import LiveAnswers
+from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.schemas import (
     ArchiveDetail,
     ArchiveList,
@@ -327,6 +329,33 @@ def read_lanes(
         repository,
         lambda opened, covered: lanes_view.lanes(
             opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
+        ),
+    )
+
+
+@routes.post("/losses", summary="What would exist nowhere after deleting archives", responses=documented(404))
+@asks_engine
+def read_losses(
+    caller: SignedInToRead,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    wanted: LossesRequest,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+) -> Losses:
+    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them."""
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+        archives = archive_records.all_of(session, repository_id)
+        sealed = places.sealed(session, caller, repository)
+    going = set(wanted.archive_ids)
+    for unknown in sorted(going - {archive.id for archive in archives}):
+        raise archive_records.unknown(unknown)
+    return index.ask(
+        repository,
+        lambda opened, covered: losses_view.losses(
+            opened, covered, archives, going, sealed, limit=wanted.limit, cursor=wanted.cursor
         ),
     )
 
