@@ -1329,6 +1329,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    path?: string | null;
+                    path_b64?: string | null;
+                    limit?: number;
+                    cursor?: string | null;
+                    "repository_id[]"?: string[] | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FleetHistory"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/managed-machines/": {
         parameters: {
             query?: never;
@@ -4598,6 +4639,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/losses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LossesRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Losses"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/mirror": {
         parameters: {
             query?: never;
@@ -6457,6 +6539,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query: {
+                    q: string;
+                    deleted_only?: boolean;
+                    modified_since?: string | null;
+                    min_size?: number | null;
+                    max_size?: number | null;
+                    extension?: string | null;
+                    limit?: number;
+                    cursor?: string | null;
+                    "repository_id[]"?: string[] | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FleetSearchAnswer"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/settings/tokens": {
         parameters: {
             query?: never;
@@ -8058,6 +8185,63 @@ export interface components {
         Fires: {
             fires: components["schemas"]["Fire"][];
         };
+        FleetCoverage: {
+            incomplete: components["schemas"]["IncompleteRepository"][];
+            incomplete_count: number;
+            looked_at: number;
+            repositories: number;
+        };
+        FleetHistory: {
+            coverage: components["schemas"]["FleetCoverage"];
+            next_cursor: string | null;
+            path: string;
+            path_b64: string | null;
+            repositories: components["schemas"]["FleetPresence"][];
+        };
+        FleetHit: {
+            agent_machine_id: number | null;
+            archive_count: number;
+            execution_target: string;
+            first_archive_id: number;
+            /** Format: date-time */
+            first_seen_at: string;
+            last_archive_id: number;
+            /** Format: date-time */
+            last_seen_at: string;
+            mtime: string | null;
+            path: string;
+            path_b64: string | null;
+            present_in_latest: boolean;
+            repository_id: number;
+            repository_name: string;
+            size: number | null;
+            ssh_connection_id: number | null;
+        };
+        FleetPresence: {
+            agent_machine_id: number | null;
+            archive_count: number;
+            execution_target: string;
+            first_archive_id: number;
+            /** Format: date-time */
+            first_seen_at: string;
+            last_archive_id: number;
+            /** Format: date-time */
+            last_seen_at: string;
+            mtime: string | null;
+            /** @enum {string} */
+            presence: "present" | "gone" | "never" | "unknown";
+            repository_id: number;
+            repository_name: string;
+            size: number | null;
+            ssh_connection_id: number | null;
+            versions: number;
+        };
+        FleetSearchAnswer: {
+            coverage: components["schemas"]["FleetCoverage"];
+            next_cursor: string | null;
+            query: string;
+            results: components["schemas"]["FleetHit"][];
+        };
         Folder: {
             entries: components["schemas"]["FolderEntry"][];
             next_cursor: string | null;
@@ -8208,6 +8392,14 @@ export interface components {
             ssh_connection_id?: number | null;
             upload_ratelimit_kib?: number | null;
         };
+        IncompleteRepository: {
+            indexed: number;
+            /** @enum {string} */
+            reason: "not_indexed" | "unavailable";
+            repository_id: number;
+            repository_name: string;
+            total: number;
+        };
         KeptArchive: {
             archive: string;
             rule: string;
@@ -8353,6 +8545,33 @@ export interface components {
             restarts: number;
             /** @enum {string} */
             state: "running" | "failing";
+        };
+        Losses: {
+            archives: number;
+            archives_left: number;
+            freed_bytes_at_most: number | null;
+            going: components["schemas"]["Coverage"];
+            next_cursor: string | null;
+            paths_lost: number;
+            sample: components["schemas"]["LostPath"][];
+            staying: components["schemas"]["Coverage"];
+            versions_lost: number;
+        };
+        LossesRequest: {
+            archive_ids: number[];
+            cursor?: string | null;
+            /** @default 100 */
+            limit?: number;
+        };
+        LostPath: {
+            last_archive_id: number;
+            /** Format: date-time */
+            last_archive_start: string;
+            mtime: string | null;
+            path: string;
+            path_b64: string | null;
+            size: number | null;
+            type: string;
         };
         MachineItem: {
             connection_type: string;
