@@ -2794,6 +2794,8 @@ export interface paths {
                 query?: {
                     offset?: number;
                     limit?: number;
+                    tail?: number | null;
+                    find?: string | null;
                 };
                 header?: never;
                 path: {
@@ -2809,7 +2811,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["LogAnswer"];
+                        "application/json": components["schemas"]["OperationLog"];
                     };
                 };
             };
@@ -9037,6 +9039,16 @@ export interface components {
             warnings: {
                 [key: string]: unknown;
             }[];
+        };
+        OperationLog: {
+            has_more: boolean;
+            job_id: number;
+            lines: components["schemas"]["LogLine"][];
+            log_lines: number;
+            next_match?: number | null;
+            searched_to?: number | null;
+            status: string;
+            total_lines: number;
         };
         OperationPage: {
             items: components["schemas"]["OperationItem"][];

@@ -147,6 +147,15 @@ class LogAnswer(Schema):
     has_more: bool
 
 
+class OperationLog(LogAnswer):
+    next_match: int | None = Field(
+        None, description="With `find`: the number of the first line that holds the text; `lines` begin there."
+    )
+    searched_to: int | None = Field(
+        None, description="With `find`: lines searched so far. Without a match, go on with this as the next offset."
+    )
+
+
 class HistoryCounts(Schema):
     indexed: int = 0
     pending: int = 0
