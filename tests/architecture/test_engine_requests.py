@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute, RouteContext
 from holdfast.agents.runtime_routes import call_output
 from holdfast.api import dependencies
 from holdfast.archives import routes as archive_routes
+from holdfast.machines import folder_routes
 from holdfast.machines import routes as machine_routes
 from holdfast.maintenance import routes as maintenance_routes
 from holdfast.maintenance.wipe import routes as wipe_routes
@@ -24,6 +25,7 @@ from tests.architecture.test_single_places import dotted, trees
 ASK_ENGINES = {
     archive_routes.the_live_answers,
     download_routes.the_downloads,
+    folder_routes.the_folders,
     machine_routes.the_machines,
     maintenance_routes.the_deleted_answers,
     maintenance_routes.the_dry_runs,
@@ -39,6 +41,7 @@ IN_A_WAY_OF_THEIR_OWN = {
     "download_file": "sends in threads of its own, with bounds of its own",
     "download_folder": "sends in threads of its own, with bounds of its own",
     "restore_stream": "sends in threads of its own",
+    "use_ticket": "sends in threads of its own, with bounds of its own",
 }
 ASK_THE_STORE_ALONE = {
     "forget_repository",

@@ -92,6 +92,13 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {**by_id, **restore}
     elif "/databases" in path:
         yield {"name": "another", "kind": "sqlite", "database": "/nowhere/app.db"}
+    elif path == "/api/downloads":
+        yield {name: subject.ids.get(name, NOT_THERE) for name in ("repository_id", "archive_id")}
+        yield {"operation_id": subject.ids.get("operation_id", NOT_THERE)}
+    elif path.endswith("/losses"):
+        yield {"archive_ids": [subject.ids.get("archive_id", NOT_THERE)]}
+    elif path == "/api/repositories/probe":
+        yield {"path": subject.path}
     elif path.endswith("/prune"):
         yield {"keep_last": 1}
         yield {"keep_last": 1, "dry_run": True}

@@ -21,6 +21,7 @@ PUBLIC = {
     "GET /agent/install.sh",
     "GET /agent/wheels/",
     "GET /agent/wheels/{name}",
+    "GET /api/downloads/{ticket}",  # the ticket in its path is the credential
 }
 WITH_A_PASSWORD_TO_CHANGE = {
     "GET /api/auth/me",

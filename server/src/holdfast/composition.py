@@ -18,6 +18,7 @@ from holdfast.alarms import feature as alarms
 from holdfast.alarms.present import open_messages
 from holdfast.api.app import Application, build_app
 from holdfast.archives import feature as archive_index
+from holdfast.archives import fleet_routes
 from holdfast.archives import routes as archive_routes
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.live import LiveAnswers
@@ -221,6 +222,7 @@ class Service:
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
+            fleet_routes.routes,
             activity_routes,
             overview_routes,
             operation_routes,

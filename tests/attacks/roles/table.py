@@ -101,9 +101,11 @@ DELETE /api/ssh-connections/{connection_id}                                     
 POST   /api/ssh-connections/{connection_id}/test                                administrator
 POST   /api/ssh-connections/{connection_id}/deploy-key                          administrator
 POST   /api/ssh-connections/{connection_id}/host-key/accept                     administrator
+POST   /api/filesystem/browse                                                   administrator
 GET    /api/repositories/                                                       anyone
 POST   /api/repositories/                                                       administrator
 POST   /api/repositories/import                                                 administrator
+POST   /api/repositories/probe                                                  administrator
 GET    /api/repositories/{repository_id}                                        viewer
 PUT    /api/repositories/{repository_id}                                        admin
 DELETE /api/repositories/{repository_id}                                        admin
@@ -131,6 +133,8 @@ GET    /api/restore/status/{job_id}                                             
 POST   /api/restore/cancel/{job_id}                                             operator      login
 GET    /api/repositories/{repository_id}/archives/{archive_id}/files            viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/download         viewer
+POST   /api/downloads                                                           viewer        reads
+GET    /api/downloads/{ticket}                                                  public
 GET    /api/agents/jobs/{job_id}/restore-stream                                 agent
 POST   /api/repositories/{repository_id}/dump                                   operator      login
 GET    /api/repositories/{repository_id}/databases                              operator
@@ -187,10 +191,13 @@ POST   /api/repositories/{repository_id}/resync                                 
 GET    /api/repositories/{repository_id}/archives/{archive_id}/changes          viewer
 GET    /api/repositories/{repository_id}/history                                viewer
 GET    /api/repositories/{repository_id}/lanes                                  viewer
+POST   /api/repositories/{repository_id}/losses                                 viewer        reads
 GET    /api/repositories/{repository_id}/search                                 viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/browse           viewer
 GET    /api/v2/repositories/{repository_id}/archives/live                       viewer
 GET    /api/archives/list                                                       viewer
+GET    /api/search                                                              anyone
+GET    /api/history                                                             anyone
 GET    /api/schedules/                                                          anyone
 POST   /api/schedules/                                                          operator
 POST   /api/schedules/preview                                                   viewer        reads

@@ -67,6 +67,8 @@ def test_a_single_archive_names_its_neighbours_in_its_own_series(world: World) -
         "predecessor_id",
         "successor_id",
         "predecessor_stats",
+        "actions",
+        "refusals",
     }
     assert (first["predecessor_id"], first["successor_id"]) == (None, world.ids["d2"])
     assert first["predecessor_stats"] is None

@@ -16,7 +16,7 @@ PLACES = [
 def test_an_operation_has_its_run_and_what_its_kind_has_to_tell(running: Running) -> None:
     detail = running.admin.operation(running.known.job_id)
 
-    assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail", "progress_details"}
+    assert set(detail) == OPERATION | MORE_OPERATION | {"run", "detail", "progress_details", "actions", "refusals"}
     assert [item["id"] for item in detail["run"]] == [running.known.job_id]
     assert set(detail["run"][0]) == OPERATION | MORE_OPERATION
     assert detail["detail"]["archive"]["name"] == detail["archive_name"]
@@ -61,8 +61,8 @@ def test_logs_have_the_shape_of_the_backup_stream(running: Running) -> None:
     stream = running.admin.get(f"/api/backup/logs/{job_id}/stream", params={"offset": 5, "limit": 10}).json()
     logs = running.admin.get(f"/api/operations/{job_id}/logs", params={"offset": 5, "limit": 10}).json()
 
-    assert logs == stream
-    assert set(logs) == LOG_STREAM
+    assert logs == {**stream, "next_match": None, "searched_to": None}
+    assert set(stream) == LOG_STREAM
     assert (len(logs["lines"]), logs["total_lines"], logs["has_more"]) == (10, 15, True)
     assert running.admin.get(f"/api/operations/{job_id}/logs", params={"limit": 5001}).status_code == 422
     downloaded = running.admin.get(f"/api/operations/{job_id}/logs/download")

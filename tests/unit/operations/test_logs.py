@@ -91,6 +91,35 @@ def test_the_tail_is_the_last_lines(path: Path) -> None:
     assert logs.tail(path, 10_000) == MANY
 
 
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_text_is_found_from_any_offset_as_a_reader_of_all_lines_finds_it(path: Path, has_index: bool) -> None:
+    write(path, MANY)
+    if not has_index:
+        index_path(path).unlink()
+
+    for offset in (0, 1, 255, 256, 257, 511, 512, len(MANY) - 1, len(MANY), len(MANY) + 5):
+        for text in ("LINE 5", "line 25", "line 700", "nowhere"):
+            matches = [number for number, line in enumerate(MANY, 1) if number > offset and text.lower() in line]
+            found = logs.find(path, text, offset)
+            assert found.line == (matches[0] if matches else None), (offset, text)
+            assert found.position == (matches[0] if matches else max(offset, len(MANY))), (offset, text)
+
+
+def test_a_search_of_a_long_log_goes_on_where_it_stopped(path: Path) -> None:
+    write(path, MANY)
+
+    position, calls = 0, 0
+    while (found := logs.find(path, f"line {len(MANY)}", position, most_bytes=100)).line is None:
+        assert found.position > position
+        position, calls = found.position, calls + 1
+
+    assert (found.line, calls > 10) == (len(MANY), True)
+
+
+def test_nothing_is_found_in_a_log_that_does_not_exist(path: Path) -> None:
+    assert logs.find(path, "line", 3) == logs.Found(None, 3)
+
+
 def test_a_line_that_is_still_being_written_is_not_shown(path: Path) -> None:
     write(path, FEW)
     with path.open("ab") as file:

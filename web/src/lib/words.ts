@@ -59,3 +59,13 @@ export const VERDICT: Record<string, { glyph: GlyphName; word: string }> = {
   broken: { glyph: 'bad', word: 'broken' },
   unknown: { glyph: 'unknown', word: 'unknown' },
 }
+
+const REFUSALS: Record<string, string> = {
+  'access.forbidden': 'Your role does not allow this. An admin can.',
+  'repository.observe_only': 'This repository is only observed; nothing here changes it.',
+  'repository.not_set_up': 'The agent could not set the repository up yet.',
+  'agents.revoked': 'The agent of this repository is disabled or removed.',
+}
+
+/** Why an act is not offered. */
+export const refusalWord = (key: string): string => REFUSALS[key] ?? `Not possible now (${key}).`

@@ -54,7 +54,7 @@ class Caller:
     @property
     def view(self) -> tuple[object, ...]:
         """What decides, beside the store, what the caller sees: two with the same view see the same."""
-        return (self.user_id, self.role, self.all_repositories_role)
+        return (self.user_id, self.role, self.all_repositories_role, self.token_scope)
 
     def within_scope(self) -> "Caller":
         """The caller as their credential lets them change something. Raise Forbidden if it only reads."""

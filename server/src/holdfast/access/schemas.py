@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from holdfast.access import acts
 from holdfast.access.caller import Caller
 from holdfast.access.login import CodeNeeded, LoggedIn
 from holdfast.access.models import AccountToken, AuditEntry, RepositoryRight, User
@@ -99,10 +100,15 @@ class UserAnswer(Schema):
 
 class Me(UserAnswer):
     credential: Literal["login", "account_token"] = Field(description="What this request was made with.")
+    capabilities: list[str] = Field(description="Acts that are about no repository and that you are allowed.")
 
     @classmethod
     def of_caller(cls, caller: Caller, user: User, rights: list[RepositoryRight]) -> "Me":
-        return cls(**_fields(user, rights), credential="login" if caller.session_id is not None else "account_token")
+        return cls(
+            **_fields(user, rights),
+            credential="login" if caller.session_id is not None else "account_token",
+            capabilities=acts.capabilities(caller),
+        )
 
 
 def _fields(user: User, rights: list[RepositoryRight]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from backup_protocol import JobKind
 from holdfast.access import audit, rights
-from holdfast.access.caller import LoginOnly, SignedIn
+from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.plans import NeedsArchiveHistory, has_feature, require_feature
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -24,6 +24,7 @@ from holdfast.archives import (
     heatmap,
     history_stage,
     lanes_view,
+    losses_view,
     path_view,
     paths,
     status_view,
@@ -32,6 +33,7 @@ from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import LiveAnswers
+from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.schemas import (
     ArchiveDetail,
     ArchiveList,
@@ -56,7 +58,7 @@ from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.queue import Origin
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
-from holdfast.repositories import archive_records, errors, store
+from holdfast.repositories import actions, archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import Cadence
 from holdfast.repositories.models import Repository
@@ -202,6 +204,7 @@ def read_archive(
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     before, after = neighbours(session, archive)
+    allowed = actions.on_archive(session, caller, repository, archive)
     return ArchiveDetail(
         **archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
         history_error=archive.history_error,
@@ -209,6 +212,8 @@ def read_archive(
         predecessor_id=before.id if before else None,
         successor_id=after.id if after else None,
         predecessor_stats=_stats(before) if before else None,
+        actions=allowed.actions,
+        refusals=allowed.refusals,
     )
 
 
@@ -324,6 +329,33 @@ def read_lanes(
         repository,
         lambda opened, covered: lanes_view.lanes(
             opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
+        ),
+    )
+
+
+@routes.post("/losses", summary="What would exist nowhere after deleting archives", responses=documented(404))
+@asks_engine
+def read_losses(
+    caller: SignedInToRead,
+    _plan: NeedsArchiveHistory,
+    repository_id: RowId,
+    wanted: LossesRequest,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+) -> Losses:
+    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them."""
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+        archives = archive_records.all_of(session, repository_id)
+        sealed = places.sealed(session, caller, repository)
+    going = set(wanted.archive_ids)
+    for unknown in sorted(going - {archive.id for archive in archives}):
+        raise archive_records.unknown(unknown)
+    return index.ask(
+        repository,
+        lambda opened, covered: losses_view.losses(
+            opened, covered, archives, going, sealed, limit=wanted.limit, cursor=wanted.cursor
         ),
     )
 

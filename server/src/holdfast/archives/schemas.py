@@ -64,6 +64,8 @@ class ArchiveDetail(ArchiveAnswer):
     predecessor_id: int | None
     successor_id: int | None
     predecessor_stats: ArchiveStats | None
+    actions: list[str] = Field(description="Acts on this archive that you are allowed now.")
+    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
 
 
 class ArchiveList(Schema):

@@ -145,6 +145,11 @@ def run_script_with_password(
     return _run(command, script, seconds, variables)
 
 
+def run_here(command: tuple[str, ...], seconds: float = ANSWER_SECONDS) -> Answer:
+    """As `run_script`, a program of this machine. One that does not end in time has failed."""
+    return _run(command, "", seconds)
+
+
 TOO_MUCH = "the machine says more than an answer can be"
 
 

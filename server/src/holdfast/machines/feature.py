@@ -3,6 +3,8 @@
 from fastapi import APIRouter, FastAPI
 
 from holdfast.access.stored_secrets import SecretColumn
+from holdfast.machines.folder_routes import probes
+from holdfast.machines.folder_routes import routes as folder_routes
 from holdfast.machines.keys import secret_context
 from holdfast.machines.machines import Machines
 from holdfast.machines.models import SshKey
@@ -10,7 +12,7 @@ from holdfast.machines.routes import routes
 
 __all__ = ["ROUTERS", "SECRETS", "Machines", "install"]
 
-ROUTERS: tuple[APIRouter, ...] = (routes,)
+ROUTERS: tuple[APIRouter, ...] = (routes, folder_routes, probes)
 SECRETS = SecretColumn(SshKey.__tablename__, "private_key", lambda row: secret_context(row["uuid"]))
 
 

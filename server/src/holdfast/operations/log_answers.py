@@ -7,12 +7,20 @@ from fastapi import Query
 from fastapi.responses import FileResponse
 
 from holdfast.errors import Conflict, NotFound
+from holdfast.kit.fields import PlainText
 from holdfast.operations import logs
 from holdfast.operations.models import Operation
-from holdfast.operations.schemas import LogAnswer, LogLine
+from holdfast.operations.schemas import LogAnswer, LogLine, OperationLog
 from holdfast.operations.status import ACTIVE, Status
 
 Offset = Annotated[int, Query(ge=0, le=2**53, description="Lines already read: 0, then the last `total_lines`.")]
+Tail = Annotated[int | None, Query(ge=1, le=5000, description="Only this many of the last lines.")]
+FindText = Annotated[
+    Annotated[str, PlainText(1, 200)] | None,
+    Query(
+        description="Text to look for behind `offset`, in upper or lower case; at most 16 MiB of the log in one call."
+    ),
+]
 LineLimit = Annotated[int, Query(ge=1, le=5000, description="Lines at most.")]
 
 
@@ -30,6 +38,20 @@ def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> Log
         log_lines=page.log_lines,
         has_more=page.has_more,
     )
+
+
+def log_end(folder: Path, operation: Operation, lines: int) -> OperationLog:
+    """The last lines, as far as one answer holds them."""
+    total = logs.count_lines(folder / operation.log_file) if operation.log_file else 0
+    return OperationLog(**log_page(folder, operation, max(0, total - lines), lines).model_dump())
+
+
+def log_match(folder: Path, operation: Operation, text: str, offset: int, limit: int) -> OperationLog:
+    """The next line that holds a text, and what follows it. A search through a long log takes several calls."""
+    found = logs.find(folder / operation.log_file, text, offset) if operation.log_file else logs.Found(None, offset)
+    start, wanted = (found.position, 0) if found.line is None else (found.line - 1, limit)
+    page = log_page(folder, operation, start, wanted)
+    return OperationLog(**page.model_dump(), next_match=found.line, searched_to=found.position)
 
 
 def log_download(folder: Path, operation: Operation) -> FileResponse:

@@ -22,6 +22,8 @@ LOG_BYTES_MOST = 64 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 PAGE_BYTES_MOST = 1024 * 1024
 """Of one answer; the rest is in the next one."""
+FIND_BYTES_MOST = 16 * 1024 * 1024
+"""That one search looks through."""
 FULL = (
     "[The log has reached its limit of {} bytes. Only the last lines of what follows are kept, at the end of the log.]"
 )
@@ -37,6 +39,14 @@ class LogPage:
     @property
     def has_more(self) -> bool:
         return self.position < self.log_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    line: int | None
+    """The number of the line, counted from 1; None if none was found."""
+    position: int
+    """How many lines have been looked at."""
 
 
 def index_path(log: Path) -> Path:
@@ -231,6 +241,29 @@ def tail(path: Path, lines: int) -> list[str]:
     return [content for _, content in page.lines] if page else []
 
 
+def find(path: Path, text: str, offset: int, most_bytes: int = FIND_BYTES_MOST) -> Found:
+    """Given a log, look for the first line behind `offset` lines that holds a text, in upper or lower case.
+
+    It looks through `most_bytes` at most, and at one line at least.
+    """
+    wanted, looked_at, position = text.casefold(), 0, offset
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Found(None, offset)
+    try:
+        for line in _lines_from(file, _start_of(file, index_path(path), offset)):
+            position += 1
+            if wanted in line.decode("utf-8", "replace").casefold():
+                return Found(position, position)
+            looked_at += len(line) + 1
+            if looked_at >= most_bytes:
+                break
+    finally:
+        os.close(file)
+    return Found(None, position)
+
+
 def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     index_path(path).unlink(missing_ok=True)
@@ -261,6 +294,34 @@ def _read_page(file: int, index_file: Path, offset: int, limit: int, most_bytes:
             os.close(index)
     numbered = [(offset + number, text) for number, text in enumerate(lines, 1)]
     return LogPage(numbered, offset + len(numbered), total)
+
+
+def _start_of(file: int, index_file: Path, line: int) -> int:
+    """The byte offset at which a line starts (counted from 0); the end of the log if it has fewer lines."""
+    try:
+        index = os.open(index_file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return _skipped(file, 0, line)
+    try:
+        entries = os.fstat(index).st_size // ENTRY.size
+        size = os.fstat(file).st_size
+        nearest = min(line // LINES_PER_ENTRY, entries)
+        while nearest and _entry(index, nearest - 1) > size:
+            nearest -= 1
+        return _skipped(file, _entry(index, nearest - 1) if nearest else 0, line - nearest * LINES_PER_ENTRY)
+    finally:
+        os.close(index)
+
+
+def _skipped(file: int, offset: int, lines: int) -> int:
+    for block in _blocks(file, offset):
+        start = 0
+        while lines and (end := block.find(b"\n", start)) >= 0:
+            start, lines = end + 1, lines - 1
+        offset += start if not lines else len(block)
+        if not lines:
+            break
+    return offset
 
 
 def _offset_of(file: int, index: int, line: int) -> int:

@@ -13,23 +13,33 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
 from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
+from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations import actions, pages
 from holdfast.operations import limits as kernel_limits
-from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DerivedDataSource
 from holdfast.operations.filters import require_known
 from holdfast.operations.limits import Limits, LimitsChange
-from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
+from holdfast.operations.log_answers import (
+    FindText,
+    LineLimit,
+    Offset,
+    Tail,
+    log_download,
+    log_end,
+    log_match,
+    log_page,
+)
 from holdfast.operations.present import Presenter
 from holdfast.operations.queue_view import read_queue
 from holdfast.operations.reach import require
 from holdfast.operations.schemas import (
     CancelAnswer,
     DerivedDataList,
-    LogAnswer,
     OperationDetail,
+    OperationLog,
     OperationPage,
     Paused,
     Queue,
@@ -164,10 +174,13 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     items = presenter.items(session, [operation, *run])
     values = items[0].model_dump()
     values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
+    allowed, refused = actions.on_operation(session, caller, operation)
     return OperationDetail(
         **values,
         run=items[1:],
         detail=kind.present(operation) if kind else {},
+        actions=allowed,
+        refusals=refused,
         progress_details=(operation.progress or {}) if operation.status == Status.RUNNING else {},
     )
 
@@ -189,9 +202,17 @@ def operation_logs(
     settings: TheSettings,
     offset: Offset = 0,
     limit: LineLimit = 500,
-) -> LogAnswer:
+    tail: Tail = None,
+    find: FindText = None,
+) -> OperationLog:
     operation = require(session, caller, operation_id, Role.VIEWER)
-    return log_page(settings.logs_dir, operation, offset, limit)
+    if tail is not None and (find is not None or offset):
+        raise Unprocessable("logs.contradiction", "Give tail alone, or offset with or without find.")
+    if tail is not None:
+        return log_end(settings.logs_dir, operation, tail)
+    if find is not None:
+        return log_match(settings.logs_dir, operation, find, offset, limit)
+    return OperationLog(**log_page(settings.logs_dir, operation, offset, limit).model_dump())
 
 
 @routes.get(

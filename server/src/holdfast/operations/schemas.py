@@ -58,6 +58,8 @@ class OperationItem(Schema):
 class OperationDetail(OperationItem):
     run: list[OperationItem] = Field(description="All operations of the same run, oldest first.")
     detail: dict[str, Any] = Field(description="Kind-specific details.")
+    actions: list[str] = Field(description="Acts on this operation that you are allowed now.")
+    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
     progress_details: dict[str, Any] = Field(
         description="Progress as far as it is known: files, bytes, speed, current file; empty once it has ended."
     )
@@ -143,6 +145,15 @@ class LogAnswer(Schema):
     total_lines: int = Field(description="The position reached; send it as the next offset.")
     log_lines: int = Field(description="How many lines the log holds now.")
     has_more: bool
+
+
+class OperationLog(LogAnswer):
+    next_match: int | None = Field(
+        None, description="With `find`: the number of the first line that holds the text; `lines` begin there."
+    )
+    searched_to: int | None = Field(
+        None, description="With `find`: lines searched so far. Without a match, go on with this as the next offset."
+    )
 
 
 class HistoryCounts(Schema):

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from holdfast.access import rights
-from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
+from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
@@ -49,7 +49,7 @@ def list_repositories(caller: SignedIn, session: Reading, label: LabelFilter = (
     repositories = store.visible(session, rights.visible_repositories(session, caller))
     wanted = labels.parse(label)
     kept = [each for each in repositories if labels.matches(wanted, each.labels)]
-    return RepositoryList(repositories=present(session, kept))
+    return RepositoryList(repositories=present(session, caller, kept))
 
 
 @routes.post("/", summary="Create a repository", status_code=201, responses=documented(409, 423))
@@ -58,7 +58,7 @@ def create_repository(
     caller: AdminOnly, wanted: NewRepository, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
     """Runs the engine's init. A wrong or unusable place is refused and nothing is stored."""
-    return _presented(database, register.create(caller, wanted))
+    return _presented(database, caller, register.create(caller, wanted))
 
 
 @routes.post("/import", summary="Register an existing repository", status_code=201, responses=documented(409, 423))
@@ -67,13 +67,13 @@ def import_repository(
     caller: AdminOnly, wanted: ImportedRepository, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
     """Opens the repository to prove that path and passphrase are right; nothing is stored if it does not open."""
-    return _presented(database, register.import_existing(caller, wanted))
+    return _presented(database, caller, register.import_existing(caller, wanted))
 
 
 @routes.get("/{repository_id}", summary="One repository", responses=documented(404))
 def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) -> RepositoryAnswer:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
-    return present(session, [repository])[0]
+    return present(session, caller, [repository])[0]
 
 
 @routes.put("/{repository_id}", summary="Change settings of a repository", responses=documented(404, 409, 423))
@@ -83,7 +83,7 @@ def change_repository(
 ) -> RepositoryAnswer:
     """Only what is given changes. A new passphrase is tried on the repository before it is stored."""
     _require(database, caller, repository_id, Role.ADMIN)
-    return _presented(database, register.change(caller, repository_id, wanted))
+    return _presented(database, caller, register.change(caller, repository_id, wanted))
 
 
 @routes.delete(
@@ -123,7 +123,7 @@ def set_up_repository(
     """After its setup has failed or was cancelled."""
     repository = store.require(session, caller, repository_id, Role.ADMIN)
     register.agents.set_up_again(session, caller, repository)
-    return present(session, [repository])[0]
+    return present(session, caller, [repository])[0]
 
 
 @routes.post(
@@ -182,6 +182,6 @@ def _require(database: Database, caller: SignedIn, repository_id: int, role: Rol
         return store.require(session, caller, repository_id, role)
 
 
-def _presented(database: Database, repository: Repository) -> RepositoryAnswer:
+def _presented(database: Database, caller: Caller, repository: Repository) -> RepositoryAnswer:
     with database.reading() as session:
-        return present(session, [repository])[0]
+        return present(session, caller, [repository])[0]

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SecretS
 
 from backup_engine.borg1 import init as borg1
 from backup_engine.borg2 import init as borg2
+from holdfast.access.roles import Role
 from holdfast.kit.fields import PlainText, RowId, Timestamp
 from holdfast.kit.schema import Schema
 
@@ -298,6 +299,9 @@ class RepositoryAnswer(Schema):
     latest_sync_job: SyncJob | None
     created_at: Timestamp
     updated_at: Timestamp
+    my_role: Role = Field(description="Your role on this repository.")
+    actions: list[str] = Field(description="Acts that you are allowed now.")
+    refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
 
 
 class RepositoryList(Schema):

@@ -47,6 +47,11 @@ def by_path(session: Session, path: str) -> Repository | None:
     return next(iter(here or found), None)
 
 
+def by_engine_id(session: Session, engine_id: str) -> int | None:
+    """The id of the repository that the engine knows by this id."""
+    return session.scalars(select(Repository.id).where(Repository.engine_id == engine_id).limit(1)).first()
+
+
 def at_place(session: Session, identity: str) -> Repository | None:
     """The repository of a place, as `identity_of` or `identity_on_agent` names it."""
     return session.scalars(select(Repository).where(Repository.identity == identity)).first()

@@ -7,6 +7,7 @@ from holdfast.restore import routes as restore_routes
 from holdfast.restore.download import routes as download_routes
 from holdfast.restore.download.opening import Downloads
 from holdfast.restore.download.response import DownloadRules
+from holdfast.restore.download.tickets import routes as ticket_routes
 from holdfast.restore.grants import routes as grant_routes
 from holdfast.restore.preview import Previews
 from holdfast.restore.restore_archive import kind as restore_kind
@@ -20,6 +21,7 @@ __all__ = ["ROUTERS", "install", "restore_kind"]
 ROUTERS: tuple[APIRouter, ...] = (
     restore_routes.routes,
     download_routes.routes,
+    ticket_routes.routes,
     to_agent_routes.routes,
     grant_routes.routes,
 )

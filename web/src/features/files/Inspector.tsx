@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react'
 import { bytes, counted } from '../../lib/numbers'
 import { moment } from '../../lib/time'
 import { Button } from '../../ui/Button'
-import { Loaded, Note } from '../../ui/States'
+import { Loaded, Note, Problem } from '../../ui/States'
 import { changed } from './diff'
 import { content, download } from './download'
 import { at, type Lane, type Lanes } from './model'
@@ -32,6 +32,7 @@ export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }:
   const here = at(lane, step, lanes.archives.length)
   const archive = lanes.archives[step]
   const present = here.state === 'here'
+  const [refused, setRefused] = useState<unknown>(null)
   return (
     <aside className="inspector" aria-label={lane.name}>
       <div className="row">
@@ -53,12 +54,18 @@ export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }:
           </Button>
           <Button
             icon="download"
-            onClick={() => void download(id, archive.id, lane, lane.type === 'd' ? 'folder' : 'file')}
+            onClick={() =>
+              void download(id, archive.id, [lane], lane.type === '-' ? 'file' : 'folder').then(
+                () => setRefused(null),
+                setRefused,
+              )
+            }
           >
             Download
           </Button>
         </div>
       )}
+      {refused !== null && <Problem error={refused} />}
       {present && archive && lane.type === '-' && (
         <Preview id={id} lane={lane} lanes={lanes} step={step} size={here.piece.size ?? 0} />
       )}

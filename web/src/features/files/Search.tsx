@@ -1,46 +1,38 @@
-import { useQueries, useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
-import { api, data, type Schemas } from '../../api/client'
+import { useEffect, useState } from 'react'
+import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
 import { bytes, counted } from '../../lib/numbers'
 import { shortDay } from '../../lib/time'
+import { Button } from '../../ui/Button'
 import { Empty, Problem, Skeleton } from '../../ui/States'
-
-type Hit = Schemas['SearchHit'] & { repository: Schemas['RepositoryAnswer'] }
 
 /** A file by its name, in every repository that one may see. */
 export function Search() {
   const search = useSearch({ strict: false }) as { q?: string; gone?: boolean }
   const navigate = useNavigate()
   const [text, setText] = useState(search.q ?? '')
-  const repositories = useQuery({ queryKey: keys.repositories, queryFn: () => data(api.GET('/api/repositories/')) })
-  const known = repositories.data?.repositories ?? []
   const asked = search.q ?? ''
-  const results = useQueries({
-    queries: asked
-      ? known.map((one) => ({
-          queryKey: [...keys.search(one.id, asked), search.gone ?? false],
-          queryFn: () =>
-            data(
-              api.GET('/api/repositories/{repository_id}/search', {
-                params: {
-                  path: { repository_id: one.id },
-                  query: { q: asked, limit: 50, deleted_only: search.gone ?? false },
-                },
-              }),
-            ),
-        }))
-      : [],
+  const gone = search.gone ?? false
+  const results = useInfiniteQuery({
+    queryKey: [...keys.searchAll(asked), gone],
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET('/api/search', { params: { query: { q: asked, deleted_only: gone, limit: 100, cursor: pageParam } } }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    enabled: asked !== '',
   })
-  const hits: Hit[] = results.flatMap((result, index) =>
-    (result.data?.results ?? []).map((hit) => ({ ...hit, repository: known[index] as Schemas['RepositoryAnswer'] })),
-  )
-  const pending = results.some((result) => result.isPending) || repositories.isPending
-  const failed = results.find((result) => result.error)?.error
-  const covered = results.filter(
-    (result) => result.data && result.data.coverage.unindexed_archive_ids.length === 0,
-  ).length
+  const hits = results.data?.pages.flatMap((page) => page.results) ?? []
+  const coverage = results.data?.pages.at(-1)?.coverage
+  const { hasNextPage, isFetching, fetchNextPage } = results
+  // A page ends after two seconds of searching, so an empty one is no answer yet.
+  useEffect(() => {
+    if (hasNextPage && !isFetching && hits.length < 100) void fetchNextPage()
+  }, [hasNextPage, isFetching, fetchNextPage, hits.length])
+  const pending = isFetching || (hasNextPage && hits.length < 100)
   return (
     <main>
       <h1 className="gap">Search</h1>
@@ -70,10 +62,12 @@ export function Search() {
           Search
         </button>
       </form>
-      {failed && <Problem error={failed} />}
-      {asked && (
+      {results.error && <Problem error={results.error} />}
+      {coverage && (
         <p className="muted gap">
-          {covered} of {counted(known.length, 'repository', 'repositories')} searched whole.
+          {coverage.looked_at} of {counted(coverage.repositories, 'repository', 'repositories')} searched.
+          {coverage.incomplete_count > 0 &&
+            ` Not all archives are indexed in ${coverage.incomplete.map((one) => one.repository_name).join(', ')}.`}
         </p>
       )}
       {pending && asked && hits.length === 0 && <Skeleton height={200} />}
@@ -95,20 +89,20 @@ export function Search() {
               {hits.map((hit) => {
                 const folder = hit.path.split('/').slice(0, -1).join('/')
                 return (
-                  <tr key={`${hit.repository.id}:${hit.path_b64 ?? hit.path}`}>
+                  <tr key={`${hit.repository_id}:${hit.path_b64 ?? hit.path}`}>
                     <td>
                       <Link
                         to="/files/$id"
-                        params={{ id: String(hit.repository.id) }}
+                        params={{ id: String(hit.repository_id) }}
                         search={
-                          { at: hit.last_seen, path: folder || undefined, sel: hit.path_b64 ?? hit.path } as never
+                          { at: hit.last_archive_id, path: folder || undefined, sel: hit.path_b64 ?? hit.path } as never
                         }
                         className="name wrap"
                       >
                         {hit.path}
                       </Link>
                     </td>
-                    <td className="soft">{hit.repository.name}</td>
+                    <td className="soft">{hit.repository_name}</td>
                     <td className="right number">{hit.size === null ? '' : bytes(hit.size)}</td>
                     <td className="right number wide-only soft">{hit.mtime ? shortDay(hit.mtime) : ''}</td>
                     <td className="wide-only">
@@ -124,6 +118,11 @@ export function Search() {
             </tbody>
           </table>
         </div>
+      )}
+      {hasNextPage && hits.length >= 100 && (
+        <Button disabled={isFetching} onClick={() => void fetchNextPage()}>
+          Show more
+        </Button>
       )}
     </main>
   )

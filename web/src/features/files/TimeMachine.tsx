@@ -7,7 +7,7 @@ import { bytes, counted } from '../../lib/numbers'
 import { shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
-import { Empty, Loaded, Note } from '../../ui/States'
+import { Empty, Loaded, Note, Problem } from '../../ui/States'
 import { useRepository } from '../repositories/Repository'
 import { Dock } from './Dock'
 import { download } from './download'
@@ -120,6 +120,8 @@ function Folder({
   const step = found === -1 ? lanes.archives.length - 1 : found
   const [chosen, setChosen] = useState<Set<string>>(new Set())
   const [restoring, setRestoring] = useState<Lane[] | null>(null)
+  const [refused, setRefused] = useState<unknown>(null)
+  const saved = (download: Promise<void>) => void download.then(() => setRefused(null), setRefused)
   const folder = search.pathb64 ?? search.path ?? ''
   // biome-ignore lint/correctness/useExhaustiveDependencies: another folder, another choice
   useEffect(() => setChosen(new Set()), [folder])
@@ -153,11 +155,12 @@ function Folder({
           <Button
             small
             icon="download"
-            onClick={() => void download(id, archive.id, { path: lanes.path, path_b64: lanes.path_b64 }, 'folder')}
+            onClick={() => saved(download(id, archive.id, [{ path: lanes.path, path_b64: lanes.path_b64 }], 'folder'))}
           >
             Download folder
           </Button>
         </div>
+        {refused !== null && <Problem error={refused} />}
         {lanes.coverage.unindexed_archive_ids.length > 0 && (
           <Note warn>
             {lanes.coverage.indexed} of {counted(lanes.coverage.total, 'archive')} are indexed; the others are not shown
@@ -203,17 +206,13 @@ function Folder({
             <span className="muted number">
               {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length) ?? 0), 0))}
             </span>
-            {picked.length === 1 && (
-              <Button
-                small
-                icon="download"
-                onClick={() =>
-                  picked[0] && void download(id, archive.id, picked[0], picked[0].type === 'd' ? 'folder' : 'file')
-                }
-              >
-                Download
-              </Button>
-            )}
+            <Button
+              small
+              icon="download"
+              onClick={() => saved(download(id, archive.id, picked, picked[0]?.type === '-' ? 'file' : 'folder'))}
+            >
+              Download
+            </Button>
             <Button small kind="primary" icon="restore" onClick={() => setRestoring(picked)}>
               Restore…
             </Button>

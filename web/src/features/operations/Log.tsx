@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useRef, useState } from 'react'
-import { api, data, refusal, type Schemas } from '../../api/client'
+import { api, data, type Schemas } from '../../api/client'
+import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
-import * as session from '../../api/session'
 import { counted } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
 import { Loaded, Problem } from '../../ui/States'
@@ -30,28 +30,46 @@ export function Log({ operation }: { operation: Detail }) {
     refetchInterval: active ? 1000 : false,
     enabled: operation.has_logs || active,
   })
-  const download = async () => {
-    const state = session.current()
-    const answer = await fetch(`/api/operations/${operation.id}/logs/download`, {
-      headers: state.name === 'in' ? { Authorization: `Bearer ${state.token}` } : {},
-    })
-    if (!answer.ok) {
-      setError(await refusal(answer))
-      return
+  const [wanted, setWanted] = useState<number | null>(null)
+  const [text, setText] = useState('')
+  const find = async () => {
+    let offset = wanted ?? 0
+    for (;;) {
+      const query = { find: text, offset, limit: 1 }
+      const page = await data(
+        api.GET('/api/operations/{operation_id}/logs', { params: { path: { operation_id: operation.id }, query } }),
+      )
+      if (page.next_match || !page.has_more) return setWanted(page.next_match ?? null)
+      offset = page.searched_to ?? page.log_lines
     }
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(await answer.blob())
-    link.download = `operation-${operation.id}.log`
-    link.click()
-    window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
   }
+  const download = () => save({ operation_id: operation.id }).catch(setError)
   if (!operation.has_logs && !active) return <p className="muted">It left no log.</p>
   return (
     <section aria-label="Log" className="stack">
       <div className="row">
         <h2>Log</h2>
-        <span className="muted number">{size.data ? counted(size.data.total_lines, 'line') : ''}</span>
+        <span className="muted number">{size.data ? counted(size.data.log_lines, 'line') : ''}</span>
         <span className="grow" />
+        <form
+          className="row"
+          onSubmit={(event) => {
+            event.preventDefault()
+            setFollow(false)
+            if (text) find().catch(setError)
+          }}
+        >
+          <input
+            className="input"
+            value={text}
+            aria-label="Find in the log"
+            placeholder="Find"
+            onChange={(event) => {
+              setText(event.target.value)
+              setWanted(null)
+            }}
+          />
+        </form>
         {active && (
           <button type="button" className="chip" aria-pressed={follow} onClick={() => setFollow(!follow)}>
             Follow
@@ -68,7 +86,8 @@ export function Log({ operation }: { operation: Detail }) {
         {(page) => (
           <Lines
             id={operation.id}
-            total={page.total_lines}
+            total={page.log_lines}
+            wanted={wanted}
             follow={active && follow}
             onLeave={() => setFollow(false)}
           />
@@ -78,7 +97,15 @@ export function Log({ operation }: { operation: Detail }) {
   )
 }
 
-function Lines({ id, total, follow, onLeave }: { id: number; total: number; follow: boolean; onLeave: () => void }) {
+interface LinesProps {
+  id: number
+  total: number
+  wanted: number | null
+  follow: boolean
+  onLeave: () => void
+}
+
+function Lines({ id, total, wanted, follow, onLeave }: LinesProps) {
   const box = useRef<HTMLDivElement>(null)
   const pages = usePages(id, total)
   // Browsers cap the height of an element, so a log beyond the cap is scrolled at a scale.
@@ -92,6 +119,9 @@ function Lines({ id, total, follow, onLeave }: { id: number; total: number; foll
   useEffect(() => {
     if (follow && total > 0) rows.scrollToIndex(Math.ceil(total / scaled) - 1, { align: 'end' })
   }, [follow, total, scaled, rows])
+  useEffect(() => {
+    if (wanted !== null) rows.scrollToIndex(Math.floor((wanted - 1) / scaled), { align: 'start' })
+  }, [wanted, scaled, rows])
   const items = rows.getVirtualItems()
   const first = items[0]
   const firstLine = first ? Math.min(Math.floor(first.index * scaled), Math.max(0, total - items.length)) : 0
@@ -110,7 +140,12 @@ function Lines({ id, total, follow, onLeave }: { id: number; total: number; foll
         {items.map((item, place) => {
           const number = firstLine + place
           return (
-            <div key={number} className="log-line" style={{ transform: `translateY(${item.start}px)` }}>
+            <div
+              key={number}
+              className="log-line"
+              aria-current={number + 1 === wanted || undefined}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
               <span className="muted number">{number + 1}</span>
               <span>{pages.line(number)}</span>
             </div>

@@ -54,7 +54,7 @@ function Shown({ operation }: { operation: Detail }) {
         </h1>
         <span className="soft">{operation.status === 'pending' ? waitWord(operation) : status.word}</span>
         <span className="grow" />
-        {active && <Cancel operation={operation} />}
+        {active && operation.actions.includes('cancel') && <Cancel operation={operation} />}
         {!active && operation.kind === 'backup' && <Retry operation={operation} />}
       </div>
       <p className="soft">

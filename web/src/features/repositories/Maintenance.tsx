@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { counted } from '../../lib/numbers'
 import { moment } from '../../lib/time'
+import { refusalWord } from '../../lib/words'
 import { Button } from '../../ui/Button'
 import { Note, Problem } from '../../ui/States'
 import { useInvalidate, useRepository, useRepositoryId } from './Repository'
@@ -15,6 +16,7 @@ export function Maintenance() {
   return (
     <div className="stack">
       <Act
+        refusal={repository.refusals.check}
         title="Check"
         words="Reads the repository's structure and finds damage before a restore does."
         button="Check now"
@@ -25,6 +27,7 @@ export function Maintenance() {
         }
       />
       <Act
+        refusal={repository.refusals.check}
         title="Check every byte"
         words="Reads and verifies all stored data. It takes as long as reading the whole repository."
         button="Verify all data"
@@ -39,6 +42,7 @@ export function Maintenance() {
       />
       <Prune repository={repository} />
       <Act
+        refusal={repository.refusals.compact}
         title="Compact"
         words="Frees the space of archives that were pruned or deleted."
         button="Compact now"
@@ -52,6 +56,7 @@ export function Maintenance() {
         }
       />
       <Act
+        refusal={repository.refusals.resync}
         title="Read the archive list again"
         words="For a repository that other programs write to as well."
         button="Resync"
@@ -67,11 +72,13 @@ export function Maintenance() {
 }
 
 function Act({
+  refusal,
   title,
   words,
   button,
   run,
 }: {
+  refusal?: string
   title: string
   words: string
   button: string
@@ -88,9 +95,10 @@ function Act({
       <div className="grow">
         <h2>{title}</h2>
         <p className="soft">{words}</p>
+        {refusal && <p className="muted">{refusalWord(refusal)}</p>}
         {start.error && <Problem error={start.error} />}
       </div>
-      <Button disabled={start.isPending} onClick={() => start.mutate()}>
+      <Button disabled={start.isPending || refusal !== undefined} onClick={() => start.mutate()}>
         {button}
       </Button>
     </section>
@@ -117,6 +125,7 @@ function Prune({ repository }: { repository: Schemas['RepositoryAnswer'] }) {
     ),
   )
   const path = { path: { repository_id: repository.id } }
+  const refusal = repository.refusals.prune
   const empty = Object.values(policy).every((value) => !value)
   const preview = useMutation({
     mutationFn: async () => {
@@ -160,10 +169,11 @@ function Prune({ repository }: { repository: Schemas['RepositoryAnswer'] }) {
             />
           </label>
         ))}
-        <Button disabled={preview.isPending || empty} onClick={() => preview.mutate()}>
+        <Button disabled={preview.isPending || empty || refusal !== undefined} onClick={() => preview.mutate()}>
           {preview.isPending ? 'Asking the engine…' : 'Show what it would remove'}
         </Button>
       </div>
+      {refusal && <p className="muted">{refusalWord(refusal)}</p>}
       {preview.error && <Problem error={preview.error} />}
       {result && (
         <>

@@ -1,16 +1,16 @@
 import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { api, data } from '../../api/client'
+import { api, data, type Schemas } from '../../api/client'
 import { Button } from '../../ui/Button'
 import { Problem } from '../../ui/States'
 
-export function BackUp({ repository }: { repository: { path: string; mode: string } }) {
+export function BackUp({ repository }: { repository: Schemas['RepositoryAnswer'] }) {
   const navigate = useNavigate()
   const start = useMutation({
     mutationFn: () => data(api.POST('/api/backup/start', { body: { repository: repository.path } })),
     onSuccess: (answer) => void navigate({ to: '/operations/$id', params: { id: String(answer.job_id) } }),
   })
-  if (repository.mode === 'observe') return null
+  if (!repository.actions.includes('backup')) return null
   return (
     <>
       <Button kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>

@@ -15,6 +15,7 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.hardlinks import looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
 from holdfast.archives.history.lanes import LanesPage, lanes
+from holdfast.archives.history.losses import LossPage, losses
 from holdfast.archives.history.presence import histories, path_id
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
@@ -179,6 +180,13 @@ class HistoryIndex:
         """Every name that was ever in a directory, with the archives that have it."""
         with self._store.read() as snapshot:
             return lanes(snapshot, directory, limit, cursor)
+
+    def losses(
+        self, going: Collection[str], staying: Collection[str], *, limit: int = 100, cursor: str | None = None
+    ) -> LossPage:
+        """What of the going archives none of the staying ones has."""
+        with self._store.read() as snapshot:
+            return losses(snapshot, going, staying, limit, cursor)
 
     def search(
         self,

@@ -1,5 +1,6 @@
 """The queries that read the same on SQLite and PostgreSQL. A dialect brings `rows` and `rows_in`."""
 
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -69,6 +70,15 @@ class SqlSnapshot(ABC):
 
     def entries(self, versions: Iterable[int]) -> list[Found]:
         return [Found(row[0], row[1], Entry(row[2] + row[3], *row[4:])) for row in self.rows_in(_ENTRIES, versions)]
+
+    def file_bytes(self, versions: Iterable[int]) -> int:
+        found = self.rows_in(
+            "SELECT coalesce(sum(v.size), 0) FROM version v JOIN owner o ON o.id = v.owner"
+            " WHERE v.id {in} AND length(v.link) = 0 AND (o.mode & ?) = ?",
+            versions,
+            (0o170000, stat.S_IFREG),
+        )
+        return sum(int(row[0]) for row in found)
 
     def versions_of_paths(self, paths: Iterable[int]) -> list[tuple[int, int]]:
         found = self.rows_in("SELECT path, id FROM version WHERE path {in} AND flags <> 1", paths)

@@ -1,7 +1,7 @@
 """From an archived path to something that can be sent: nothing is answered before the engine has found the path."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from tarfile import TarError, TarInfo
 from typing import Literal
@@ -23,6 +23,8 @@ from holdfast.runner.inline import InlineCalls
 Format = Literal["tar", "zip"]
 MEDIA_TYPES: dict[Format, str] = {"tar": "application/x-tar", "zip": "application/zip"}
 ANY_FILE = "application/octet-stream"
+MOST_NAMED = 10
+"""Paths that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Downloads:
     ) -> Opened:
         """Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file."""
         name = path.rpartition(b"/")[2]
-        source = self._source(repository, archive, path, gone, sealed)
+        source = self._source(repository, archive, (path,), gone, sealed)
         try:
             entries, first = _first_entry(source)
             if first is None:
@@ -67,36 +69,52 @@ class Downloads:
         self,
         repository: Repository,
         archive: Archive,
-        path: bytes,
+        paths: Sequence[bytes],
         form: Format,
         gone: threading.Event,
         sealed: Sealed,
     ) -> Opened:
-        """An empty path is the whole archive. Raise NotFound if the archive does not hold the path."""
-        name = f"{readable(path.rpartition(b'/')[2]) or archive.name}.{form}"
-        source = self._source(repository, archive, path, gone, sealed)
+        """Without paths it is the whole archive. Raise NotFound if the archive holds none of the paths."""
+        about = paths[0] if len(paths) == 1 else shared_folder(paths)
+        name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
+        source = self._source(repository, archive, paths, gone, sealed)
         try:
-            blocks = _written(source, path, form)
+            blocks = _written(source, paths, form)
             return Opened(name, MEDIA_TYPES[form], None, blocks, source.close, source.is_in_the_way)
         except BaseException:
             source.close()
             raise
 
     def _source(
-        self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
+        self, repository: Repository, archive: Archive, paths: Sequence[bytes], gone: threading.Event, sealed: Sealed
     ) -> Source:
         engine, location = self.opener.engine(repository), self.opener.location(repository)
         request = ExportTarRequest(
             engine.address(archive.name, archive.engine_id),
-            paths=(job_paths.for_engine(path),) if path else (),
-            strip_components=path.count(b"/"),
-            excluded_trees=tuple(job_paths.for_engine(name) for name in sealed.below(path)),
+            paths=tuple(map(job_paths.for_engine, paths)),
+            strip_components=_depth(shared_folder(paths)),
+            excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in sealed.below(path)),
         )
         try:
             command: Command = engine.export_tar(location, request)
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
         return Source(self.inline, repository, command, gone)
+
+
+def shared_folder(paths: Sequence[bytes]) -> bytes:
+    """The innermost folder that all paths are in: names in a download begin below it. Empty for the root of the archive."""
+    folders = [path.split(b"/")[:-1] for path in paths]
+    shared = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return b"/".join(shared)
+
+
+def _depth(folder: bytes) -> int:
+    return folder.count(b"/") + 1 if folder else 0
 
 
 def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
@@ -107,9 +125,9 @@ def _first_entry(source: Source) -> tuple[TarEntries, TarInfo | None]:
         raise source.refusal() from error
 
 
-def _written(source: Source, path: bytes, form: Format) -> Iterator[bytes]:
+def _written(source: Source, paths: Sequence[bytes], form: Format) -> Iterator[bytes]:
     """The download, once the stream is known to hold something."""
     entries, first = _first_entry(source)
-    if first is None and path:
-        raise errors.path_not_found([readable(path)])
+    if first is None and paths:
+        raise errors.path_not_found([readable(path) for path in paths[:MOST_NAMED]])
     return (zip_blocks if form == "zip" else tar_blocks)(source, entries, first)

@@ -1,5 +1,6 @@
 """HTTP for downloads out of an archive."""
 
+from collections.abc import Sequence
 from threading import Event
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from backup_jobs import paths as job_paths
-from holdfast.access.caller import SignedIn
+from holdfast.access.caller import Caller, SignedIn
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase
@@ -83,7 +84,7 @@ def download_file(
     """A connection that breaks off means that the content is not complete."""
     if not path:
         raise errors.not_a_file()
-    repository, archive, sealed = _found(database, caller, repository_id, archive_id, path, places)
+    repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
 
     def begin(gone: Event) -> Opened:
         return downloads.file(repository, archive, path, gone, sealed)
@@ -109,26 +110,26 @@ def download_folder(
     form: Annotated[Format, Query(alias="format")] = "tar",
 ) -> Response:
     """Made while it is sent. A connection that breaks off means that the content is not complete."""
-    repository, archive, sealed = _found(database, caller, repository_id, archive_id, path, places)
+    repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
 
     def begin(gone: Event) -> Opened:
-        return downloads.folder(repository, archive, path, form, gone, sealed)
+        return downloads.folder(repository, archive, (path,) if path else (), form, gone, sealed)
 
     return Download(begin, rules, caller.user_id)
 
 
-def _found(
+def found(
     database: Database,
-    caller: SignedIn,
+    caller: Caller,
     repository_id: int,
     archive_id: int,
-    path: bytes,
+    paths: Sequence[bytes],
     places: ServicePlaces,
 ) -> tuple[Repository, Archive, Sealed]:
-    """Raise NotFound, or Forbidden if the path is not for this caller to read."""
+    """Raise NotFound, or Forbidden if one of the paths is not for this caller to read."""
     with database.reading() as session:
         repository = repositories.require(session, caller, repository_id, Role.VIEWER)
         archive = archive_records.require_present(archive_records.of_repository(session, repository.id, archive_id))
         sealed = places.sealed(session, caller, repository)
-    sealed.require([path])
+    sealed.require(paths)
     return repository, archive, sealed

@@ -1,0 +1,62 @@
+"""Which acts a caller is allowed, by name: so that clients need not repeat the rules of the routes.
+
+Each act names the route that performs it; a test holds the two equal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+
+FORBIDDEN = "access.forbidden"
+LOGIN_NEEDED = "auth.login_token_required"
+SCOPE_TOO_NARROW = "auth.scope_too_narrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    name: str
+    route: str
+    least: Role
+    needs_login: bool = False
+
+    def refusal(self, caller: Caller, held: Role) -> str | None:
+        """The error key with which the route refuses a caller who holds this role; None if it does not."""
+        if self.needs_login and caller.session_id is None:
+            return LOGIN_NEEDED
+        if caller.token_scope is not None:
+            ceiling = caller.token_scope.ceiling
+            if ceiling is None:
+                return SCOPE_TOO_NARROW
+            held = min(held, ceiling)
+        return FORBIDDEN if held < self.least else None
+
+
+def refusals(acts: Iterable[Act], caller: Caller, held: Role) -> dict[str, str]:
+    """The acts that a caller is refused, each with its error key."""
+    found = ((act.name, act.refusal(caller, held)) for act in acts)
+    return {name: key for name, key in found if key is not None}
+
+
+OF_THE_SERVICE = (
+    Act("create_repository", "POST /api/repositories/", Role.ADMIN),
+    Act("manage_users", "POST /api/users", Role.ADMIN, needs_login=True),
+    Act("manage_machines", "POST /api/ssh-connections", Role.ADMIN),
+    Act("enroll_agents", "POST /api/managed-machines/enrollment-tokens", Role.ADMIN, needs_login=True),
+    Act("manage_remotes", "POST /api/rclone/remotes", Role.ADMIN),
+    Act("manage_notifications", "POST /api/notifications/destinations", Role.ADMIN),
+    Act("install_packages", "POST /api/packages/{package_id}/install", Role.ADMIN, needs_login=True),
+    Act("control_queue", "POST /api/operations/pause", Role.ADMIN),
+    Act("change_alarm_settings", "PUT /api/alarms/settings", Role.ADMIN),
+    Act("create_tokens", "POST /api/settings/tokens", Role.VIEWER, needs_login=True),
+)
+"""Acts that are about no repository."""
+
+
+def capabilities(caller: Caller) -> list[str]:
+    """The acts of the service that the caller is allowed."""
+    if caller.must_change_password:
+        return []
+    refused = refusals(OF_THE_SERVICE, caller, caller.role)
+    return [act.name for act in OF_THE_SERVICE if act.name not in refused]

@@ -1,0 +1,295 @@
+"""Files by name over all repositories that a caller may see: one index after the other, for a bounded time.
+
+What a caller may not see is left out before anything is asked or counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from holdfast.access import rights
+from holdfast.access.caller import Caller
+from holdfast.archives import path_view, paths
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.fleet_schemas import (
+    FleetCoverage,
+    FleetHistory,
+    FleetHit,
+    FleetPresence,
+    FleetSearchAnswer,
+    IncompleteRepository,
+)
+from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
+from holdfast.errors import Unavailable
+from holdfast.kit import cursor as cursors
+from holdfast.repositories import archive_records, store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
+from holdfast.storage.session import Database
+
+SECONDS = 2.0
+"""For one answer. What is left is found behind the cursor."""
+MOST_INCOMPLETE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which hits are wanted, beside those whose name matches."""
+
+    deleted_only: bool = False
+    modified_since: datetime | None = None
+    min_size: int | None = None
+    max_size: int | None = None
+    extension: str | None = None
+
+    def takes(self, hit: SearchHit) -> bool:
+        if self.modified_since is not None and (hit.mtime is None or hit.mtime < self.modified_since):
+            return False
+        if self.min_size is not None and (hit.size or 0) < self.min_size:
+            return False
+        if self.max_size is not None and (hit.size or 0) > self.max_size:
+            return False
+        return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The repositories that one caller may see, asked one after the other."""
+
+    database: Database
+    index: ArchiveIndex
+    places: ServicePlaces
+    caller: Caller
+    repositories: list[Repository]
+    seconds: float = SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _unavailable: set[int] = field(default_factory=set)
+
+    @staticmethod
+    def of(
+        database: Database, index: ArchiveIndex, places: ServicePlaces, caller: Caller, wanted: Sequence[int]
+    ) -> Fleet:
+        """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
+        with database.reading() as session:
+            visible = store.visible(session, rights.visible_repositories(session, caller))
+        if wanted:
+            known = {repository.id for repository in visible}
+            for missing in sorted(set(wanted) - known):
+                raise rights.repository_not_found(missing)
+            visible = [repository for repository in visible if repository.id in set(wanted)]
+        return Fleet(database, index, places, caller, sorted(visible, key=lambda repository: repository.id))
+
+    def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
+        deadline = self.clock() + self.seconds
+        found: list[FleetHit] = []
+        position: tuple[int, str] | None = None
+        looked_at = len(self.repositories)
+        for repository, inner in self._from(cursor):
+            inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
+            if inner_cursor is not None:
+                position = (repository.id, inner_cursor)
+            elif len(found) >= limit or self.clock() >= deadline:
+                position = self._next(repository)
+            if position is not None:
+                looked_at = sum(each.id < position[0] for each in self.repositories)
+                break
+        return FleetSearchAnswer(
+            query=query,
+            results=found,
+            next_cursor=cursors.encode(*position) if position else None,
+            coverage=self._coverage(looked_at),
+        )
+
+    def history(self, path: bytes, limit: int, cursor: str | None) -> FleetHistory:
+        deadline = self.clock() + self.seconds
+        found: list[FleetPresence] = []
+        position: tuple[int, str] | None = None
+        looked_at = len(self.repositories)
+        for repository, _inner in self._from(cursor):
+            presence = self._history_of_one(repository, path)
+            if presence is not None:
+                found.append(presence)
+            if len(found) >= limit or self.clock() >= deadline:
+                position = self._next(repository)
+            if position is not None:
+                looked_at = sum(each.id < position[0] for each in self.repositories)
+                break
+        return FleetHistory(
+            **paths.told(path),
+            repositories=found,
+            next_cursor=cursors.encode(*position) if position else None,
+            coverage=self._coverage(looked_at),
+        )
+
+    def _from(self, cursor: str | None) -> Iterator[tuple[Repository, str | None]]:
+        """The repositories that are still to be asked, each with the position in its own index."""
+        first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
+        for repository in self.repositories:
+            if repository.id >= int(first):
+                yield repository, (str(inner) or None) if repository.id == first else None
+
+    def _next(self, repository: Repository) -> tuple[int, str] | None:
+        """Where to go on behind a repository; None behind the last one."""
+        following = next((each.id for each in self.repositories if each.id > repository.id), None)
+        return None if following is None else (following, "")
+
+    def _search_one(
+        self,
+        repository: Repository,
+        query: str,
+        wanted: Wanted,
+        limit: int,
+        inner: str | None,
+        deadline: float,
+        found: list[FleetHit],
+    ) -> str | None:
+        """Add the hits of one repository. Return where to go on in it, None at its end."""
+        archives = self._archives(repository)
+        by_id = {archive.id: archive for archive in archives}
+        sealed: Sealed | None = None
+        while True:
+            room = limit - len(found)
+            try:
+                answer = self.index.ask(
+                    repository,
+                    lambda opened, covered, after=inner, room=room: path_view.search(  # type: ignore[misc]
+                        opened,
+                        covered,
+                        archives,
+                        query,
+                        limit=room,
+                        cursor=after,
+                        series=None,
+                        deleted_only=wanted.deleted_only,
+                    ),
+                )
+            except Unavailable:
+                self._unavailable.add(repository.id)
+                return None
+            hits = [hit for hit in answer.results if wanted.takes(hit)]
+            if hits and sealed is None:
+                sealed = self._sealed(repository)
+            shown = [hit for hit in hits if not (sealed or NOTHING_SEALED).hides(paths.exact(hit.path, hit.path_b64))]
+            found += [_hit(repository, by_id, hit) for hit in shown]
+            inner = answer.next_cursor
+            if inner is None or len(found) >= limit or self.clock() >= deadline:
+                return inner
+
+    def _history_of_one(self, repository: Repository, path: bytes) -> FleetPresence | None:
+        """None where no indexed archive has the path, or the caller may not read it."""
+        archives = self._archives(repository)
+        try:
+            answer = self.index.ask(
+                repository, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
+            )
+        except Unavailable:
+            self._unavailable.add(repository.id)
+            return None
+        if not answer.entries or self._sealed(repository).hides(path):
+            return None
+        return _presence(repository, archives, answer)
+
+    def _archives(self, repository: Repository) -> list[Archive]:
+        with self.database.reading() as session:
+            return archive_records.all_of(session, repository.id)
+
+    def _sealed(self, repository: Repository) -> Sealed:
+        with self.database.reading() as session:
+            return self.places.sealed(session, self.caller, repository)
+
+    def _coverage(self, looked_at: int) -> FleetCoverage:
+        names = {repository.id: repository.name for repository in self.repositories}
+        statement = (
+            select(
+                Archive.repository_id,
+                func.count(),
+                func.count().filter(Archive.history_state == "indexed"),
+            )
+            .where(Archive.lost_at.is_(None))
+            .group_by(Archive.repository_id)
+        )
+        with self.database.reading() as session:
+            counts = {row[0]: (row[1], row[2]) for row in session.execute(statement) if row[0] in names}
+        incomplete = [
+            IncompleteRepository(
+                repository_id=number,
+                repository_name=name,
+                indexed=counts.get(number, (0, 0))[1],
+                total=counts.get(number, (0, 0))[0],
+                reason="unavailable" if number in self._unavailable else "not_indexed",
+            )
+            for number, name in names.items()
+            if number in self._unavailable or counts.get(number, (0, 0))[1] < counts.get(number, (0, 0))[0]
+        ]
+        return FleetCoverage(
+            repositories=len(names),
+            looked_at=looked_at,
+            incomplete=incomplete[:MOST_INCOMPLETE],
+            incomplete_count=len(incomplete),
+        )
+
+
+def _of(repository: Repository) -> dict[str, str | int | None]:
+    return {
+        "repository_id": repository.id,
+        "repository_name": repository.name,
+        "execution_target": repository.execution_target,
+        "agent_machine_id": repository.agent_machine_id,
+        "ssh_connection_id": repository.ssh_connection_id,
+    }
+
+
+def _hit(repository: Repository, archives: dict[int, Archive], hit: SearchHit) -> FleetHit:
+    return FleetHit.model_validate(
+        {
+            **_of(repository),
+            "path": hit.path,
+            "path_b64": hit.path_b64,
+            "size": hit.size,
+            "mtime": hit.mtime,
+            "first_archive_id": hit.first_seen,
+            "first_seen_at": archives[hit.first_seen].start,
+            "last_archive_id": hit.last_seen,
+            "last_seen_at": archives[hit.last_seen].start,
+            "archive_count": hit.archive_count,
+            "present_in_latest": hit.present_in_latest,
+        }
+    )
+
+
+def _presence(repository: Repository, archives: Sequence[Archive], answer: PathHistoryAnswer) -> FleetPresence:
+    states = [entry for entry in answer.entries if entry.change != "removed"]
+    held = _holders(archives, answer)
+    return FleetPresence.model_validate(
+        {
+            **_of(repository),
+            "presence": answer.presence,
+            "archive_count": len(held),
+            "versions": len(states),
+            "size": states[-1].size,
+            "mtime": states[-1].mtime,
+            "first_archive_id": held[0].id,
+            "first_seen_at": held[0].start,
+            "last_archive_id": held[-1].id,
+            "last_seen_at": held[-1].start,
+        }
+    )
+
+
+def _holders(archives: Sequence[Archive], answer: PathHistoryAnswer) -> list[Archive]:
+    """The archives that have the path, oldest first."""
+    ordered = sorted(archives, key=lambda archive: (archive.start, archive.id))
+    unindexed = set(answer.coverage.unindexed_archive_ids)
+    held = []
+    for span in answer.present:
+        series = [archive for archive in ordered if archive.series == span.series]
+        ids = [archive.id for archive in series]
+        last = len(ids) - 1 if span.to_archive_id is None else ids.index(span.to_archive_id)
+        held += [one for one in series[ids.index(span.from_archive_id) : last + 1] if one.id not in unindexed]
+    return sorted(held, key=lambda archive: (archive.start, archive.id))

@@ -1,0 +1,84 @@
+"""HTTP for files of all repositories."""
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from holdfast.access.caller import SignedIn
+from holdfast.access.plans import NeedsArchiveHistory
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import TheDatabase
+from holdfast.api.filters import Many, many
+from holdfast.api.router import router
+from holdfast.archives import paths
+from holdfast.archives.fleet import Fleet, Wanted
+from holdfast.archives.fleet_schemas import FleetHistory, FleetSearchAnswer
+from holdfast.archives.routes import ExactPath, PathQuery, TheIndex
+from holdfast.errors import Unprocessable
+from holdfast.kit.fields import Moment, PlainText
+from holdfast.operations.routes import Cursor
+from holdfast.repositories.own_places import ThePlaces
+from holdfast.runner.engine_requests import asks_engine
+
+routes = router("/api", "archives")
+
+LONGEST_ID = 18
+Size = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Bytes.")]
+
+RepositoryIds = Annotated[Many, Depends(many("repository_id"))]
+QueryText = Annotated[
+    str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")
+]
+
+
+@routes.get("/search", summary="Find files by name in all repositories", responses=documented(404))
+@asks_engine
+def search_everywhere(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+    q: QueryText,
+    repository_id: RepositoryIds,
+    deleted_only: bool = False,
+    modified_since: Moment | None = None,
+    min_size: Size = None,
+    max_size: Size = None,
+    extension: Annotated[str, PlainText(1, 20), Query(description="Of the name, as `pdf`.")] | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Cursor = None,
+) -> FleetSearchAnswer:
+    """One repository after the other, for two seconds at most: a page may be short, or empty, and still have a cursor."""
+    if not q.strip():
+        raise Unprocessable("archives.empty_query", "Give something to search for.")
+    wanted = Wanted(deleted_only, modified_since, min_size, max_size, extension)
+    fleet = Fleet.of(database, index, places, caller, _numbers(repository_id))
+    return fleet.search(q, wanted, limit, cursor)
+
+
+@routes.get("/history", summary="Every repository that has, or had, a path", responses=documented(404))
+@asks_engine
+def history_everywhere(
+    caller: SignedIn,
+    _plan: NeedsArchiveHistory,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+    repository_id: RepositoryIds,
+    path: PathQuery = None,
+    path_b64: ExactPath = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Cursor = None,
+) -> FleetHistory:
+    wanted = paths.asked(path, path_b64)
+    if not wanted:
+        raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
+    return Fleet.of(database, index, places, caller, _numbers(repository_id)).history(wanted, limit, cursor)
+
+
+def _numbers(words: Many) -> list[int]:
+    """Raise Unprocessable unless all are ids."""
+    if not all(word.isascii() and word.isdigit() and len(word) <= LONGEST_ID for word in words):
+        raise Unprocessable("archives.bad_repository_id", "A repository_id is a number.")
+    return [int(word) for word in words]

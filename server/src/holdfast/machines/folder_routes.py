@@ -1,0 +1,126 @@
+"""HTTP for folders of machines, for administrators: whoever lists folders sees names that no repository shows them."""
+
+import posixpath
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.orm import Session
+
+from backup_jobs import paths
+from holdfast.access.caller import AdminOnly
+from holdfast.api.dependencies import TheDatabase
+from holdfast.api.router import router
+from holdfast.errors import Unprocessable
+from holdfast.kit import cursor as cursors
+from holdfast.machines import folders
+from holdfast.machines.folder_schemas import (
+    Folder,
+    FolderEntry,
+    FolderRequest,
+    ProbeAnswer,
+    ProbedPlace,
+    ProbedRepository,
+)
+from holdfast.machines.folders import Folders, FoundEntry, FoundRepository
+from holdfast.repositories import store as repositories
+from holdfast.runner.engine_requests import asks_engine
+
+routes = router("/api/filesystem", "machines")
+probes = router("/api/repositories", "repositories")
+
+
+async def the_folders(request: Request) -> Folders:
+    return Folders(request.app.state.machines)
+
+
+TheFolders = Annotated[Folders, Depends(the_folders)]
+
+
+@routes.post("/browse", summary="A folder of the service's machine or of an ssh machine")
+@asks_engine
+def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -> Folder:
+    """To choose sources and places. One folder at a time; links are not followed further than to see that one leads to a folder."""
+    del caller
+    path, after = absolute(wanted.path, wanted.path_b64), _after(wanted.cursor)
+    connection_id = connection_of(wanted.target, wanted.machine_id)
+    found = asked.listing(connection_id, path, after, wanted.limit, folders_only=wanted.folders_only)
+    real = folders.bytes_of(found.path)
+    names = [folders.bytes_of(entry.name) for entry in found.entries]
+    return Folder(
+        **_told(real),
+        entries=[_entry(real, name, entry) for name, entry in zip(names, found.entries, strict=True)],
+        next_cursor=cursors.encode(names[-1].hex()) if found.more and names else None,
+        truncated=found.cut_short,
+    )
+
+
+@probes.post("/probe", summary="What is at a path, before a repository is created or imported")
+@asks_engine
+def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, database: TheDatabase) -> ProbeAnswer:
+    """Read from files alone: no engine runs, nothing is written, and no passphrase is needed."""
+    del caller
+    path = absolute(wanted.path, None)
+    found = asked.place(connection_of(wanted.execution_target, wanted.ssh_connection_id), path)
+    with database.reading() as session:
+        repository = _repository(session, found.repository) if found.repository is not None else None
+    return ProbeAnswer(path=paths.readable(path), **found.model_dump(exclude={"repository"}), repository=repository)
+
+
+def _repository(session: Session, found: FoundRepository) -> ProbedRepository | None:
+    """What a machine says of a repository, and which one of ours it is."""
+    if found.engine_version not in (1, 2):
+        return None
+    engine_id = found.engine_id if found.engine_id and found.engine_id.isalnum() else None
+    return ProbedRepository(
+        engine_version=found.engine_version,
+        engine_id=engine_id,
+        encryption="repokey" if found.encryption == "repokey" else None,
+        repository_id=repositories.by_engine_id(session, engine_id) if engine_id is not None else None,
+    )
+
+
+def connection_of(target: str, machine_id: int | None) -> int | None:
+    """The ssh connection, None for the service's own machine. Raise Unprocessable if the two do not fit together."""
+    if (target == "ssh") != (machine_id is not None):
+        raise Unprocessable(
+            "filesystem.machine_unclear", "An ssh machine needs machine_id; the service's own machine has none."
+        )
+    return machine_id
+
+
+def absolute(path: str | None, path_b64: str | None) -> bytes:
+    """Given a path in one of two forms, return its bytes; `/` without one. Raise Unprocessable unless it is absolute."""
+    if path is not None and path_b64 is not None:
+        raise Unprocessable("filesystem.bad_path", "Give either path or path_b64.")
+    try:
+        found = paths.from_json((path or "/") if path_b64 is None else {"path_b64": path_b64})
+    except ValueError as error:
+        raise Unprocessable("filesystem.bad_path", "The path_b64 is not the base64 form of a path.") from error
+    if not found.startswith(b"/"):
+        raise Unprocessable("filesystem.bad_path", "The path must be absolute.")
+    return posixpath.normpath(b"/" + found.lstrip(b"/"))
+
+
+def _entry(folder: bytes, name: bytes, found: FoundEntry) -> FolderEntry:
+    return FolderEntry(
+        name=paths.readable(name),
+        **_told(posixpath.join(folder, name)),
+        type=found.type[:1] or "?",
+        is_folder=found.is_folder,
+        size=found.size,
+        readable=found.readable,
+        mount=found.mount,
+    )
+
+
+def _told(path: bytes) -> dict[str, str | None]:
+    return {"path": paths.readable(path), "path_b64": paths.exact(path)}
+
+
+def _after(cursor: str | None) -> bytes:
+    if cursor is None:
+        return b""
+    try:
+        return bytes.fromhex(str(cursors.decode(cursor, str)[0]))
+    except ValueError as error:
+        raise cursors.bad_cursor() from error

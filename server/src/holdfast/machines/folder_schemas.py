@@ -1,0 +1,75 @@
+"""Folders of machines as clients see them."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.schema import Schema
+
+FolderPath = Annotated[str, PlainText(1, 4096)]
+ExactFolderPath = Annotated[str, PlainText(1, 8192)]
+
+
+class FolderRequest(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    target: Literal["local", "ssh"] = Field("local", description="The service's own machine, or an ssh machine.")
+    machine_id: RowId | None = Field(None, description="With `ssh`: the ssh connection.")
+    path: FolderPath | None = Field(None, description="Absolute path of the folder. Without a path: `/`.")
+    path_b64: ExactFolderPath | None = Field(
+        None, description="The same in base64, for names that are not valid UTF-8."
+    )
+    folders_only: bool = Field(False, description="Leave out everything but folders, and links to folders.")
+    limit: int = Field(200, ge=1, le=1000)
+    cursor: Annotated[str, PlainText(1, 2000)] | None = None
+
+
+class FolderEntry(Schema):
+    name: str
+    path: str
+    path_b64: str | None = Field(description="Bytes of the path in base64, where they are not valid UTF-8.")
+    type: str = Field(description="As `ls -l` shows it: `-`, `d`, `l`, …; `?` where it cannot be told.")
+    is_folder: bool = Field(description="A folder, or a link that leads to one.")
+    size: int | None = Field(description="Of files.")
+    readable: bool = Field(description="Whether the account that backups run under may read it.")
+    mount: bool = Field(description="Whether another file system is mounted here.")
+
+
+class Folder(Schema):
+    path: str = Field(description="Without links.")
+    path_b64: str | None
+    entries: list[FolderEntry] = Field(description="In the order of the bytes of their names.")
+    next_cursor: str | None
+    truncated: bool = Field(description="The folder has more than 50,000 names; some were not looked at.")
+
+
+class ProbedPlace(Schema):
+    """A place that may hold a repository, or get one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: FolderPath = Field(description="Absolute path on the machine.")
+    execution_target: Literal["local", "ssh"] = "local"
+    ssh_connection_id: RowId | None = Field(None, description="With `ssh`: the machine.")
+
+
+class ProbedRepository(Schema):
+    engine_version: int = Field(description="1 or 2.")
+    engine_id: str | None
+    encryption: str | None = Field(
+        description="`repokey` where the files show it; null where only the engine can tell."
+    )
+    repository_id: int | None = Field(description="Of the repository that is registered with this id of the engine.")
+
+
+class ProbeAnswer(Schema):
+    path: str
+    exists: bool
+    is_folder: bool
+    empty: bool | None = Field(description="Null where the folder cannot be read.")
+    readable: bool
+    writable: bool = Field(description="Of a path that does not exist: whether it can be made.")
+    free_bytes: int
+    total_bytes: int
+    repository: ProbedRepository | None = Field(description="The repository that is there.")

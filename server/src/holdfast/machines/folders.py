@@ -1,0 +1,137 @@
+"""Folders of the service's machine and of ssh machines, as their own Python shows them.
+
+The question is put to a program apart, here as well: a file system that does not answer keeps nobody waiting for longer
+than the time limit, and the answer of another machine is believed in nothing but its shape.
+"""
+
+import base64
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from backup_jobs import folders
+from holdfast.errors import Unprocessable
+from holdfast.execution import ssh
+from holdfast.machines.errors import refused
+from holdfast.machines.machines import Machines
+
+SECONDS = 20.0
+MOST_REASON = 300
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class FoundEntry(_Shape):
+    name: str
+    type: str
+    is_folder: bool
+    size: int | None
+    readable: bool
+    mount: bool
+
+
+class FoundFolder(_Shape):
+    path: str
+    entries: list[FoundEntry]
+    more: bool
+    cut_short: bool
+
+
+class FoundRepository(_Shape):
+    engine_version: int
+    engine_id: str | None
+    encryption: str | None
+
+
+class FoundPlace(_Shape):
+    exists: bool
+    is_folder: bool
+    empty: bool | None
+    readable: bool
+    writable: bool
+    free_bytes: int
+    total_bytes: int
+    repository: FoundRepository | None
+
+
+Found = TypeVar("Found", FoundFolder, FoundPlace)
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    machines: Machines
+
+    def listing(
+        self, connection_id: int | None, path: bytes, after: bytes, limit: int, *, folders_only: bool
+    ) -> FoundFolder:
+        """Raise Unprocessable if the folder, or the machine, cannot be read."""
+        question = {"ask": "listing", "after": _text(after), "limit": limit, "folders_only": folders_only}
+        found = _shaped(FoundFolder, self._asked(connection_id, path, question))
+        if len(found.entries) > limit:
+            raise not_answered("It names more than was asked for.")
+        return found
+
+    def place(self, connection_id: int | None, path: bytes) -> FoundPlace:
+        """Raise Unprocessable if the machine cannot be asked."""
+        return _shaped(FoundPlace, self._asked(connection_id, path, {"ask": "probe"}))
+
+    def _asked(self, connection_id: int | None, path: bytes, question: Mapping[str, Any]) -> Any:
+        told = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
+        script = Path(folders.__file__).read_text()
+        answer = self._here(script, told) if connection_id is None else self._there(connection_id, script, told)
+        if answer.failure is not None:
+            timed_out = connection_id is None or answer.failure == "ssh.failed"
+            raise not_answered("It did not answer in time.") if timed_out else refused(answer.failure)
+        if answer.code != 0:
+            raise not_answered(answer.errors.strip().rpartition("\n")[2] or f"Python ended with {answer.code}.")
+        try:
+            return json.loads(answer.output.splitlines()[-1])
+        except (ValueError, IndexError, RecursionError) as error:
+            raise not_answered("It does not answer in JSON.") from error
+
+    def _here(self, script: str, told: str) -> ssh.Answer:
+        return ssh.run_here((sys.executable, "-I", "-S", "-c", script, told), SECONDS)
+
+    def _there(self, connection_id: int, script: str, told: str) -> ssh.Answer:
+        machine = self.machines.machine(connection_id)
+        if machine.python is None:
+            raise Unprocessable("filesystem.python_missing", "The machine has no Python 3.9 or newer; install it.")
+        words = shlex.join((machine.python, "-I", "-S", "-c", script, told))
+        return ssh.run_script(self.machines.links.link(connection_id), f"exec {words}\n", SECONDS)
+
+
+def _shaped(shape: type[Found], answer: Any) -> Found:
+    if isinstance(answer, dict) and isinstance(answer.get("reason"), str):
+        raise unreadable(str(answer["reason"]))
+    try:
+        return shape.model_validate(answer)
+    except ValidationError as error:
+        raise not_answered("Its answer has another shape than expected.") from error
+
+
+def bytes_of(text: str) -> bytes:
+    """Given a name as a machine tells it, return its bytes. Raise Unprocessable if it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise not_answered("A name is not valid base64.") from error
+
+
+def unreadable(reason: str) -> Unprocessable:
+    return Unprocessable("filesystem.unreadable", f"The folder cannot be read: {reason[:MOST_REASON]}.")
+
+
+def not_answered(reason: str) -> Unprocessable:
+    return Unprocessable("filesystem.not_answered", f"The machine could not be asked: {reason[:MOST_REASON]}")
+
+
+def _text(path: bytes) -> str:
+    return base64.b64encode(path).decode()

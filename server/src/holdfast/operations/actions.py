@@ -1,0 +1,38 @@
+"""Which acts on an operation a caller is allowed now, and why not the others."""
+
+from sqlalchemy.orm import Session
+
+from holdfast.access import acts, rights
+from holdfast.access.acts import Act
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
+from holdfast.operations.models import Operation
+from holdfast.operations.status import ACTIVE, Status
+
+CANCEL = Act("cancel", "POST /api/operations/{operation_id}/cancel", Role.OPERATOR, needs_login=True)
+DELETE = Act("delete", "DELETE /api/activity/{job_type}/{operation_id}", Role.ADMIN)
+DOWNLOAD_LOG = "download_log"
+OF_AN_OPERATION = (CANCEL, DELETE)
+
+
+def on_operation(session: Session, caller: Caller, operation: Operation) -> tuple[list[str], dict[str, str]]:
+    """The allowed acts, and the error keys of the others."""
+    held = _role(session, caller, operation)
+    refused = acts.refusals(OF_AN_OPERATION, caller, held)
+    for name, key in _refused_by_state(operation).items():
+        refused.setdefault(name, key)
+    names = (CANCEL.name, DELETE.name, DOWNLOAD_LOG)
+    return [name for name in names if name not in refused], refused
+
+
+def _role(session: Session, caller: Caller, operation: Operation) -> Role:
+    if caller.role is Role.ADMIN:
+        return Role.ADMIN
+    return rights.repository_role(session, caller, operation.repository_id or 0) or Role.VIEWER
+
+
+def _refused_by_state(operation: Operation) -> dict[str, str]:
+    if Status(operation.status) in ACTIVE:
+        return {DELETE.name: "operations.still_active", DOWNLOAD_LOG: "logs.still_running"}
+    finished = {CANCEL.name: "operations.already_finished"}
+    return finished if operation.log_file is not None else {**finished, DOWNLOAD_LOG: "logs.not_stored"}

@@ -1,0 +1,121 @@
+"""Which acts on a repository, and on its archives, a caller is allowed now, and why not the others."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.access import acts
+from holdfast.access.acts import Act
+from holdfast.access.caller import Caller
+from holdfast.access.models import RepositoryRight
+from holdfast.access.roles import Role
+from holdfast.errors import Conflict
+from holdfast.repositories import agent_target, archive_records
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+
+OBSERVE_ONLY = "repository.observe_only"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAct(Act):
+    is_job: bool = False
+    """Waits for the repository to be set up, and needs an agent that takes work where an agent opens the repository."""
+    changes_repository: bool = False
+    """Refused where the repository is only observed."""
+
+
+def _job(name: str, route: str, *, changes_repository: bool = False, least: Role = Role.OPERATOR) -> RepositoryAct:
+    return RepositoryAct(name, route, least, needs_login=True, is_job=True, changes_repository=changes_repository)
+
+
+OF_A_REPOSITORY = (
+    _job("backup", "POST /api/backup/start", changes_repository=True),
+    _job("restore", "POST /api/restore/start"),
+    _job("check", "POST /api/repositories/{repository_id}/check"),
+    _job("restore_check", "POST /api/repositories/{repository_id}/restore-check"),
+    _job("prune", "POST /api/repositories/{repository_id}/prune", changes_repository=True),
+    _job("compact", "POST /api/repositories/{repository_id}/compact", changes_repository=True),
+    _job("delete_archive", "DELETE /api/archives/{archive_id}", changes_repository=True),
+    _job("wipe", "POST /api/repositories/{repository_id}/wipe", changes_repository=True, least=Role.ADMIN),
+    RepositoryAct("resync", "POST /api/repositories/{repository_id}/resync", Role.OPERATOR, needs_login=True),
+    RepositoryAct("rebuild", "POST /api/repositories/{repository_id}/rebuild", Role.OPERATOR, needs_login=True),
+    RepositoryAct("break_lock", "POST /api/repositories/{repository_id}/break-lock", Role.OPERATOR, needs_login=True),
+    RepositoryAct("export_key", "GET /api/repositories/{repository_id}/key", Role.ADMIN, needs_login=True),
+    RepositoryAct("change", "PUT /api/repositories/{repository_id}", Role.ADMIN),
+    RepositoryAct("forget", "DELETE /api/repositories/{repository_id}", Role.ADMIN),
+)
+OF_AN_ARCHIVE = ("restore", "restore_check", "delete_archive")
+READS_THE_ARCHIVE = ("download", "restore", "restore_check")
+"""Refused for an archive of which only the record is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    role: Role
+    actions: list[str]
+    refusals: dict[str, str]
+
+
+def on_repository(session: Session, caller: Caller, repository: Repository) -> Allowed:
+    return on_repositories(session, caller, [repository])[repository.id]
+
+
+def on_repositories(session: Session, caller: Caller, repositories: Sequence[Repository]) -> dict[int, Allowed]:
+    """For repositories that the caller may see."""
+    roles = _roles(session, caller, repositories)
+    return {
+        repository.id: _allowed(session, caller, repository, roles.get(repository.id, Role.VIEWER))
+        for repository in repositories
+    }
+
+
+def on_archive(session: Session, caller: Caller, repository: Repository, archive: Archive) -> Allowed:
+    whole = on_repository(session, caller, repository)
+    refused = {name: whole.refusals[name] for name in OF_AN_ARCHIVE if name in whole.refusals}
+    names = ("download", *OF_AN_ARCHIVE)
+    try:
+        archive_records.require_present(archive)
+    except Conflict as error:
+        refused = {**dict.fromkeys(READS_THE_ARCHIVE, error.key), **refused}
+    return Allowed(whole.role, [name for name in names if name not in refused], refused)
+
+
+def _allowed(session: Session, caller: Caller, repository: Repository, role: Role) -> Allowed:
+    refused = acts.refusals(OF_A_REPOSITORY, caller, role)
+    left = [act for act in OF_A_REPOSITORY if act.name not in refused]
+    refused.update(_refused_by_state(session, repository, left))
+    return Allowed(role, [act.name for act in OF_A_REPOSITORY if act.name not in refused], refused)
+
+
+def _refused_by_state(session: Session, repository: Repository, left: Iterable[RepositoryAct]) -> dict[str, str]:
+    """What the repository's own state does not allow, whoever asks; in the order in which routes look."""
+    jobs = [act for act in left if act.is_job]
+    refused: dict[str, str] = {}
+    if jobs and repository.execution_target == "agent":
+        try:
+            agent_target.awaited_setup(session, repository)
+        except Conflict as error:
+            refused = dict.fromkeys((act.name for act in jobs), error.key)
+    if repository.mode == "observe":
+        refused.update((act.name, OBSERVE_ONLY) for act in jobs if act.changes_repository)
+    return refused
+
+
+def _roles(session: Session, caller: Caller, repositories: Sequence[Repository]) -> dict[int, Role]:
+    """As `rights.repository_role`, for many repositories at once."""
+    if caller.role is Role.ADMIN:
+        return {repository.id: Role.ADMIN for repository in repositories}
+    statement = select(RepositoryRight.repository_id, RepositoryRight.role)
+    given = {
+        row.repository_id: row.role
+        for row in session.execute(statement.where(RepositoryRight.user_id == caller.user_id))
+    }
+    roles = {}
+    for repository in repositories:
+        held = [role for role in (caller.all_repositories_role, given.get(repository.id)) if role is not None]
+        if held:
+            roles[repository.id] = min(max(held), caller.role)
+    return roles

@@ -1,0 +1,26 @@
+"""The table of download tickets."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
+
+
+class DownloadTicket(Base):
+    """One download that its holder may start once, without a credential. Using it removes the row."""
+
+    __tablename__ = "download_tickets"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True)
+    token_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    session_id: Mapped[int | None] = mapped_column(Identifier)
+    account_token_id: Mapped[int | None] = mapped_column(Identifier)
+    """The credential that asked for the ticket: the ticket is worth nothing once the credential has ended."""
+    wanted: Mapped[dict[str, Any]] = mapped_column(JsonValue)
+    """The request for the ticket, as it was checked."""
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)

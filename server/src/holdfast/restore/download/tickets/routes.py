@@ -1,0 +1,187 @@
+"""HTTP for download tickets: a browser saves a file by opening an address, and an address carries no credential."""
+
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Path, Request
+from starlette.responses import Response
+
+from holdfast.access import audit
+from holdfast.access.caller import Caller, SignedInToRead, address_of, guard, still_valid, with_final_password
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.api.known_connections import mark_known
+from holdfast.api.router import router
+from holdfast.api.threads import in_thread
+from holdfast.errors import Unauthenticated, Unprocessable
+from holdfast.kit import clock
+from holdfast.kit.fields import PlainText
+from holdfast.operations.log_answers import log_download
+from holdfast.operations.reach import require as require_operation
+from holdfast.repositories.own_places import ServicePlaces, ThePlaces
+from holdfast.restore import archived_paths, errors
+from holdfast.restore.download.opening import Downloads, Opened
+from holdfast.restore.download.response import Download, DownloadRules
+from holdfast.restore.download.routes import TheDownloads, binary, found
+from holdfast.restore.download.tickets import store
+from holdfast.restore.download.tickets.schemas import ArchiveDownload, DownloadLink, LogDownload
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+
+routes = router("/api/downloads", "restore")
+
+MOST_PATH_BYTES = 100_000
+"""Of all paths of a download together: they become arguments of one engine command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who a ticket was made for, as they are now, and what it is for."""
+
+    caller: Caller
+    ticket_id: int
+    wanted: ArchiveDownload | LogDownload
+
+
+@guard
+async def ticket_holder(
+    request: Request,
+    database: TheDatabase,
+    settings: TheSettings,
+    ticket: Annotated[str, PlainText(1, 100), Path(description="From `POST /api/downloads`.")],
+) -> Holder:
+    holder = await in_thread("reading", partial(_holder, database, settings, ticket, address_of(request)))
+    request.state.caller = holder.caller
+    mark_known(request.scope)
+    return holder
+
+
+async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depends(ticket_holder)]) -> DownloadRules:
+    """Refuses what is one download too many before the ticket is used up."""
+    rules: DownloadRules = request.app.state.download_rules
+    rules.turns.require_one(holder.caller.user_id)
+    return rules
+
+
+@routes.post("", summary="An address for one download, for browsers", responses=documented(404, 409, 429))
+def make_ticket(
+    caller: SignedInToRead,
+    wanted: Annotated[ArchiveDownload | LogDownload, Body()],
+    database: TheDatabase,
+    settings: TheSettings,
+    places: ThePlaces,
+) -> DownloadLink:
+    """The address works once and for a minute, and only while the credential that asked for it is valid.
+
+    The same rights and limits hold as for `…/files` and `…/download`, and they are checked again when it is used.
+    """
+    details = _checked(database, settings, places, caller, wanted)
+    with database.writing() as session:
+        token = store.add(session, caller, wanted.model_dump(), clock.now())
+        audit.record(session, actor=caller, action="downloads.ticket", **details)
+    return DownloadLink(url=f"/api/downloads/{token}", expires_in=store.SECONDS)
+
+
+@routes.get(
+    "/{ticket}",
+    summary="Download what a ticket is for",
+    response_class=Response,
+    responses={**documented(409), **binary("application/octet-stream", "application/x-tar", "application/zip")},
+)
+def use_ticket(
+    holder: Annotated[Holder, Depends(ticket_holder)],
+    database: TheDatabase,
+    settings: TheSettings,
+    downloads: TheDownloads,
+    places: ThePlaces,
+    rules: Annotated[DownloadRules, Depends(the_rules_of_holder)],
+) -> Response:
+    """Made while it is sent. A connection that breaks off means that the content is not complete."""
+    answer = _answer(database, settings, places, downloads, rules, holder)
+    with database.writing() as session:
+        if not store.use(session, holder.ticket_id):
+            raise _bad_ticket()
+    return answer
+
+
+def _answer(
+    database: Database,
+    settings: Settings,
+    places: ServicePlaces,
+    downloads: Downloads,
+    rules: DownloadRules,
+    holder: Holder,
+) -> Response:
+    wanted = holder.wanted
+    if isinstance(wanted, LogDownload):
+        return _log(database, settings, holder.caller, wanted)
+    paths, form = _paths(wanted), wanted.format
+    repository, archive, sealed = found(database, holder.caller, wanted.repository_id, wanted.archive_id, paths, places)
+
+    def begin(gone: Event) -> Opened:
+        if form == "file":
+            return downloads.file(repository, archive, paths[0], gone, sealed)
+        return downloads.folder(repository, archive, paths, form, gone, sealed)
+
+    return Download(begin, rules, holder.caller.user_id)
+
+
+def _log(database: Database, settings: Settings, caller: Caller, wanted: LogDownload) -> Response:
+    with database.reading() as session:
+        operation = require_operation(session, caller, wanted.operation_id, Role.VIEWER)
+        return log_download(settings.logs_dir, operation)
+
+
+def _checked(
+    database: Database, settings: Settings, places: ServicePlaces, caller: Caller, wanted: ArchiveDownload | LogDownload
+) -> dict[str, Any]:
+    """What the audit trail says of a download that the caller may have. Raise what the download itself would raise."""
+    if isinstance(wanted, LogDownload):
+        _log(database, settings, caller, wanted)
+        return {"object_type": "operation", "object_id": wanted.operation_id}
+    paths = _paths(wanted)
+    found(database, caller, wanted.repository_id, wanted.archive_id, paths, places)
+    details = {"archive_id": wanted.archive_id, "paths": len(paths), "format": wanted.format}
+    return {"object_type": "repository", "object_id": wanted.repository_id, "details": details}
+
+
+def _paths(wanted: ArchiveDownload) -> list[bytes]:
+    """The wanted paths. Raise Unprocessable if a download cannot be made of them."""
+    given = [path if isinstance(path, str) else path.model_dump() for path in wanted.paths]
+    paths = archived_paths.outermost(archived_paths.inside_archive(given))
+    if wanted.format == "file" and len(paths) != 1:
+        raise errors.not_a_file()
+    if sum(map(len, paths)) > MOST_PATH_BYTES:
+        raise Unprocessable(
+            "downloads.paths_too_long", "These paths are too long for one download. Choose folders instead of files."
+        )
+    return paths
+
+
+def _holder(database: Database, settings: Settings, token: str, address: str | None) -> Holder:
+    with database.reading() as session:
+        ticket = store.find(session, token, clock.now())
+        if ticket is None:
+            raise _bad_ticket()
+        claimed = Caller(
+            user_id=ticket.user_id,
+            username="",
+            role=Role.VIEWER,
+            all_repositories_role=None,
+            session_id=ticket.session_id,
+            account_token_id=ticket.account_token_id,
+            must_change_password=False,
+            address=address,
+        )
+        caller = still_valid(session, settings, claimed)
+        if caller is None:
+            raise _bad_ticket()
+        kind = LogDownload if "operation_id" in ticket.wanted else ArchiveDownload
+        return Holder(with_final_password(caller), ticket.id, kind.model_validate(ticket.wanted))
+
+
+def _bad_ticket() -> Unauthenticated:
+    return Unauthenticated("downloads.bad_ticket", "The ticket is not valid, has expired or was used already.")

@@ -1,0 +1,85 @@
+"""What would exist nowhere after archives are deleted."""
+
+from typing import Any
+
+import pytest
+
+from tests.contract.archives.world import World
+from tests.contract.fields import error_of, is_timestamp
+
+
+def losses(world: World, *words: str, **more: Any) -> dict[str, Any]:
+    body = {"archive_ids": [world.ids[word] for word in words], **more}
+    answer = world.admin.post(f"{world.url}/losses", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_what_only_some_archives_have_would_be_lost_with_them(world: World) -> None:
+    hits = world.get("/search", q="e", limit=500)["results"]
+    going = [word for word in world.ids if word.startswith("d")]
+
+    found = losses(world, *going, limit=1000)
+
+    lost = {one["path"]: one for one in found["sample"]}
+    assert {hit["path"] for hit in hits if hit["series"] == ["docs"]} <= lost.keys()
+    assert not {hit["path"] for hit in hits if "web" in hit["series"]} & lost.keys()
+    assert found["paths_lost"] == len(lost)
+    assert found["versions_lost"] > found["paths_lost"]
+    assert found["freed_bytes_at_most"] > sum(one["size"] for one in lost.values() if one["type"] == "-")
+    assert world.word(lost[world.at("keep.md")]["last_archive_id"]) == "d3"
+    assert all(is_timestamp(one["last_archive_start"]) for one in lost.values())
+    assert (found["archives"], found["archives_left"]) == (3, 2)
+    assert (found["going"]["indexed"], found["staying"]["indexed"]) == (3, 2)
+
+
+def test_nothing_is_lost_with_an_archive_whose_files_others_have_too(world: World) -> None:
+    assert losses(world, "d1")["paths_lost"] == 0
+
+
+def test_pages_of_losses_follow_one_another(world: World) -> None:
+    whole = [one["path"] for one in losses(world, *world.ids, limit=1000)["sample"]]
+
+    paged: list[str] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = losses(world, *world.ids, limit=4, **cursor)
+        paged += [one["path"] for one in page["sample"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+
+    assert sorted(paged) == sorted(whole)
+    assert len(whole) == page["paths_lost"] > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"archive_ids": [999_999]}, (404, "archives.not_found")),
+        ({"archive_ids": []}, None),
+        ({}, None),
+        ({"archive_ids": [1], "limit": 0}, None),
+        ({"archive_ids": [1], "policy": {}}, None),
+    ],
+)
+def test_archives_that_are_not_there_are_refused(
+    world: World, body: dict[str, Any], error: tuple[int, str] | None
+) -> None:
+    answer = world.admin.post(f"{world.url}/losses", json=body)
+
+    assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
+
+
+def test_a_foreign_cursor_is_refused(world: World) -> None:
+    body = {"archive_ids": list(world.ids.values()), "cursor": "nonsense"}
+
+    assert error_of(world.admin.post(f"{world.url}/losses", json=body)) == (422, "paging.bad_cursor")
+
+
+def test_a_stranger_learns_of_no_losses(world: World) -> None:
+    body = {"archive_ids": [world.ids["d1"]]}
+    answer = world.running.stranger.post(f"{world.url}/losses", json=body)
+
+    assert error_of(answer) == (404, "repository.not_found")

@@ -1,0 +1,113 @@
+"""Folders of machines, and what is at a path: for administrators, within bounds, here and by ssh."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.fields import error_of
+from tests.support.running import Running, Services
+from tests.support.service import Client
+from tests.support.sshd import Sshd
+
+BROWSE, PROBE = "/api/filesystem/browse", "/api/repositories/probe"
+
+
+@pytest.fixture(scope="module")
+def connection(services: Services, machine: Sshd) -> int:
+    running = services.get()
+    return machine.connection(running.admin, running.new_name("machine"))
+
+
+@pytest.fixture(params=["local", "ssh"])
+def target(request: pytest.FixtureRequest, connection: int) -> dict[str, Any]:
+    return {"target": "local"} if request.param == "local" else {"target": "ssh", "machine_id": connection}
+
+
+def browse(client: Client, target: dict[str, Any], path: Path | str, **more: Any) -> dict[str, Any]:
+    answer = client.post(BROWSE, json={**target, "path": str(path), **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_folder_is_shown_page_by_page(running: Running, target: dict[str, Any]) -> None:
+    folder = running.new_folder()
+    (folder / "letters").mkdir()
+    (folder / "notes.txt").write_text("four")
+
+    first = browse(running.admin, target, folder, limit=1)
+    second = browse(running.admin, target, folder, limit=1, cursor=first["next_cursor"])
+
+    assert [entry["name"] for entry in first["entries"]] == ["letters"]
+    assert (first["path"], first["entries"][0]["path"]) == (str(folder.resolve()), f"{folder.resolve()}/letters")
+    assert first["entries"][0]["is_folder"] is True
+    assert second["next_cursor"] is None
+    assert second["entries"] == [
+        {
+            "name": "notes.txt",
+            "path": f"{folder.resolve()}/notes.txt",
+            "path_b64": None,
+            "type": "-",
+            "is_folder": False,
+            "size": 4,
+            "readable": True,
+            "mount": False,
+        }
+    ]
+    assert [entry["name"] for entry in browse(running.admin, target, folder, folders_only=True)["entries"]] == [
+        "letters"
+    ]
+
+
+def test_a_path_says_which_repository_is_there_and_what_else(
+    running: Running, target: dict[str, Any], tmp_path: Path
+) -> None:
+    repository = running.known.repository
+    where = {"execution_target": target["target"], "ssh_connection_id": target.get("machine_id")}
+
+    there = running.admin.post(PROBE, json={**where, "path": repository["path"]}).json()
+    empty = running.admin.post(PROBE, json={**where, "path": str(tmp_path)}).json()
+    new = running.admin.post(PROBE, json={**where, "path": str(tmp_path / "new")}).json()
+
+    assert there["repository"] == {
+        "engine_version": 1,
+        "engine_id": repository["engine_id"],
+        "encryption": "repokey",
+        "repository_id": repository["id"],
+    }
+    assert (there["exists"], there["empty"], there["readable"]) == (True, False, True)
+    assert (empty["empty"], empty["writable"], empty["repository"]) == (True, True, None)
+    assert (new["exists"], new["writable"]) == (False, True)
+    assert new["free_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"path": "relative"}, (422, "filesystem.bad_path")),
+        ({"path": "/a", "path_b64": "L2E="}, (422, "filesystem.bad_path")),
+        ({"path_b64": "%%%"}, (422, "filesystem.bad_path")),
+        ({"path_b64": "L2EAYg=="}, (422, "filesystem.bad_path")),
+        ({"path": "/no/such/folder/here"}, (422, "filesystem.unreadable")),
+        ({"path": "/etc/hostname"}, (422, "filesystem.unreadable")),
+        ({"path": "/", "cursor": "nonsense"}, (422, "paging.bad_cursor")),
+        ({"path": "/", "target": "ssh"}, (422, "filesystem.machine_unclear")),
+        ({"path": "/", "machine_id": 1}, (422, "filesystem.machine_unclear")),
+        ({"path": "/", "target": "ssh", "machine_id": 999_999}, (422, "repository.unknown_connection")),
+        ({"path": "/", "limit": 1001}, None),
+        ({"path": "/", "target": "agent"}, None),
+    ],
+)
+def test_what_is_no_folder_is_refused(running: Running, body: dict[str, Any], error: tuple[int, str] | None) -> None:
+    answer = running.admin.post(BROWSE, json=body)
+
+    assert (answer.status_code if error is None else error_of(answer)) == (error or 422)
+
+
+def test_an_operator_of_every_repository_lists_no_folder_and_learns_no_path(running: Running) -> None:
+    operator = running.client_of(running.new_user("operator", all_repositories_role="operator"))
+
+    for route in (BROWSE, PROBE):
+        for path in ("/", "/no/such/folder"):
+            assert error_of(operator.post(route, json={"path": path})) == (403, "access.forbidden")
