@@ -6464,6 +6464,225 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/scripts/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NewScript"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ScriptChange"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        post?: never;
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: {
+                    "idempotency-key"?: string | null;
+                };
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["RunScript"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StartAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Versions"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/settings/tokens": {
         parameters: {
             query?: never;
@@ -8264,6 +8483,8 @@ export interface components {
             max_running_maintenance?: number;
             /** @default 4 */
             max_running_restores?: number;
+            /** @default 4 */
+            max_running_scripts?: number;
             /** @default 8 */
             max_running_total?: number;
         };
@@ -8272,6 +8493,7 @@ export interface components {
             max_running_index?: number | null;
             max_running_maintenance?: number | null;
             max_running_restores?: number | null;
+            max_running_scripts?: number | null;
             max_running_total?: number | null;
         };
         LimitsInForce: {
@@ -8283,6 +8505,8 @@ export interface components {
             max_running_maintenance?: number;
             /** @default 4 */
             max_running_restores?: number;
+            /** @default 4 */
+            max_running_scripts?: number;
             /** @default 8 */
             max_running_total?: number;
             running: {
@@ -8662,13 +8886,39 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
             uuid?: string | null;
             /** @default [] */
             windows?: components["schemas"]["WindowShape"][];
+        };
+        NewScript: {
+            /** @default [] */
+            arguments?: string[];
+            /** @default  */
+            content?: string;
+            description?: string | null;
+            installed_as?: string | null;
+            /**
+             * @default [
+             *       "/bin/sh"
+             *     ]
+             */
+            interpreter?: string[];
+            name: string;
+            /** @default false */
+            operators_may_use?: boolean;
+            /** @default [] */
+            parameters?: components["schemas"]["Parameter"][];
+            /** @default 300 */
+            timeout_seconds?: number;
+            /**
+             * @default service
+             * @enum {string}
+             */
+            where?: "service" | "agent";
         };
         NotMoved: {
             connection_id: number;
@@ -8806,12 +9056,6 @@ export interface components {
             items: components["schemas"]["OperationItem"][];
             next_cursor: string | null;
         };
-        OtherStep: {
-            /** @constant */
-            kind: "script";
-        } & {
-            [key: string]: unknown;
-        };
         Overview: {
             alarms: components["schemas"]["AlarmItem"][];
             /** Format: date-time */
@@ -8891,6 +9135,18 @@ export interface components {
         };
         PackageList: {
             packages: components["schemas"]["PackageAnswer"][];
+        };
+        Parameter: {
+            name: string;
+            /** @default false */
+            required?: boolean;
+            /** @default false */
+            secret?: boolean;
+            /**
+             * @default text
+             * @enum {string}
+             */
+            type?: "text" | "integer" | "boolean";
         };
         PasswordChange: {
             current_password: string;
@@ -8995,7 +9251,7 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
@@ -9556,6 +9812,13 @@ export interface components {
             tries: number;
             waiting_for: string | null;
         };
+        RunScript: {
+            /** @default {} */
+            parameters?: {
+                [key: string]: string | boolean | number;
+            };
+            repository_id?: number | null;
+        };
         RunSummary: {
             /** Format: date-time */
             due_at: string;
@@ -9682,7 +9945,7 @@ export interface components {
             spread_minutes?: number | null;
             start_within_minutes?: number | null;
             starts_at?: string | null;
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[] | null;
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[] | null;
             targets?: components["schemas"]["Targets"] | null;
             timezone?: string | null;
             windows?: components["schemas"]["WindowShape"][] | null;
@@ -9701,6 +9964,83 @@ export interface components {
             } | null;
             repository_ids?: number[] | null;
             schedule_ids?: number[] | null;
+        };
+        ScriptAnswer: {
+            arguments: string[];
+            changed_by: string;
+            /** Format: date-time */
+            created_at: string;
+            description: string | null;
+            id: number;
+            installed_as: string | null;
+            interpreter: string[];
+            name: string;
+            operators_may_use: boolean;
+            parameters: components["schemas"]["Parameter"][];
+            sha256: string;
+            timeout_seconds: number;
+            /** Format: date-time */
+            updated_at: string;
+            version: number;
+            /** @enum {string} */
+            where: "service" | "ssh" | "agent";
+        };
+        ScriptChange: {
+            arguments?: string[] | null;
+            content?: string | null;
+            description?: string | null;
+            installed_as?: string | null;
+            interpreter?: string[] | null;
+            name?: string | null;
+            operators_may_use?: boolean | null;
+            parameters?: components["schemas"]["Parameter"][] | null;
+            timeout_seconds?: number | null;
+            version?: number | null;
+            where?: ("service" | "agent") | null;
+        };
+        ScriptDetail: {
+            arguments: string[];
+            changed_by: string;
+            content: string | null;
+            /** Format: date-time */
+            created_at: string;
+            description: string | null;
+            id: number;
+            installed_as: string | null;
+            interpreter: string[];
+            name: string;
+            operators_may_use: boolean;
+            parameters: components["schemas"]["Parameter"][];
+            sha256: string;
+            timeout_seconds: number;
+            /** Format: date-time */
+            updated_at: string;
+            used_by: {
+                [key: string]: unknown;
+            }[];
+            version: number;
+            /** @enum {string} */
+            where: "service" | "ssh" | "agent";
+        };
+        ScriptList: {
+            scripts: components["schemas"]["ScriptAnswer"][];
+        };
+        ScriptStep: {
+            has_secrets?: boolean | null;
+            /** @constant */
+            kind: "script";
+            on_failure?: ("stop" | "warn") | null;
+            /** @default {} */
+            parameters?: {
+                [key: string]: string | boolean | number;
+            };
+            run_on?: ("always" | "success" | "warning" | "failure") | null;
+            script_id: number;
+            /**
+             * @default before
+             * @enum {string}
+             */
+            when?: "before" | "after";
         };
         SearchAnswer: {
             coverage: components["schemas"]["Coverage"];
@@ -9959,6 +10299,17 @@ export interface components {
             message: string;
             ok: boolean;
             seconds: number;
+        };
+        Version: {
+            author: string;
+            content: string;
+            /** Format: date-time */
+            created_at: string;
+            sha256: string;
+            version: number;
+        };
+        Versions: {
+            versions: components["schemas"]["Version"][];
         };
         Warned: {
             key: string;

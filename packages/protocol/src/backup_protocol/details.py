@@ -73,3 +73,10 @@ class RestoreDetails(TypedDict, total=False):
     dry_run: bool
     files: int
     bytes: int
+
+
+class ScriptDetails(TypedDict, total=False):
+    """`script.run`, on failure, too: the script's own exit code, or the number of the signal that ended it."""
+
+    exit_code: int | None
+    signal: int | None

@@ -46,6 +46,7 @@ def _end(
         outcome.status,
         error_key=outcome.error_key,
         error_message=outcome.error_message,
+        skip_reason=outcome.skip_reason,
         result=dict(outcome.result) if outcome.result is not None else None,
         warnings=[dict(warning) for warning in outcome.warnings],
         archive_name=outcome.archive_name,

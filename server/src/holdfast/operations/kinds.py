@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from holdfast.operations.job_work import JobReport, JobWork
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status
+from holdfast.operations.step_rules import StepRules
 
 if TYPE_CHECKING:
     from backup_jobs.host import Interrupted
@@ -123,6 +124,8 @@ class Kind:
     """The kind's own block in the detail of an operation."""
     agent: JobWork | None = None
     """How an agent executes it; None for a kind that only this service can execute."""
+    step_rules: StepRules | None = None
+    """What it says about itself as a step of a schedule."""
 
     @property
     def word(self) -> str:

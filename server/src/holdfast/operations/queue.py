@@ -183,6 +183,11 @@ def _new_row(
     if mode and subject and subject.one_at_a_time:
         mode = LockMode.EXCLUSIVE
     key = lock_key or kind.lock_key or (lane_of(subject.repository_id) if subject and mode else None)
+    if key is None and executor == "agent" and subject is not None:
+        key, mode = (
+            f"agent:{subject.machine_id}",
+            LockMode.SHARED,
+        )  # agents are offered what is in lanes; this one is wide
     return {
         "uuid": uuid.uuid4().hex,
         "kind": kind.name,
