@@ -7,6 +7,7 @@ from functools import partial
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from sqlalchemy.orm import Session
 
 from holdfast.access import feature as access
 from holdfast.access import stored_secrets
@@ -59,9 +60,11 @@ from holdfast.runner.listen import Listener
 from holdfast.runner.loop import Runner
 from holdfast.runner.reconcile import reconcile_if_due
 from holdfast.schedules import feature as schedules
+from holdfast.schedules import store as schedule_store
 from holdfast.schedules.overdue_rules import ScheduleRules
 from holdfast.schedules.running.thresholds import ScheduleCadence, missed_since, next_due
 from holdfast.schedules.running.tick import LastTick
+from holdfast.scripts import feature as scripts
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from holdfast.system import routes as system
@@ -84,7 +87,13 @@ def register_secrets() -> None:
     stored_secrets.register(
         stored_secrets.SecretColumn(DumpedDatabase.__tablename__, "password", lambda row: dump_context(row["uuid"]))
     )
+    stored_secrets.register(scripts.SECRETS)
     mirror.register_secrets()
+
+
+def uses_of_scripts(session: Session) -> list[scripts.Use]:
+    """The steps of schedules that run scripts: neither feature knows the other."""
+    return [scripts.Use(found.id, found.name, step) for found, step in schedule_store.script_steps(session)]
 
 
 class Service:
@@ -101,6 +110,7 @@ class Service:
         self.opener = Opener(settings, self.engines, self.vault, self.machines, called, native_remotes)
         self.archive_index = archive_index.build(settings, self.opener)
         self.mirror = mirror.build(settings, database, native_remotes.remotes, self.opener)
+        self.scripts = scripts.Scripts(database, self.vault, self.machines, uses_of_scripts)
         self.registry = Registry.of(
             [
                 create_archive.kind(self.opener),
@@ -108,6 +118,7 @@ class Service:
                 restore.restore_kind(self.opener),
                 *maintenance.kinds(self.opener),
                 *packages.kinds(),
+                *self.scripts.kinds,
                 *agents.kinds(),
                 *self.archive_index.kinds,
                 *self.mirror.kinds,
@@ -191,6 +202,7 @@ class Service:
             self.notifications.tidy()
         background.tidy(self.database, self.settings)
         self.schedules.tidy()
+        self.scripts.tidy()
         self.alarms.tidy()
         if self.access is not None:
             self.access.tidy()
@@ -214,6 +226,7 @@ class Service:
             *restore.ROUTERS,
             *maintenance.ROUTERS,
             *packages.ROUTERS,
+            *scripts.ROUTERS,
             *mirror.ROUTERS,
             *notifications.ROUTERS,
             *schedules.ROUTERS,
@@ -238,6 +251,7 @@ class Service:
         mirror.install(app, self.mirror)
         notifications.install(app, self.notifications)
         schedules.install(app, self.schedules)
+        scripts.install(app, self.scripts)
         metrics.install(app, self.metrics)
         backup_kind = self.registry.kinds["backup"]
         agents.install(app, self.agents, partial(backup_on_agent.start, kind=backup_kind))

@@ -169,6 +169,13 @@ DELETE /api/packages/{package_id}                                               
 POST   /api/packages/{package_id}/install                                       administrator       login
 GET    /api/packages/jobs                                                       administrator
 GET    /api/packages/jobs/{job_id}                                              administrator
+GET    /api/scripts/                                                            anyone
+POST   /api/scripts/                                                            administrator login
+GET    /api/scripts/{script_id}                                                 anyone
+PUT    /api/scripts/{script_id}                                                 administrator login
+DELETE /api/scripts/{script_id}                                                 administrator
+GET    /api/scripts/{script_id}/versions                                        administrator
+POST   /api/scripts/{script_id}/run                                             anyone        login
 GET    /api/rclone/providers                                                    administrator
 GET    /api/rclone/remotes                                                      administrator
 POST   /api/rclone/remotes                                                      administrator

@@ -214,10 +214,8 @@ def test_every_change_is_in_the_audit_trail(scheduled: Scheduled) -> None:
         ({"targets": {"all": False}}, "no_targets", {}),
         ({"steps": [{"kind": "backup"}, {"kind": "prune"}]}, "no_retention", {}),
         ({"steps": [{"kind": "prune", "keep_daily": 0}]}, "no_retention", {}),
-        ({"steps": [{"kind": "script", "script_id": 1}]}, "step_unsupported", {"step": "script"}),
         ({"steps": [{"kind": "dump"}, {"kind": "dump"}]}, "step_unsupported", {"step": "dump"}),
         ({"steps": [{"kind": "check"}, {"kind": "check"}]}, "step_unsupported", {"step": "check"}),
-        ({"pre_backup_script_id": 3}, "step_unsupported", {"step": "script"}),
     ],
 )
 def test_a_schedule_that_cannot_work_is_refused_by_name(

@@ -1138,84 +1138,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/downloads": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"];
-                };
-            };
-            responses: {
-                /** @description Successful Response */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["DownloadLink"];
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/downloads/{ticket}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    ticket: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description The content. */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/octet-stream": string;
-                        "application/x-tar": string;
-                        "application/zip": string;
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/events/stream": {
         parameters: {
             query?: never;
@@ -1284,86 +1206,6 @@ export interface paths {
                 };
             };
         };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/filesystem/browse": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["FolderRequest"];
-                };
-            };
-            responses: {
-                /** @description Successful Response */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Folder"];
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/history": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: {
-                    path?: string | null;
-                    path_b64?: string | null;
-                    limit?: number;
-                    cursor?: string | null;
-                    "repository_id[]"?: string[] | null;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description Successful Response */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["FleetHistory"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2794,8 +2636,6 @@ export interface paths {
                 query?: {
                     offset?: number;
                     limit?: number;
-                    tail?: number | null;
-                    find?: string | null;
                 };
                 header?: never;
                 path: {
@@ -2811,7 +2651,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["OperationLog"];
+                        "application/json": components["schemas"]["LogAnswer"];
                     };
                 };
             };
@@ -3550,45 +3390,6 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["RepositoryAnswer"];
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/repositories/probe": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["ProbedPlace"];
-                };
-            };
-            responses: {
-                /** @description Successful Response */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["ProbeAnswer"];
                     };
                 };
             };
@@ -4405,6 +4206,130 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/databases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Databases"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["DatabaseBody"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DatabaseAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/databases/{database_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    database_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["DatabaseBody"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DatabaseAnswer"];
+                    };
+                };
+            };
+        };
+        post?: never;
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    database_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/delete-jobs": {
         parameters: {
             query?: never;
@@ -4499,6 +4424,45 @@ export interface paths {
                 path: {
                     repository_id: number;
                     engine_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StartAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/dump": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: {
+                    "idempotency-key"?: string | null;
+                };
+                path: {
+                    repository_id: number;
                 };
                 cookie?: never;
             };
@@ -4635,47 +4599,6 @@ export interface paths {
         };
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/repositories/{repository_id}/losses": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    repository_id: number;
-                };
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["LossesRequest"];
-                };
-            };
-            responses: {
-                /** @description Successful Response */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Losses"];
-                    };
-                };
-            };
-        };
         delete?: never;
         options?: never;
         head?: never;
@@ -6541,7 +6464,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/search": {
+    "/api/scripts/": {
         parameters: {
             query?: never;
             header?: never;
@@ -6550,17 +6473,7 @@ export interface paths {
         };
         get: {
             parameters: {
-                query: {
-                    q: string;
-                    deleted_only?: boolean;
-                    modified_since?: string | null;
-                    min_size?: number | null;
-                    max_size?: number | null;
-                    extension?: string | null;
-                    limit?: number;
-                    cursor?: string | null;
-                    "repository_id[]"?: string[] | null;
-                };
+                query?: never;
                 header?: never;
                 path?: never;
                 cookie?: never;
@@ -6573,7 +6486,191 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["FleetSearchAnswer"];
+                        "application/json": components["schemas"]["ScriptList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["NewScript"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ScriptChange"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ScriptDetail"];
+                    };
+                };
+            };
+        };
+        post?: never;
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: {
+                    "idempotency-key"?: string | null;
+                };
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["RunScript"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["StartAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scripts/{script_id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    script_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Versions"];
                     };
                 };
             };
@@ -7617,7 +7714,6 @@ export interface components {
             username: string | null;
         };
         ArchiveDetail: {
-            actions: string[];
             backup_operation_id: number | null;
             comment: string | null;
             compressed_size: number | null;
@@ -7644,26 +7740,12 @@ export interface components {
             original_size: number | null;
             predecessor_id: number | null;
             predecessor_stats: components["schemas"]["ArchiveStats"] | null;
-            refusals: {
-                [key: string]: string;
-            };
             repository_id: number;
             series: string;
             /** Format: date-time */
             start: string;
             successor_id: number | null;
             username: string | null;
-        };
-        ArchiveDownload: {
-            archive_id: number;
-            /**
-             * @default zip
-             * @enum {string}
-             */
-            format?: "file" | "tar" | "zip";
-            /** @default [] */
-            paths?: (string | components["schemas"]["ExactPath"])[];
-            repository_id: number;
         };
         ArchiveList: {
             archives: components["schemas"]["ArchiveAnswer"][];
@@ -7975,6 +8057,37 @@ export interface components {
             newest: string | null;
             oldest: string | null;
         };
+        DatabaseAnswer: {
+            /** Format: date-time */
+            created_at: string;
+            database: string | null;
+            file: string;
+            has_password: boolean;
+            host: string | null;
+            id: number;
+            /** @enum {string} */
+            kind: "postgresql" | "postgresql_globals" | "mysql" | "sqlite";
+            name: string;
+            port: number | null;
+            repository_id: number;
+            restore_command: string;
+            /** Format: date-time */
+            updated_at: string;
+            user: string | null;
+        };
+        DatabaseBody: {
+            database?: string | null;
+            host?: string | null;
+            /** @enum {string} */
+            kind: "postgresql" | "postgresql_globals" | "mysql" | "sqlite";
+            name: string;
+            password?: string | null;
+            port?: number | null;
+            user?: string | null;
+        };
+        Databases: {
+            databases: components["schemas"]["DatabaseAnswer"][];
+        };
         Day: {
             anomalies: string[];
             archive_ids: number[];
@@ -8093,9 +8206,9 @@ export interface components {
             operation_id?: number | null;
             repository_id: number;
         };
-        DownloadLink: {
-            expires_in: number;
-            url: string;
+        DumpStep: {
+            /** @constant */
+            kind: "dump";
         };
         Duplicate: {
             name?: string | null;
@@ -8186,95 +8299,6 @@ export interface components {
         };
         Fires: {
             fires: components["schemas"]["Fire"][];
-        };
-        FleetCoverage: {
-            incomplete: components["schemas"]["IncompleteRepository"][];
-            incomplete_count: number;
-            looked_at: number;
-            repositories: number;
-        };
-        FleetHistory: {
-            coverage: components["schemas"]["FleetCoverage"];
-            next_cursor: string | null;
-            path: string;
-            path_b64: string | null;
-            repositories: components["schemas"]["FleetPresence"][];
-        };
-        FleetHit: {
-            agent_machine_id: number | null;
-            archive_count: number;
-            execution_target: string;
-            first_archive_id: number;
-            /** Format: date-time */
-            first_seen_at: string;
-            last_archive_id: number;
-            /** Format: date-time */
-            last_seen_at: string;
-            mtime: string | null;
-            path: string;
-            path_b64: string | null;
-            present_in_latest: boolean;
-            repository_id: number;
-            repository_name: string;
-            size: number | null;
-            ssh_connection_id: number | null;
-        };
-        FleetPresence: {
-            agent_machine_id: number | null;
-            archive_count: number;
-            execution_target: string;
-            first_archive_id: number;
-            /** Format: date-time */
-            first_seen_at: string;
-            last_archive_id: number;
-            /** Format: date-time */
-            last_seen_at: string;
-            mtime: string | null;
-            /** @enum {string} */
-            presence: "present" | "gone" | "never" | "unknown";
-            repository_id: number;
-            repository_name: string;
-            size: number | null;
-            ssh_connection_id: number | null;
-            versions: number;
-        };
-        FleetSearchAnswer: {
-            coverage: components["schemas"]["FleetCoverage"];
-            next_cursor: string | null;
-            query: string;
-            results: components["schemas"]["FleetHit"][];
-        };
-        Folder: {
-            entries: components["schemas"]["FolderEntry"][];
-            next_cursor: string | null;
-            path: string;
-            path_b64: string | null;
-            truncated: boolean;
-        };
-        FolderEntry: {
-            is_folder: boolean;
-            mount: boolean;
-            name: string;
-            path: string;
-            path_b64: string | null;
-            readable: boolean;
-            size: number | null;
-            type: string;
-        };
-        FolderRequest: {
-            cursor?: string | null;
-            /** @default false */
-            folders_only?: boolean;
-            /** @default 200 */
-            limit?: number;
-            machine_id?: number | null;
-            path?: string | null;
-            path_b64?: string | null;
-            /**
-             * @default local
-             * @enum {string}
-             */
-            target?: "local" | "ssh";
         };
         Health: {
             failing?: string[] | null;
@@ -8394,14 +8418,6 @@ export interface components {
             ssh_connection_id?: number | null;
             upload_ratelimit_kib?: number | null;
         };
-        IncompleteRepository: {
-            indexed: number;
-            /** @enum {string} */
-            reason: "not_indexed" | "unavailable";
-            repository_id: number;
-            repository_name: string;
-            total: number;
-        };
         KeptArchive: {
             archive: string;
             rule: string;
@@ -8467,6 +8483,8 @@ export interface components {
             max_running_maintenance?: number;
             /** @default 4 */
             max_running_restores?: number;
+            /** @default 4 */
+            max_running_scripts?: number;
             /** @default 8 */
             max_running_total?: number;
         };
@@ -8475,6 +8493,7 @@ export interface components {
             max_running_index?: number | null;
             max_running_maintenance?: number | null;
             max_running_restores?: number | null;
+            max_running_scripts?: number | null;
             max_running_total?: number | null;
         };
         LimitsInForce: {
@@ -8486,6 +8505,8 @@ export interface components {
             max_running_maintenance?: number;
             /** @default 4 */
             max_running_restores?: number;
+            /** @default 4 */
+            max_running_scripts?: number;
             /** @default 8 */
             max_running_total?: number;
             running: {
@@ -8520,9 +8541,6 @@ export interface components {
             status: string;
             total_lines: number;
         };
-        LogDownload: {
-            operation_id: number;
-        };
         LogLine: {
             content: string;
             line_number: number;
@@ -8547,33 +8565,6 @@ export interface components {
             restarts: number;
             /** @enum {string} */
             state: "running" | "failing";
-        };
-        Losses: {
-            archives: number;
-            archives_left: number;
-            freed_bytes_at_most: number | null;
-            going: components["schemas"]["Coverage"];
-            next_cursor: string | null;
-            paths_lost: number;
-            sample: components["schemas"]["LostPath"][];
-            staying: components["schemas"]["Coverage"];
-            versions_lost: number;
-        };
-        LossesRequest: {
-            archive_ids: number[];
-            cursor?: string | null;
-            /** @default 100 */
-            limit?: number;
-        };
-        LostPath: {
-            last_archive_id: number;
-            /** Format: date-time */
-            last_archive_start: string;
-            mtime: string | null;
-            path: string;
-            path_b64: string | null;
-            size: number | null;
-            type: string;
         };
         MachineItem: {
             connection_type: string;
@@ -8630,7 +8621,6 @@ export interface components {
         };
         Me: {
             all_repositories_role: ("viewer" | "operator") | null;
-            capabilities: string[];
             /** Format: date-time */
             created_at: string;
             /** @enum {string} */
@@ -8896,13 +8886,39 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
             uuid?: string | null;
             /** @default [] */
             windows?: components["schemas"]["WindowShape"][];
+        };
+        NewScript: {
+            /** @default [] */
+            arguments?: string[];
+            /** @default  */
+            content?: string;
+            description?: string | null;
+            installed_as?: string | null;
+            /**
+             * @default [
+             *       "/bin/sh"
+             *     ]
+             */
+            interpreter?: string[];
+            name: string;
+            /** @default false */
+            operators_may_use?: boolean;
+            /** @default [] */
+            parameters?: components["schemas"]["Parameter"][];
+            /** @default 300 */
+            timeout_seconds?: number;
+            /**
+             * @default service
+             * @enum {string}
+             */
+            where?: "service" | "agent";
         };
         NotMoved: {
             connection_id: number;
@@ -8922,7 +8938,6 @@ export interface components {
             dry_run?: boolean;
         };
         OperationDetail: {
-            actions: string[];
             activity_key: string;
             archive_name: string | null;
             attempt: number;
@@ -8962,9 +8977,6 @@ export interface components {
             progress_total: number | null;
             queued_behind_id: number | null;
             queued_reason: string | null;
-            refusals: {
-                [key: string]: string;
-            };
             repository: string | null;
             repository_id: number | null;
             repository_path: string | null;
@@ -9040,25 +9052,9 @@ export interface components {
                 [key: string]: unknown;
             }[];
         };
-        OperationLog: {
-            has_more: boolean;
-            job_id: number;
-            lines: components["schemas"]["LogLine"][];
-            log_lines: number;
-            next_match?: number | null;
-            searched_to?: number | null;
-            status: string;
-            total_lines: number;
-        };
         OperationPage: {
             items: components["schemas"]["OperationItem"][];
             next_cursor: string | null;
-        };
-        OtherStep: {
-            /** @enum {string} */
-            kind: "script" | "dump";
-        } & {
-            [key: string]: unknown;
         };
         Overview: {
             alarms: components["schemas"]["AlarmItem"][];
@@ -9139,6 +9135,18 @@ export interface components {
         };
         PackageList: {
             packages: components["schemas"]["PackageAnswer"][];
+        };
+        Parameter: {
+            name: string;
+            /** @default false */
+            required?: boolean;
+            /** @default false */
+            secret?: boolean;
+            /**
+             * @default text
+             * @enum {string}
+             */
+            type?: "text" | "integer" | "boolean";
         };
         PasswordChange: {
             current_password: string;
@@ -9243,24 +9251,13 @@ export interface components {
             start_within_minutes?: number;
             starts_at?: string | null;
             /** @default [] */
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[];
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[];
             targets?: components["schemas"]["Targets"] | null;
             /** @default UTC */
             timezone?: string;
             uuid?: string | null;
             /** @default [] */
             windows?: components["schemas"]["WindowShape"][];
-        };
-        ProbeAnswer: {
-            empty: boolean | null;
-            exists: boolean;
-            free_bytes: number;
-            is_folder: boolean;
-            path: string;
-            readable: boolean;
-            repository: components["schemas"]["ProbedRepository"] | null;
-            total_bytes: number;
-            writable: boolean;
         };
         ProbeStep: {
             details?: {
@@ -9272,21 +9269,6 @@ export interface components {
             step: "program" | "configuration" | "reach" | "credentials" | "write" | "read" | "delete";
             /** @enum {string} */
             verdict: "ok" | "failed" | "skipped";
-        };
-        ProbedPlace: {
-            /**
-             * @default local
-             * @enum {string}
-             */
-            execution_target?: "local" | "ssh";
-            path: string;
-            ssh_connection_id?: number | null;
-        };
-        ProbedRepository: {
-            encryption: string | null;
-            engine_id: string | null;
-            engine_version: number;
-            repository_id: number | null;
         };
         ProgressDetails: {
             backup_speed?: number | null;
@@ -9471,7 +9453,6 @@ export interface components {
             reports: components["schemas"]["ReportAnswer"][];
         };
         RepositoryAnswer: {
-            actions: string[];
             agent_machine_id: number | null;
             archive_count: number | null;
             archive_name_template: string;
@@ -9501,15 +9482,11 @@ export interface components {
             last_restore_check: string | null;
             latest_sync_job: components["schemas"]["SyncJob"] | null;
             mode: string;
-            my_role: components["schemas"]["Role"];
             name: string;
             own_sources: string[];
             passphrase_location: string;
             path: string;
             rclone_remote_id: number | null;
-            refusals: {
-                [key: string]: string;
-            };
             remote_path: string | null;
             repository_type: string;
             retention: components["schemas"]["Retention"];
@@ -9835,6 +9812,13 @@ export interface components {
             tries: number;
             waiting_for: string | null;
         };
+        RunScript: {
+            /** @default {} */
+            parameters?: {
+                [key: string]: string | boolean | number;
+            };
+            repository_id?: number | null;
+        };
         RunSummary: {
             /** Format: date-time */
             due_at: string;
@@ -9961,7 +9945,7 @@ export interface components {
             spread_minutes?: number | null;
             start_within_minutes?: number | null;
             starts_at?: string | null;
-            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["OtherStep"])[] | null;
+            steps?: (components["schemas"]["BackupStep"] | components["schemas"]["DumpStep"] | components["schemas"]["PruneStep"] | components["schemas"]["CompactStep"] | components["schemas"]["CheckStep"] | components["schemas"]["RestoreCheckStep"] | components["schemas"]["MirrorStep"] | components["schemas"]["ScriptStep"])[] | null;
             targets?: components["schemas"]["Targets"] | null;
             timezone?: string | null;
             windows?: components["schemas"]["WindowShape"][] | null;
@@ -9980,6 +9964,83 @@ export interface components {
             } | null;
             repository_ids?: number[] | null;
             schedule_ids?: number[] | null;
+        };
+        ScriptAnswer: {
+            arguments: string[];
+            changed_by: string;
+            /** Format: date-time */
+            created_at: string;
+            description: string | null;
+            id: number;
+            installed_as: string | null;
+            interpreter: string[];
+            name: string;
+            operators_may_use: boolean;
+            parameters: components["schemas"]["Parameter"][];
+            sha256: string;
+            timeout_seconds: number;
+            /** Format: date-time */
+            updated_at: string;
+            version: number;
+            /** @enum {string} */
+            where: "service" | "ssh" | "agent";
+        };
+        ScriptChange: {
+            arguments?: string[] | null;
+            content?: string | null;
+            description?: string | null;
+            installed_as?: string | null;
+            interpreter?: string[] | null;
+            name?: string | null;
+            operators_may_use?: boolean | null;
+            parameters?: components["schemas"]["Parameter"][] | null;
+            timeout_seconds?: number | null;
+            version?: number | null;
+            where?: ("service" | "agent") | null;
+        };
+        ScriptDetail: {
+            arguments: string[];
+            changed_by: string;
+            content: string | null;
+            /** Format: date-time */
+            created_at: string;
+            description: string | null;
+            id: number;
+            installed_as: string | null;
+            interpreter: string[];
+            name: string;
+            operators_may_use: boolean;
+            parameters: components["schemas"]["Parameter"][];
+            sha256: string;
+            timeout_seconds: number;
+            /** Format: date-time */
+            updated_at: string;
+            used_by: {
+                [key: string]: unknown;
+            }[];
+            version: number;
+            /** @enum {string} */
+            where: "service" | "ssh" | "agent";
+        };
+        ScriptList: {
+            scripts: components["schemas"]["ScriptAnswer"][];
+        };
+        ScriptStep: {
+            has_secrets?: boolean | null;
+            /** @constant */
+            kind: "script";
+            on_failure?: ("stop" | "warn") | null;
+            /** @default {} */
+            parameters?: {
+                [key: string]: string | boolean | number;
+            };
+            run_on?: ("always" | "success" | "warning" | "failure") | null;
+            script_id: number;
+            /**
+             * @default before
+             * @enum {string}
+             */
+            when?: "before" | "after";
         };
         SearchAnswer: {
             coverage: components["schemas"]["Coverage"];
@@ -10238,6 +10299,17 @@ export interface components {
             message: string;
             ok: boolean;
             seconds: number;
+        };
+        Version: {
+            author: string;
+            content: string;
+            /** Format: date-time */
+            created_at: string;
+            sha256: string;
+            version: number;
+        };
+        Versions: {
+            versions: components["schemas"]["Version"][];
         };
         Warned: {
             key: string;

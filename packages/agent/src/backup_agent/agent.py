@@ -247,6 +247,7 @@ class Agent:
 
     def _worker(self, job: JobFolder) -> "Worker":
         from backup_agent.restore_to import RestoreTo, own_places
+        from backup_agent.script_rule import ScriptRule
         from backup_agent.worker import Tools, Worker  # all that drives the engine: an idle agent does without it
 
         tools = Tools(
@@ -258,6 +259,7 @@ class Agent:
             self._config.cancel_grace_seconds,
             self._config.max_backoff_seconds,
             RestoreTo(self._config.restore_to, own_places(self._places, self._config.engines.values())),
+            ScriptRule(self._config.scripts_accept, self._places.scripts),
         )
         return Worker(job, tools, self._worked)
 

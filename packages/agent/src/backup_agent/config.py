@@ -14,6 +14,7 @@ from backup_agent.toml_text import toml_text
 
 CREDENTIAL = "agent credential"
 MOST_JOBS = 16
+SCRIPTS_ACCEPTED = ("none", "installed", "any")
 
 
 class ConfigUnreadable(Problem):
@@ -36,6 +37,8 @@ class Config:
     """The engine program of a major, where it is not found in the usual places."""
     restore_to: tuple[str, ...] | None = None
     """Folders that the service may have files restored to; None for the default, see `restore_to`."""
+    scripts_accept: str = "none"
+    """Which scripts of the service this machine runs: none, those installed here, or any."""
 
 
 def load(places: Places) -> Config:
@@ -70,6 +73,7 @@ def save(places: Places, config: Config) -> None:
         "renew_seconds": config.renew_seconds,
         "restore_to": None if config.restore_to is None else list(config.restore_to),
         "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
+        "scripts": {"accept": config.scripts_accept},
     }
     private_files.write(places.config_file, toml_text(content, HEADING).encode())
 
@@ -111,7 +115,15 @@ def _config(content: Mapping[str, Any], key: bytes) -> Config:
         renew_seconds=_seconds(content, "renew_seconds", 60.0),
         restore_to=_folders(content.get("restore_to")),
         engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
+        scripts_accept=_accepted(content.get("scripts", {})),
     )
+
+
+def _accepted(scripts: Mapping[str, Any]) -> str:
+    accept = scripts.get("accept", "none")
+    if accept not in SCRIPTS_ACCEPTED:
+        raise ValueError(f"accept in [scripts] must be one of {', '.join(SCRIPTS_ACCEPTED)}")
+    return str(accept)
 
 
 def _text(content: Mapping[str, Any], name: str) -> str:

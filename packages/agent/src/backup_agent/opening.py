@@ -10,10 +10,11 @@ from backup_agent.jobs import KINDS
 from backup_engine.command import Older, Secret
 from backup_engine.redact import Redactor
 from backup_engine.requests import InvalidRequest, RepositoryLocation
-from backup_protocol import SCHEMA_VERSION, JobKind, Malformed, Payload, resolved_environment
+from backup_protocol import SCHEMA_VERSION, JobKind, Malformed, Payload, ScriptBlock, resolved_environment
 
 PASSPHRASE = "BORG_PASSPHRASE"  # noqa: S105 -- the name of the variable
 ALLOWED_VARIABLE = re.compile(r"BORG_[A-Z0-9_]+")
+SCRIPT_VARIABLE = re.compile(r"HOLDFAST_PARAM_[A-Z0-9_]+")
 FORBIDDEN_VARIABLES = frozenset(
     {"BORG_PASSCOMMAND", "BORG_RSH", "BORG_REMOTE_PATH", "BORG_BASE_DIR", "BORG_HOST_ID", "BORG_EXIT_CODES"}
 )
@@ -60,10 +61,13 @@ def _engine_id(given: str | None) -> str | None:
 
 def open_repository(payload: Payload, local_secret: Callable[[str], str | None]) -> Opened:
     """Raise SecretMissing or InvalidRequest."""
-    variables, secret_values = resolved_environment(payload, local_secret)
+    is_script = isinstance(payload.block, ScriptBlock)
+    # Secrets of this machine, such as passphrases, are not for scripts.
+    variables, secret_values = resolved_environment(payload, (lambda _ref: None) if is_script else local_secret)
     passphrase = variables.pop(PASSPHRASE, None)
+    allowed = SCRIPT_VARIABLE if is_script else ALLOWED_VARIABLE
     for name in variables:
-        if not ALLOWED_VARIABLE.fullmatch(name) or name in FORBIDDEN_VARIABLES:
+        if not allowed.fullmatch(name) or name in FORBIDDEN_VARIABLES:
             raise InvalidRequest(f"A job may not set the variable {name} on this machine.")
     secrets = {name: Secret(value, "environment") for name, value in variables.items() if value in secret_values}
     plain = {name: value for name, value in variables.items() if name not in secrets}

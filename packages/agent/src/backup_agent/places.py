@@ -25,6 +25,11 @@ class Places:
         return self.config / "config.toml"
 
     @property
+    def scripts(self) -> Path:
+        """Scripts that the owner of the machine has installed for the service to start by name."""
+        return self.config / "scripts"
+
+    @property
     def key_file(self) -> Path:
         return self.config / "credential.key"
 

@@ -19,12 +19,14 @@ from backup_agent.host import AgentHost
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
 from backup_agent.job_work import AgentPlace, ReceiveWork
 from backup_agent.jobs import KINDS
+from backup_agent.jobs.run_script import ScriptWork
 from backup_agent.machine import now
 from backup_agent.message_bounds import bounded_details, bounded_warnings
 from backup_agent.opening import Opened, UnsupportedJob, open_repository, payload_of
 from backup_agent.places import Places
 from backup_agent.restore_to import RestoreTo
 from backup_agent.runtime_api import RuntimeApi
+from backup_agent.script_rule import ScriptRule
 from backup_agent.secret_store import SecretStore
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.following import NO_SPACE
@@ -46,6 +48,7 @@ from backup_protocol import (
     Payload,
     RestoreBlock,
     Result,
+    ScriptBlock,
     SecretMissing,
     Stats,
     is_warning,
@@ -75,6 +78,7 @@ class Tools:
     grace_seconds: float = 30.0
     max_backoff_seconds: float = MOST_SECONDS
     restore_to: RestoreTo = field(default_factory=RestoreTo)
+    scripts: ScriptRule = field(default_factory=ScriptRule)
 
 
 class Worker:
@@ -267,6 +271,9 @@ class Worker:
                 known_place=AgentPlace(host, block, own, self._tools.restore_to),
                 open_stream=lambda: self._tools.api.restore_stream(self._job.job_id),
             )
+        if isinstance(block, ScriptBlock):
+            values = {name: secret.value for name, secret in opened.surroundings.secrets.items()}
+            return ScriptWork(host, engine, opened.location, block, rule=self._tools.scripts, secrets=values)
         if isinstance(block, BackupBlock):
             expected = self._sizes().get(str(payload.repository.repository_id))
             return Work(host, engine, opened.location, block, AgentSources(host, block, own, expected))

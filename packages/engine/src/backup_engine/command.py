@@ -79,6 +79,21 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """A person's script in the place of an engine: see ``shim``. Without ``content`` it is a file of its machine."""
+
+    at: int
+    """Its place in argv."""
+    content: str | None
+    seconds: float
+    """It is stopped when it takes longer."""
+    path: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One call of an engine program. Non-UTF-8 arguments are carried with ``surrogateescape``."""
 
@@ -96,6 +111,7 @@ class Command:
     """Bytes that each of its streams may have in the spool. The shim stops what writes more."""
     into: tuple[str, ...] = ()
     """A program of this machine that takes what the command writes; both are one run, and end together."""
+    script: Script | None = None
 
     @property
     def secret_values(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from backup_engine.command import Command
+from backup_engine.command import LARGEST_STREAM, Command
 from backup_engine.events import Event
 from backup_engine.outcome import SENTENCES, Accumulator, Outcome, conclude
 from backup_engine.parse import parse_line
@@ -37,14 +37,19 @@ class StreamReader:
         on_event: Callable[[Event], None] | None = None,
         *,
         sync: bool = False,
+        most: int = LARGEST_STREAM * 2,
     ) -> None:
-        """`write` takes the log lines. `sync`: no line may outlive a power cut that what it was made from does not."""
+        """`write` takes the log lines. `sync`: no line may outlive a power cut that what it was made from does not.
+
+        More than `most` bytes are not read.
+        """
         self.accumulator = Accumulator()
         self._path = path
         self._redactor = redactor
         self._write = write
         self._on_event = on_event
         self._sync = sync
+        self._most = most
         self._offset = 0
         self._rest = b""
 
@@ -67,7 +72,7 @@ class StreamReader:
         except FileNotFoundError:
             return
         try:
-            while block := os.pread(descriptor, BLOCK, self._offset):
+            while block := os.pread(descriptor, min(BLOCK, self._most - self._offset), self._offset):
                 if self._sync:
                     os.fsync(descriptor)
                 self._offset += len(block)
@@ -81,6 +86,21 @@ class StreamReader:
         if to_the_end and self._rest:
             last, self._rest = self._rest, b""
             yield [last]
+
+
+class PlainReader(StreamReader):
+    """Turns the output of a script, as it grows, into log lines. What is not printable is shown by its escape."""
+
+    def drain(self, *, to_the_end: bool = False) -> None:
+        for lines in self._new_lines(to_the_end):
+            texts = [plain_line(self._redactor.redact(raw)) for raw in lines]
+            if self._write is not None and texts:
+                self._write(texts)
+
+
+def plain_line(raw: bytes) -> str:
+    text = raw.removesuffix(b"\r").decode("utf-8", "backslashreplace")
+    return "\t".join(map(printable, text.split("\t")))
 
 
 def _in_pieces(line: bytes) -> tuple[list[bytes], bytes]:
@@ -135,6 +155,8 @@ def display(command: Command) -> str:
 
 
 def printable(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
         for character in text

@@ -53,6 +53,10 @@ class ExitRecord:
     free_bytes: int | None = None
     """Space where the repository is stored, once the engine had ended; None if that is not a folder of its machine."""
     total_bytes: int | None = None
+    timed_out: bool = False
+    """A script took longer than it may, and was stopped."""
+    too_much_output: bool = False
+    """A script wrote more than it may, and was stopped."""
 
 
 @cache
@@ -266,6 +270,7 @@ def _command_record(command: Command) -> dict[str, Any]:
         "nice": niceness(),
         "io_priority": io_priority_command(),
         "guard": command.guard.record() if command.guard else None,
+        "script": command.script.record() if command.script else None,
     }
 
 

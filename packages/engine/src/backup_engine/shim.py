@@ -21,6 +21,10 @@ pipe any more, it stops the engine.
 
 ``most_output`` in the command is how many bytes each of ``out`` and ``err`` may have. An engine that writes more is stopped, and
 its run ends with an error that names this reason.
+
+``script`` in the command makes the run that of a person's script instead of an engine: its text becomes a file of the spool folder whose
+path takes the place ``at`` in argv, it works in the folder ``work``, both of its streams go to ``out``, and it is stopped after
+``seconds``. When it has ended, so has its process group; a daemon that left the group is let go, and the lock with it.
 """
 
 from __future__ import annotations  # it runs under the Python of other machines, too, which may be 3.9
@@ -44,6 +48,8 @@ GRACE_SECONDS = 30.0
 LOOK_SECONDS = 0.2
 TOO_MUCH_OUTPUT = "Shim.TooMuchOutput"
 FAILED = 2
+SCRIPT_FILE = "script"
+SCRIPT_FOLDER = "work"
 
 
 def write_synced(name: str, content: bytes) -> None:
@@ -150,12 +156,16 @@ def become_engine(
         os.set_inheritable(lock, True)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if output is None else output, 1)
-        os.dup2(os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+        script = command.get("script")
+        os.dup2(1 if script else os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
         os.nice(int(str(command.get("nice") or 0)))
         identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
         write_synced("engine.json", json.dumps(identity).encode())
         argv = command["argv"]
         arguments = [os.fsencode(argument) for argument in argv]
+        if script:
+            arguments[script["at"]] = laid_down(script)
+            environment.setdefault("HOME", home_folder())
         guard = command.get("guard")
         if guard:
             make_sure(guard, environment, probe_environment)
@@ -169,6 +179,31 @@ def become_engine(
         os.write(report, f"{errno.EINVAL} {error}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
+
+
+def laid_down(script: dict[str, Any]) -> bytes:
+    """Given a script, return the path of its file, made in this folder. From here on the process works in a folder of the script."""
+    if script.get("content") is None:
+        path = os.fsencode(str(script["path"]))
+    else:
+        path = os.getcwdb() + b"/" + os.fsencode(SCRIPT_FILE)  # noqa: PTH109
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
+        content = memoryview(os.fsencode(script["content"]))
+        while content:
+            content = content[os.write(file, content) :]
+        os.close(file)
+    os.mkdir(SCRIPT_FOLDER, 0o700)  # noqa: PTH102
+    os.chdir(SCRIPT_FOLDER)
+    return path
+
+
+def home_folder() -> str:
+    import pwd  # only here: every run pays for what is imported above
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir or "/"
+    except KeyError:
+        return "/"
 
 
 def make_sure(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
@@ -246,35 +281,49 @@ def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
             os.killpg(child, signal.SIGKILL)
 
 
-class OutputLimit:
-    """Stops an engine that writes more than it may. A timer looks, so that whatever waits for the engine need not."""
+class Limits:
+    """Stops an engine that writes more, or a script that takes longer, than it may.
 
-    def __init__(self, child: int, most: int | None) -> None:
+    A timer looks, so that whatever waits for the process need not.
+    """
+
+    def __init__(self, child: int, most: int | None, seconds: float | None = None) -> None:
         self._child = child
         self._most = most
+        self._deadline = None if seconds is None else time.monotonic() + seconds
         self._stopped_at: float | None = None
+        self.timed_out = False
 
     def begin(self) -> None:
-        if self._most is not None:
+        if self._most is not None or self._deadline is not None:
             signal.signal(signal.SIGALRM, self._look)
             signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
 
     def was_exceeded(self) -> bool:
-        """Once the engine has ended: also one that was too quick for the timer."""
+        """Whether too much was written. Once the engine has ended: also by one that was too quick for the timer."""
         signal.setitimer(signal.ITIMER_REAL, 0)
-        return self._stopped_at is not None or (self._most is not None and written() > self._most)
+        stopped = self._stopped_at is not None and not self.timed_out
+        return stopped or (self._most is not None and written() > self._most)
 
     def _look(self, *_: object) -> None:
-        size = written()
-        if self._most is None or size <= self._most:
+        now, size = time.monotonic(), written()
+        too_much = self._most is not None and size > self._most
+        too_long = self._deadline is not None and now > self._deadline
+        if self._stopped_at is None and not too_much and not too_long:
             return
-        now = time.monotonic()
-        first, self._stopped_at = self._stopped_at is None, self._stopped_at or now
-        if first or now - self._stopped_at > GRACE_SECONDS or size > 2 * self._most:
-            try:
-                os.killpg(self._child, signal.SIGTERM if first else signal.SIGKILL)
-            except ProcessLookupError:
-                return
+        first = self._stopped_at is None
+        if first:
+            self._stopped_at, self.timed_out = now, not too_much
+        flooding = self._most is not None and size > 2 * self._most
+        if first or flooding or now - (self._stopped_at or now) > GRACE_SECONDS:
+            end_group(self._child, signal.SIGTERM if first else signal.SIGKILL)
+
+
+def end_group(leader: int, number: int) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def written() -> int:
@@ -288,8 +337,10 @@ def written() -> int:
     return size
 
 
-def note_too_much(most: int) -> None:
-    """Say why the run failed. What it has written is of no use to anybody, and may be large."""
+def note_too_much(most: int, script: bool = False) -> None:
+    """Say why the run failed. What an engine has written is then of no use to anybody, and may be large."""
+    if script:
+        return  # its output is its log, and is kept as far as it may go
     if os.path.exists("out"):  # noqa: PTH110
         os.truncate("out", 0)
     words = f"The engine wrote more than {most} bytes and was stopped."
@@ -306,6 +357,13 @@ def space_of(path: str) -> dict[str, int]:
     except OSError:
         return {}
     return {"free_bytes": found.f_bavail * found.f_frsize, "total_bytes": found.f_blocks * found.f_frsize}
+
+
+def wait_for_group(leader: int) -> None:
+    """Wait until a script has ended, and end what it has left in its process group while the group's number is still its own."""
+    if hasattr(os, "waitid"):
+        os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
+        end_group(leader, signal.SIGKILL)
 
 
 def wait(child: int) -> tuple[int, float, int]:
@@ -330,12 +388,16 @@ def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, 
     os.close(reporting)
     lower_io_priority(command, child)
     exec_error = os.read(receiving, 4096).decode("utf-8", "replace") or None
-    limit = OutputLimit(child, command.get("most_output"))
+    script = command.get("script")
+    limit = Limits(child, command.get("most_output"), script["seconds"] if script else None)
     limit.begin()
+    if script:
+        wait_for_group(child)
     status, cpu_seconds, max_rss = wait(child) if output is None else wait_while_read(child, output)
     code = os.waitstatus_to_exitcode(status)
-    if limit.was_exceeded():
-        note_too_much(command["most_output"])
+    too_much = limit.was_exceeded()
+    if too_much:
+        note_too_much(command["most_output"], bool(script))
         code = FAILED
     if guard:
         code = concluded(guard, base, code)
@@ -348,8 +410,11 @@ def run(command: dict[str, Any], secrets: dict[str, dict[str, str]], lock: int, 
         "cpu_seconds": round(cpu_seconds, 3),
         "max_rss_kib": max_rss,
         **(space_of(guard["path"]) if guard and guard.get("path") else {}),
+        **({"timed_out": limit.timed_out, "too_much_output": too_much} if script else {}),
     }
     write_synced("exit.json", json.dumps(record).encode())
+    if script:
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a daemon that it has started holds the file open, and is not part of the run
 
 
 def main() -> int:

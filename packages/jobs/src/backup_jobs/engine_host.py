@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from backup_engine.command import Command, Machine
 from backup_engine.events import Event
 from backup_engine.far.request import FarStop
-from backup_engine.following import Killer, StreamReader, display, engine_outcome
+from backup_engine.following import Killer, PlainReader, StreamReader, display, engine_outcome
 from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
-from backup_jobs.host import Cancelled, Host, Interrupted, Step, Stopping
+from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step, Stopping
 
 LAUNCHES = 3
 """How often a step is launched that is cut off before its engine has started."""
@@ -121,6 +121,19 @@ class EngineHost(Host):
         if outcome.status == "interrupted":
             raise Interrupted(name, reader.accumulator)
         return Step(record, outcome, reader.accumulator, spool.out, spool.err)
+
+    def script_step(self, name: str, command: Command) -> ScriptEnd:
+        spool = Spool(self.folder / name)
+        self.log(f"$ {display(command)}")
+        redactor = Redactor(command.secret_values)
+        reader = PlainReader(spool.out, redactor, self._write, sync=self.syncs_lines, most=command.most_output)
+        self._run_to_end(spool, command, reader.drain, despite_cancel=False)
+        reader.drain(to_the_end=True)
+        record = self._exit_record(spool)
+        if record is None:
+            raise Interrupted(name, Accumulator())
+        judged = self.once(f"{name}.judged", lambda: {"cancelled": self.is_cancelled()})
+        return ScriptEnd(record, bool(judged["cancelled"]))
 
     def _judged(self, name: str, record: ExitRecord, accumulator: Accumulator, *, may_be_cancelled: bool) -> Outcome:
         """Whether it ended because of a cancel is judged once: one that comes later must not change it at a replay."""

@@ -54,6 +54,14 @@ class Step:
         return self.outcome.status == "completed_with_warnings"
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptEnd:
+    """One run of a script that has ended."""
+
+    exit: ExitRecord
+    was_cancelled: bool
+
+
 class Host(ABC):
     """The surroundings of one attempt at a job.
 
@@ -97,6 +105,10 @@ class Host(ABC):
         Raise Cancelled if the job was cancelled before the step began, unless it is one that finds out the truth and must
         run `despite_cancel`. A `quiet` step leaves no lines in the log.
         """
+
+    @abstractmethod
+    def script_step(self, name: str, command: Command) -> ScriptEnd:
+        """Run a person's script under the shim, or find it again; what it prints goes to the log. Raise Interrupted and Cancelled."""
 
     @abstractmethod
     def has_begun(self, name: str) -> bool:

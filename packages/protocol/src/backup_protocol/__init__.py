@@ -19,6 +19,7 @@ from backup_protocol.jobs import (
     PruneBlock,
     RepositoryBlock,
     RestoreBlock,
+    ScriptBlock,
     SecretMissing,
     resolved_environment,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "RestoreBlock",
     "Result",
     "ResultPart",
+    "ScriptBlock",
     "SecretMissing",
     "Start",
     "Stats",

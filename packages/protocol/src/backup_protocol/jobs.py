@@ -19,6 +19,7 @@ BLOCK_OF_KIND: Mapping[JobKind, str] = {
     JobKind.ARCHIVES_LIST: "list",
     JobKind.RESTORE_EXTRACT: "restore",
     JobKind.RESTORE_RECEIVE: "restore",
+    JobKind.SCRIPT_RUN: "script",
 }
 """Where a payload holds what its kind needs."""
 
@@ -146,6 +147,25 @@ class CallBlock(Block):
     request: str = "{}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptBlock(Block):
+    """A script to run once. An agent decides by its own configuration whether it does, see `docs/scripts.md`.
+
+    `environment` holds secret parameters alone, `variables` everything else that the script gets to know.
+    """
+
+    name: str = ""
+    event: str = "manual"
+    """`before`, `after` or `manual`."""
+    content: str | None = None
+    installed_as: str | None = None
+    """A file in the agent's own folder of scripts, instead of the content."""
+    interpreter: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    timeout_seconds: int = 300
+    variables: dict[str, str] = field(default_factory=dict)
+
+
 BLOCKS: Mapping[str, type[Block]] = {
     "call": CallBlock,
     "backup": BackupBlock,
@@ -157,6 +177,7 @@ BLOCKS: Mapping[str, type[Block]] = {
     "delete": DeleteBlock,
     "list": ListBlock,
     "restore": RestoreBlock,
+    "script": ScriptBlock,
 }
 
 

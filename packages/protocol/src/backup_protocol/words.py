@@ -50,6 +50,8 @@ class JobKind(StrEnum):
     ARCHIVES_LIST = "archives.list"
     RESTORE_EXTRACT = "restore.extract"
     RESTORE_RECEIVE = "restore.receive"
+    SCRIPT_RUN = "script.run"
+    """To know how; whether it does is decided by the machine's own `config.toml`."""
 
 
 class Capability(StrEnum):

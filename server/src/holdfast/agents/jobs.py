@@ -27,7 +27,7 @@ from holdfast.errors import Forbidden, NotFound, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import pages, queue, transitions, waiting_reasons
 from holdfast.operations.end_time import recording_end, within
-from holdfast.operations.job_work import JobReport
+from holdfast.operations.job_work import JobReport, NothingToDo
 from holdfast.operations.kinds import Registry
 from holdfast.operations.logs import tail_path
 from holdfast.operations.models import Operation
@@ -116,6 +116,9 @@ class Jobs:
         try:
             with session.begin_nested():
                 self._prepared(session, operation)
+        except NothingToDo as nothing:
+            transitions.skip(session, operation.id, nothing.reason)
+            return False
         except Forbidden as error:
             transitions.fail_pending(session, operation.id, error.key, error.message)
             return False

@@ -38,16 +38,23 @@ class Payloads:
         if kind is None or kind.agent is None or repository is None:
             raise NotFound("repository.not_found", "What the job works on is not registered any more.")
         job_kind = JobKind(operation.job_kind or kind.agent.job_kind)
-        variables = environment(repository) if is_opened_by(repository, operation.machine_id) else {}
-        block = {**asdict(kind.agent.block(session, operation)), "environment": variables}
+        block = asdict(kind.agent.block(session, operation))
+        if kind.agent.opens_repository:
+            variables = environment(repository) if is_opened_by(repository, operation.machine_id) else {}
+            block = {**block, "environment": variables}
         older: Older = "accept" if operation.params.get("older_ok") else "refuse"
         return envelope(job_kind, repository, block, older)
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The payload as it is handed to the assigned agent, and to nobody else.
 
-        An agent that does not open the repository never gets its passphrase.
+        An agent that does not open the repository, or not for this job, never gets its passphrase.
         """
+        kind = self._registry.kinds.get(operation.kind)
+        work = kind.agent if kind is not None else None
+        if work is not None and not work.opens_repository:
+            own = work.secrets(session, operation) if work.secrets is not None else {}
+            return {**payload, "secrets": {name: {"value": value} for name, value in own.items()}}
         repository = repositories.get(session, operation.repository_id or 0)
         if repository is None or not is_opened_by(repository, operation.machine_id):
             return dict(payload)
@@ -61,10 +68,13 @@ class Payloads:
         return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
 
     def redactor(self, session: Session, operation: Operation) -> Redactor:
-        """Takes the secrets of the operation's repository out of whatever the agent sends."""
+        """Takes the secrets of the operation and its repository out of whatever the agent sends."""
         repository = repositories.get(session, operation.repository_id or 0)
         passphrase = self._opener.passphrase(repository) if repository else None
-        return Redactor([passphrase] if passphrase else [])
+        kind = self._registry.kinds.get(operation.kind)
+        own = kind.agent.secrets if kind is not None and kind.agent is not None else None
+        values = list(own(session, operation).values()) if own is not None else []
+        return Redactor([*values, *([passphrase] if passphrase else [])])
 
 
 def envelope(

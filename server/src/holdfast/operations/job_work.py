@@ -13,6 +13,14 @@ from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import SUCCEEDED, Status
 
 
+class NothingToDo(Exception):
+    """The work is not wanted after all: the operation is skipped for this reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class JobReport:
     """How a job ended, in the kernel's terms. `items` are the joined parts of a long result; None without any."""
@@ -47,6 +55,10 @@ class JobWork:
     conclude: Callable[[Session, Operation, JobReport], Outcome]
     may_repeat: bool = False
     """An agent that has lost the job may simply do it again."""
+    opens_repository: bool = True
+    """It needs the repository's passphrase where there is one."""
+    secrets: Callable[[Session, Operation], Mapping[str, str]] | None = None
+    """Secrets of its own that are handed to the agent with the job, by the references in its block."""
     leaves_archive: bool = False
     """It makes an archive whose comment carries the operation's key: the repository knows what became of it."""
 

@@ -15,6 +15,7 @@ from holdfast.operations.locks import Access, lock_mode
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import LockMode, Status
+from holdfast.operations.step_rules import StepRules
 
 
 class Effect(StrEnum):
@@ -62,6 +63,8 @@ class Kind:
     """The kind's own block in the detail of an operation."""
     agent: JobWork | None = None
     """How an agent executes it; None for a kind that only this service can execute."""
+    step_rules: StepRules | None = None
+    """What it says about itself as a step of a schedule."""
 
     @property
     def lock(self) -> LockMode | None:

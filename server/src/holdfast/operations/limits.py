@@ -16,6 +16,7 @@ GROUP_FIELDS = {
     "restore": "max_running_restores",
     "maintenance": "max_running_maintenance",
     "index": "max_running_index",
+    "script": "max_running_scripts",
 }
 
 
@@ -24,6 +25,7 @@ class Limits(Schema):
     max_running_restores: Limit = 4
     max_running_maintenance: Limit = 2
     max_running_index: Limit = 2
+    max_running_scripts: Limit = 4
     max_running_total: Limit = 8
 
     def by_group(self) -> dict[str, int]:
@@ -39,6 +41,7 @@ class LimitsChange(Schema):
     max_running_restores: Limit | None = None
     max_running_maintenance: Limit | None = None
     max_running_index: Limit | None = None
+    max_running_scripts: Limit | None = None
     max_running_total: Limit | None = None
 
 

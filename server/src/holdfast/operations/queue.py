@@ -22,6 +22,7 @@ from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation
 from holdfast.operations.status import (
+    LockMode,
     AGEING_SECONDS_PER_POINT,
     PRIORITY,
     TERMINAL,
@@ -163,7 +164,7 @@ def _new_row(kind: Kind, params: dict[str, Any], origin: Origin, subject: Subjec
         "params": params,
         "attempt": 1,
         "log_base_line": 0,
-        **_lane(kind, subject),
+        **_lane(kind, subject, executor),
         **_of_origin(origin),
         **_of_subject(subject),
     }
@@ -181,10 +182,13 @@ def _executed_by(kind: Kind, subject: Subject | None) -> tuple[str, str | None]:
     return subject.executor, AGENT_CALL if subject.machine_id is not None else None
 
 
-def _lane(kind: Kind, subject: Subject | None) -> dict[str, Any]:
+def _lane(kind: Kind, subject: Subject | None, executor: str) -> dict[str, Any]:
     """The lane that an operation must hold to run, and how it holds it."""
     mode = lock_mode(kind.access, subject.sharing if subject is not None else Sharing.READERS)
     key = kind.lock_key or (lane_of(subject.repository_id) if subject is not None and mode else None)
+    if key is None and executor == "agent" and subject is not None:
+        # Agents are offered what is in lanes; this one is as wide as their machine.
+        return {"lock_key": f"agent:{subject.machine_id}", "lock_mode": LockMode.SHARED}
     return {"lock_key": key, "lock_mode": mode if key else None}
 
 

@@ -21,9 +21,8 @@ from holdfast.schedules.models import Mode, Outcome, Reason, Schedule
 from holdfast.schedules.running import ended
 from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import calendar_of, windows_of
-from holdfast.schedules.running.steps import STEPS
+from holdfast.schedules.running.steps import AFTER, SCRIPT, STEPS, order, place_of
 from holdfast.schedules.schemas import (
-    STEP_KINDS,
     CalendarFields,
     NewSchedule,
     ScheduleChange,
@@ -77,17 +76,20 @@ class Editor:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
-    def draft(self, session: Session, caller: Caller, wanted: NewSchedule) -> Schedule:
-        """The schedule that is asked for, not stored. Raise Unprocessable for one that cannot be."""
+    def draft(self, session: Session, caller: Caller, wanted: NewSchedule, *, to_keep: bool = False) -> Schedule:
+        """The schedule that is asked for, not stored. Raise Unprocessable for one that cannot be.
+
+        One `to_keep` has its steps as they are stored: allowed to this caller, and with their secrets sealed.
+        """
         now = clock.now()
         values: dict[str, Any] = {name: getattr(wanted, name) for name in PLAIN_COLUMNS}
         flat = shorthands.given(wanted)
-        steps = _stored_steps(wanted.steps) or [{"kind": "backup"}]
+        steps = shorthands.with_shorthands(_given_steps(wanted.steps) or [{"kind": "backup"}], flat)
         schedule = Schedule(
             **values,
             uuid=wanted.uuid or uuid.uuid4().hex,
             targets=_targets(session, caller, wanted, flat),
-            steps=shorthands.with_shorthands(steps, flat),
+            steps=self._stored_steps(session, caller, steps, ()) if to_keep else steps,
             windows=_stored_windows(wanted.windows),
             revision=1,
             created_by=caller.username,
@@ -98,7 +100,7 @@ class Editor:
         return schedule
 
     def create(self, session: Session, caller: Caller, wanted: NewSchedule) -> Schedule:
-        schedule = self.draft(session, caller, wanted)
+        schedule = self.draft(session, caller, wanted, to_keep=True)
         sight.require_on_new_targets(session, caller, schedule)
         self.check(session, schedule)
         if wanted.uuid is not None and store.has_uuid(session, wanted.uuid):
@@ -108,6 +110,9 @@ class Editor:
     def duplicate(self, session: Session, caller: Caller, schedule: Schedule, name: str | None) -> Schedule:
         """A copy, disabled until somebody has looked at it."""
         now = clock.now()
+        self._stored_steps(
+            session, caller, schedule.steps, schedule.steps
+        )  # whoever copies must be allowed to use them
         kept = {name: getattr(schedule, name) for name in (*PLAIN_COLUMNS, "targets", "steps", "windows")}
         copied = Schedule(
             **{**kept, "name": name or _name_of_copy(session, schedule.name), "enabled": False},
@@ -135,7 +140,7 @@ class Editor:
         if wanted.revision is not None and wanted.revision != schedule.revision:
             raise errors.revision_conflict(wanted.revision, schedule.revision)
         flat = shorthands.given(wanted)
-        changes = _changes(session, caller, schedule, wanted, flat)
+        changes = self._changes(session, caller, schedule, wanted, flat)
         was_enabled = schedule.enabled
         if "name" in changes:
             _name_is_free(session, changes["name"])
@@ -144,6 +149,7 @@ class Editor:
         _add_defaults(schedule, spread_given=True)
         if {"targets", "exclude_repository_ids"} & changes.keys():
             sight.require_on_new_targets(session, caller, schedule)
+            self._stored_steps(session, caller, schedule.steps, schedule.steps)  # steps are trusted with these targets
         self.check(session, schedule)
         now = clock.now()
         if set(CALENDAR_COLUMNS) & changes.keys() or schedule.enabled != was_enabled:
@@ -168,8 +174,11 @@ class Editor:
         for kind in kinds:
             if kind not in STEPS or STEPS[kind].operation not in self.registry.kinds:
                 raise errors.step_unsupported(kind, f"This service cannot run {kind} steps. Remove the step.")
-            if kinds.count(kind) > 1:
+            if kinds.count(kind) > 1 and kind != SCRIPT:
                 raise errors.step_unsupported(kind, f"A schedule has at most one {kind} step. Make a second schedule.")
+        if "backup" not in kinds and any(place_of(step) == AFTER for step in schedule.steps):
+            why = "A script after the backup needs a backup step. Add one, or run the script before."
+            raise errors.step_unsupported(SCRIPT, why)
         found = [repository for number in chosen if (repository := repositories.get(session, number)) is not None]
         elsewhere = [repository.id for repository in found if repository.execution_target != "local"]
         if "dump" in kinds and elsewhere and "repository_ids" in (schedule.targets or {}):
@@ -185,6 +194,39 @@ class Editor:
         if limited and unlimited:
             why = "Engine 2 has no upload limit. Leave upload_kib out, or choose only repositories of engine 1."
             raise errors.step_unsupported("backup", why, repository_ids=unlimited)
+
+    def _stored_steps(
+        self,
+        session: Session,
+        caller: Caller,
+        steps: Sequence[Mapping[str, Any]],
+        previous: Sequence[Mapping[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """In the order in which they run; those whose kinds have rules of their own as these keep them."""
+        kept = []
+        for step in steps:
+            row = STEPS.get(str(step["kind"]))
+            kind = self.registry.kinds.get(row.operation) if row is not None else None
+            rules = kind.step_rules if kind is not None else None
+            kept.append(rules.stored(session, caller, step, previous) if rules is not None else dict(step))
+        return sorted(kept, key=_place)
+
+    def _changes(
+        self, session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange, flat: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The columns that get another value."""
+        given = wanted.model_fields_set
+        values = {name: getattr(wanted, name) for name in PLAIN_COLUMNS if name in given}
+        values = {name: value for name, value in values.items() if value is not None or name in NULLABLE}
+        if wanted.targets is not None or any(name in flat for name in shorthands.TARGETS):
+            values["targets"] = _targets(session, caller, wanted, flat)
+        if wanted.steps is not None or flat.keys() - set(shorthands.TARGETS):
+            steps = _given_steps(wanted.steps) if wanted.steps is not None else schedule.steps
+            steps = shorthands.with_shorthands(steps or [{"kind": "backup"}], flat)
+            values["steps"] = self._stored_steps(session, caller, steps, schedule.steps)
+        if wanted.windows is not None:
+            values["windows"] = _stored_windows(wanted.windows)
+        return {name: value for name, value in values.items() if value != getattr(schedule, name)}
 
 
 # Changes that are no edits ---------------------------------------------------------------------------------------------
@@ -271,23 +313,6 @@ def check_cron(expression: str) -> None:
 # Parts ------------------------------------------------------------------------------------------------------------------
 
 
-def _changes(
-    session: Session, caller: Caller, schedule: Schedule, wanted: ScheduleChange, flat: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The columns that get another value."""
-    given = wanted.model_fields_set
-    values = {name: getattr(wanted, name) for name in PLAIN_COLUMNS if name in given}
-    values = {name: value for name, value in values.items() if value is not None or name in NULLABLE}
-    if wanted.targets is not None or any(name in flat for name in shorthands.TARGETS):
-        values["targets"] = _targets(session, caller, wanted, flat)
-    if wanted.steps is not None or flat.keys() - set(shorthands.TARGETS):
-        steps = _stored_steps(wanted.steps) if wanted.steps is not None else schedule.steps
-        values["steps"] = shorthands.with_shorthands(steps or [{"kind": "backup"}], flat)
-    if wanted.windows is not None:
-        values["windows"] = _stored_windows(wanted.windows)
-    return {name: value for name, value in values.items() if value != getattr(schedule, name)}
-
-
 def _targets(session: Session, caller: Caller, wanted: CalendarFields, flat: Mapping[str, Any]) -> dict[str, Any]:
     if wanted.targets is not None:
         return _without_doubles(wanted.targets)
@@ -309,10 +334,12 @@ def _without_doubles(targets: Targets) -> dict[str, Any]:
     return stored
 
 
-def _stored_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """In the order in which they run."""
-    stored = [step.model_dump(mode="json", exclude_none=True) for step in steps]
-    return sorted(stored, key=lambda step: STEP_KINDS.index(step["kind"]))
+def _given_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    return [step.model_dump(mode="json", exclude_none=True) for step in steps]
+
+
+def _place(step: Mapping[str, Any]) -> int:
+    return order(step) if str(step["kind"]) in STEPS else -1
 
 
 def _stored_windows(windows: Sequence[WindowShape]) -> list[dict[str, Any]]:

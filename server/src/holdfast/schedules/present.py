@@ -40,6 +40,7 @@ COPIED = [
         "waiting",
         "waiting_count",
         "explained",
+        "steps",
     )
 ]
 RUN_COPIED = [name for name in RunSummary.model_fields if name not in ("repository_id", "repository", "schedule_name")]
@@ -85,6 +86,7 @@ class Presented:
         targets = self.sight.targets(schedule)
         return ScheduleAnswer(
             **{name: getattr(schedule, name) for name in COPIED},
+            steps=[_shown(step) for step in schedule.steps],
             explained=preview.explain(calendar_of(schedule)),
             targets=self._visible_targets(schedule),
             exclude_repository_ids=list(filter(self.sight.includes, schedule.exclude_repository_ids or ())),
@@ -143,12 +145,20 @@ def days_of(stored: Sequence[Blackout]) -> list[BlackoutDays]:
     ]
 
 
+def _shown(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the name under which its secrets are kept: that there are some is enough."""
+    shown = {name: value for name, value in step.items() if name != "secret_id"}
+    return {**shown, "has_secrets": True} if "secret_id" in step else shown
+
+
 def step_names(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each step in a word or two."""
     return [_step_name(step) for step in steps]
 
 
 def _step_name(step: Mapping[str, Any]) -> str:
+    if step["kind"] == "script":
+        return f"script {step.get('when', 'before')}"
     every = step.get("every_days")
     return str(step["kind"]) if not every or every == 1 else f"{step['kind']} (every {every} days)"
 

@@ -89,12 +89,34 @@ class MirrorStep(Body):
     kind: Literal["mirror"]
 
 
-class OtherStep(Schema):
-    """A step for which this service has no operation; it is refused by name."""
+ParameterName = Annotated[str, PlainText(1, 64)]
+ParameterValue = Annotated[str, PlainText(0, 4096)] | StrictBool | Annotated[int, Field(strict=True)]
 
-    model_config = ConfigDict(extra="allow")
+
+class ScriptStep(Body):
+    """A script of the library; its newest version runs. The order of scripts is the one in which they are given."""
 
     kind: Literal["script"]
+    script_id: RowId
+    when: Literal["before", "after"] = Field("before", description="Before or after the backup.")
+    on_failure: Literal["stop", "warn"] | None = Field(
+        None, description="Before: no backup after a failure (`stop`, the default), or one all the same."
+    )
+    run_on: Literal["always", "success", "warning", "failure"] | None = Field(
+        None, description="After: how the backup must have ended; default: `always`."
+    )
+    parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=50)] = Field(
+        {}, description="Secret ones that are left out stay as they are."
+    )
+    has_secrets: StrictBool | None = Field(None, description="Shown, and ignored when sent back.")
+
+    @model_validator(mode="after")
+    def _uses_what_its_place_has(self) -> Self:
+        if self.when == "before" and self.run_on not in (None, "always"):
+            raise ValueError("run_on is for scripts after the backup")
+        if self.when == "after" and self.on_failure not in (None, "stop"):
+            raise ValueError("on_failure is for scripts before the backup")
+        return self
 
 
 STEP_KINDS = ("script", "dump", "backup", "prune", "compact", "check", "restore_check", "mirror")
@@ -102,7 +124,7 @@ STEP_KINDS = ("script", "dump", "backup", "prune", "compact", "check", "restore_
 
 def _step_kind(value: Any) -> str:
     kind = value.get("kind", "backup") if isinstance(value, dict) else getattr(value, "kind", None)
-    return "other" if kind == "script" else str(kind)
+    return str(kind)
 
 
 Step = Annotated[
@@ -113,7 +135,7 @@ Step = Annotated[
     | Annotated[CheckStep, Tag("check")]
     | Annotated[RestoreCheckStep, Tag("restore_check")]
     | Annotated[MirrorStep, Tag("mirror")]
-    | Annotated[OtherStep, Tag("other")],
+    | Annotated[ScriptStep, Tag("script")],
     Discriminator(_step_kind),
 ]
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.schedules import errors
 from holdfast.schedules.schemas import FlatFields
 
 KEEP = "prune_keep_"
 FOLLOWING = {"run_prune_after": "prune", "run_compact_after": "compact", "run_check_after": "check"}
-SCRIPTS = ("pre_backup_script_id", "post_backup_script_id")
+SCRIPT = "script"
+SCRIPTS = {"pre_backup_script_id": "before", "post_backup_script_id": "after"}
 TARGETS = ("repository", "repository_id", "repository_ids")
 
 
@@ -21,10 +23,13 @@ def given(fields: FlatFields) -> dict[str, Any]:
 
 
 def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Given steps and shorthands, return the steps that both ask for."""
+    """Given steps and shorthands, return the steps that both ask for. Raise Unprocessable."""
+    if flat.get("run_repository_scripts"):
+        raise errors.step_unsupported(SCRIPT, "Repositories have no scripts of their own. Name the scripts as steps.")
     if not flat:
         return [dict(step) for step in steps]
-    by_kind = {str(step["kind"]): dict(step) for step in steps}
+    scripts = _scripts([dict(step) for step in steps if step["kind"] == SCRIPT], flat)
+    by_kind = {str(step["kind"]): dict(step) for step in steps if step["kind"] != SCRIPT}
     keep = {f"keep_{name.removeprefix(KEEP)}": value for name, value in flat.items() if name.startswith(KEEP)}
     if keep and "run_prune_after" not in flat and "prune" not in by_kind:
         by_kind["prune"] = {"kind": "prune"}
@@ -35,8 +40,15 @@ def with_shorthands(steps: Sequence[Mapping[str, Any]], flat: Mapping[str, Any])
             by_kind.pop(kind, None)
     if "prune" in by_kind:
         by_kind["prune"].update(keep)
-    if any(name in flat for name in SCRIPTS) or flat.get("run_repository_scripts"):
-        by_kind["script"] = {"kind": "script"}
     if "backup" not in by_kind:
         by_kind = {"backup": {"kind": "backup"}, **by_kind}
-    return list(by_kind.values())
+    return [*scripts, *by_kind.values()]
+
+
+def _scripts(steps: list[dict[str, Any]], flat: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A script that is named stands alone in its place, before or after the backup."""
+    for name, when in SCRIPTS.items():
+        if name in flat:
+            steps = [step for step in steps if step.get("when", "before") != when]
+            steps.append({"kind": SCRIPT, "when": when, "script_id": flat[name]})
+    return steps

@@ -65,6 +65,11 @@ def enabled(session: Session) -> list[Schedule]:
     return list(session.scalars(statement.order_by(Schedule.id)))
 
 
+def script_steps(session: Session) -> list[tuple[Schedule, dict[str, Any]]]:
+    """Every step of a schedule that runs a script."""
+    return [(schedule, step) for schedule in listed(session) for step in schedule.steps if step.get("kind") == "script"]
+
+
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, Schedule]:
     """Schedules by id, deleted ones too."""
     found: dict[int, Schedule] = {}

@@ -64,6 +64,7 @@ def run(places: Places, arguments: Namespace) -> int:
         max_jobs=arguments.max_jobs,
         engines=engines,
         restore_to=_restore_to(places, arguments.restore_to),
+        scripts_accept=_scripts_accepted(places),
     )
     found = Engines(places, config.with_environment(wanted).engines)
     answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, found)
@@ -80,6 +81,14 @@ def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | No
         return config.load(places).restore_to
     except Problem:
         return None
+
+
+def _scripts_accepted(places: Places) -> str:
+    """What the owner of the machine has set: a new registration does not change it."""
+    try:
+        return config.load(places).scripts_accept
+    except Problem:
+        return "none"
 
 
 def _token(given: str | None) -> str:

@@ -19,9 +19,11 @@ from holdfast.backup.names import archive_name
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork
-from holdfast.operations.kinds import Effect, Kind, Outcome, TryAgain, again_when_interrupted
+from holdfast.operations.kinds import Effect, Kind, again_when_interrupted
+from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
-from holdfast.operations.status import LockMode, Status
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.status import Status
 from holdfast.repositories import jobs
 from holdfast.repositories.job_kinds import concluded
 from holdfast.repositories.location import Opener
@@ -41,8 +43,7 @@ def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
         params=DumpParams,
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         limit_group="backup",
-        lock=LockMode.EXCLUSIVE,
-        only_adds=True,
+        access=Access.ADD,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
     )

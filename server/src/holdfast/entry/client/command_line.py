@@ -72,6 +72,7 @@ COMMANDS: dict[str, Place] = {
     "grants": Place(ADMINISTER, f"{CLIENT}.grants", "grants"),
     "notify": Place(ADMINISTER, f"{CLIENT}.notify", "notify"),
     "limits": Place(ADMINISTER, f"{CLIENT}.limits", "limits"),
+    "scripts": Place(ADMINISTER, f"{CLIENT}.scripts", "scripts"),
     "packages": Place(ADMINISTER, f"{CLIENT}.packages", "packages"),
     "serve": Place(INSTALLATION, "holdfast.entry.main", "serve"),
     "admin": Place(INSTALLATION, "holdfast.entry.admin", "cli"),

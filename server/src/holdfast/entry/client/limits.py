@@ -42,11 +42,19 @@ def set_limits(
     restores: Annotated[Number, typer.Option(help="Restores at the same time.")] = None,
     maintenance: Annotated[Number, typer.Option(help="Checks, prunes and the like at the same time.")] = None,
     index: Annotated[Number, typer.Option(help="Index jobs at the same time.")] = None,
+    scripts: Annotated[Number, typer.Option(help="Scripts at the same time.")] = None,
     total: Annotated[Number, typer.Option(help="All jobs at the same time.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change limits; what is not given stays. They hold at once."""
-    wanted = {"backups": backups, "restores": restores, "maintenance": maintenance, "index": index, "total": total}
+    wanted = {
+        "backups": backups,
+        "restores": restores,
+        "maintenance": maintenance,
+        "index": index,
+        "scripts": scripts,
+        "total": total,
+    }
     body = {f"max_running_{name}": value for name, value in wanted.items() if value is not None}
     if not body:
         fail("no limit was given, such as --backups 2.", exit_codes.USAGE)

@@ -11,10 +11,10 @@ from sqlalchemy import column, or_, select, table
 from sqlalchemy.orm import Session, load_only
 
 from holdfast.access.caller import Caller
-from holdfast.errors import Conflict, Unprocessable
+from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.operations import pages, queue, transitions
-from holdfast.operations.kinds import Registry
-from holdfast.operations.queue import Link
+from holdfast.operations.kinds import Kind, Registry
+from holdfast.operations.queue import Link, Subject
 from holdfast.operations.queue import Origin as Asked
 from holdfast.operations.status import ACTIVE, Needs, Status, Trigger
 from holdfast.repositories import agent_target
@@ -264,8 +264,13 @@ def _enqueue(
             _repeat(session, registry, row, schedule, repository, around.now)
             continue
         try:
-            planned = _planned(row, schedule, repository, around)
+            planned = _planned(session, registry, row, schedule, repository, around)
             chain = _chain(registry, row, schedule, repository, planned, caller)
+        except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
+            log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
+            row.error_key = refusal.key
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
+            continue
         except UNREADABLE:
             log.exception("the steps of a schedule could not be prepared", schedule_id=schedule.id)
             row.error_key = "schedules.bad_steps"
@@ -283,7 +288,19 @@ def _enqueue(
         _mark_released(row, around.schedules[row.schedule_id], around.now)
 
 
-def _planned(row: ScheduleRun, schedule: Schedule, repository: Repository, around: _Around) -> list[PlannedStep]:
+def _planned(
+    session: Session,
+    registry: Registry,
+    row: ScheduleRun,
+    schedule: Schedule,
+    repository: Repository,
+    around: _Around,
+) -> list[PlannedStep]:
+    def completed(kind: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        rules = registry.kinds[kind].step_rules
+        assert rules is not None
+        return rules.params(session, step)
+
     asked = (row.options or {}).get("steps")
     wanted = [step for step in schedule.steps if asked is None or step["kind"] in asked]
     surroundings = Surroundings(
@@ -296,6 +313,7 @@ def _planned(row: ScheduleRun, schedule: Schedule, repository: Repository, aroun
         has_mirror=repository.id in around.mirrored,
         has_databases=repository.id in around.dumped and repository.execution_target == "local",
         bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
+        completed=completed,
     )
     return plan(wanted, surroundings, all_due=asked is not None)
 
@@ -324,8 +342,12 @@ def _chain(
             schedule_id=schedule.id,
             schedule_name=schedule.name,
         )
-        chain.append(Link(kind, params, asked, subject, step.after))
+        chain.append(Link(kind, params, asked, _executed_by(kind, params, subject), step.after))
     return chain
+
+
+def _executed_by(kind: Kind, params: Mapping[str, Any], subject: Subject) -> Subject:
+    return kind.step_rules.subject(params, subject) if kind.step_rules is not None else subject
 
 
 def _noted(step: PlannedStep, operation_id: int | None) -> dict[str, Any]:
@@ -336,6 +358,8 @@ def _noted(step: PlannedStep, operation_id: int | None) -> dict[str, Any]:
         "error_key": None,
         "skipped": step.left_out,
         "next_at": step.next_at.isoformat() if step.next_at else None,
+        **({"warns": True} if step.warns else {}),
+        **({"undoes": True} if step.undoes else {}),
     }
 
 
@@ -355,7 +379,7 @@ def _repeat(
     before = {operation.id: operation for operation in pages.by_ids(session, operations_of(row))}
     steps = [step for step in row.steps if step.get("operation_id") in before]
     found = [before[step["operation_id"]] for step in steps]
-    again = retry.to_repeat([(operation.status, operation.skip_reason) for operation in found])
+    again = retry.to_repeat([(operation.kind, operation.status, operation.skip_reason) for operation in found])
     places = {found[place].id: number for number, place in enumerate(again)}
     chain = []
     for place in again:
@@ -371,7 +395,9 @@ def _repeat(
             schedule_name=schedule.name,
         )
         after = places.get(old.depends_on_id or 0)
-        chain.append(Link(registry.kinds[old.kind], dict(old.params), asked, repositories.subject(repository), after))
+        kind = registry.kinds[old.kind]
+        subject = _executed_by(kind, old.params, repositories.subject(repository))
+        chain.append(Link(kind, dict(old.params), asked, subject, after))
     ids = queue.enqueue_chains(session, [chain])[0] if chain else []
     renewed = {found[place].id: number for place, number in zip(again, ids, strict=True)}
     row.steps = [
@@ -384,8 +410,13 @@ def _repeat(
 
 
 def _stop(session: Session, row: ScheduleRun) -> None:
-    """The window has closed: cancel what has not ended. The newest first, so that nothing is skipped instead."""
-    for number in sorted(operations_of(row), reverse=True):
+    """The window has closed, or somebody wants it: cancel what has not ended. The newest first, so that nothing is skipped instead.
+
+    A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has done.
+    """
+    undoing = {step["operation_id"] for step in row.steps if step.get("undoes") and step.get("operation_id")}
+    waiting = {found.id for found in pages.by_ids(session, undoing) if found.status == Status.PENDING}
+    for number in sorted(set(operations_of(row)) - waiting, reverse=True):
         transitions.request_cancel(session, number)
     row.look_at = None
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from holdfast.schedules.running.steps import SCRIPT_KIND
+
 PASSING = frozenset(
     {
         "engine.unreachable",
@@ -14,6 +16,8 @@ PASSING = frozenset(
     }
 )
 """Everything else needs a person: the same run would fail in the same way."""
+PREPARED = frozenset({"backup", "dump"})
+"""Kinds that scripts prepare and clean up after."""
 FIRST = timedelta(minutes=5)
 FACTOR = 3
 LONGEST = timedelta(hours=6)
@@ -35,13 +39,18 @@ def next_try(
     return None if next_due_at is not None and moment >= next_due_at else moment
 
 
-def to_repeat(statuses: Iterable[tuple[str, str | None]]) -> list[int]:
-    """Given status and skip reason of each operation in order, return the places of those to queue again.
+def to_repeat(operations: Iterable[tuple[str, str, str | None]]) -> list[int]:
+    """Given kind, status and skip reason of each operation in order, return the places of those to queue again.
 
-    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again.
+    They are what failed with a passing error and what was skipped because of it; what succeeded is not done again. Scripts
+    belong to the backup that they prepare and clean up after: they run again with it, and never without it.
     """
-    return [
+    known = list(operations)
+    again = [
         place
-        for place, (status, reason) in enumerate(statuses)
-        if status == "failed" or (status == "skipped" and reason == "dependency_failed")
+        for place, (kind, status, reason) in enumerate(known)
+        if kind != SCRIPT_KIND and (status == "failed" or (status == "skipped" and reason == "dependency_failed"))
     ]
+    with_scripts = any(known[place][0] in PREPARED for place in again)
+    scripts = [place for place, (kind, _, _) in enumerate(known) if kind == SCRIPT_KIND and with_scripts]
+    return sorted([*again, *scripts])

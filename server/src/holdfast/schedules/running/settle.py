@@ -1,6 +1,6 @@
 """The end of a run: when its operations have ended, the row gets their result, or a time to try again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -95,8 +95,10 @@ def _settle(
     if any(operation.skip_reason == DECLINED for operation in found):
         ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.SCRIPT_DECLINED), now)
         return True
-    row.result = _result(found)
-    failure = next((operation for operation in found if operation.status == Status.FAILED), None)
+    soft = {step["operation_id"] for step in row.steps if step.get("warns") and step.get("operation_id")}
+    row.result = _result(found, soft)
+    hard = (operation for operation in found if operation.id not in soft)
+    failure = next((operation for operation in hard if operation.status == Status.FAILED), None)
     row.error_key = failure.error_key if failure is not None else None
     if (again := _next_try(schedule, row, failure, now)) is not None:
         row.look_at, row.waiting_for = again, WaitingFor.RETRY
@@ -117,9 +119,13 @@ def _told(step: Mapping[str, Any], known: Mapping[int, Operation]) -> dict[str, 
     }
 
 
-def _result(found: Sequence[Operation]) -> str:
-    """The worst of what ran. A run of which nothing is left on record counts as cancelled: nobody can say more."""
-    statuses = {Status(operation.status) for operation in found}
+def _result(found: Sequence[Operation], soft: Collection[int]) -> str:
+    """The worst of what ran. A run of which nothing is left on record counts as cancelled: nobody can say more.
+
+    A failure of one of the `soft` operations is a warning.
+    """
+    failed, warned = Status.FAILED, Status.COMPLETED_WITH_WARNINGS
+    statuses = {warned if each.status == failed and each.id in soft else Status(each.status) for each in found}
     return str(next((status for status in WORST_FIRST if status in statuses), Status.CANCELLED))
 
 

@@ -16,6 +16,11 @@ NO_MIRROR = "no_mirror"
 NO_DATABASES = "no_databases"
 DUMP_SERIES = "{repository}-databases-{now}"
 PRUNE_DUMPS = "prune_dumps"
+SCRIPT = "script"
+SCRIPT_KIND = "script_execution"
+ALWAYS = "always"
+AFTER = "script_after"
+"""The place of scripts after the backup in the table."""
 RETENTION_PREFIX = "keep_"
 
 
@@ -36,6 +41,8 @@ class Surroundings:
     has_databases: bool = False
     bandwidth: Sequence[tuple[str, int | None]] | None = None
     """The windows as a timetable of upload limits, for programs that follow one."""
+    completed: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Given a kind of operation and a step whose kind has rules of its own, return the parameters of the operation."""
 
 
 Params = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
@@ -62,6 +69,15 @@ class PlannedStep:
     needs: Needs = Needs.SUCCEEDED
     left_out: str | None = None
     next_at: datetime | None = None
+    warns: bool = False
+    """If it fails, the run has succeeded with warnings all the same."""
+    undoes: bool = False
+    """It runs also when the run is cancelled before its turn has come."""
+
+
+def _script(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
+    assert around.completed is not None
+    return dict(around.completed(SCRIPT_KIND, {**step, "due_at": around.due_at.isoformat()}))
 
 
 def _backup(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
@@ -99,13 +115,25 @@ def _mirror(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
 
 
 STEPS: Mapping[str, StepKind] = {
-    "dump": StepKind("dump", (), _dump),
-    "backup": StepKind("backup", (("dump", Needs.RAN),), _backup),
-    "prune": StepKind("prune", (("backup", Needs.SUCCEEDED),), _prune),
-    "compact": StepKind("compact", (("prune", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED)), _chosen("threshold")),
-    "check": StepKind("check", (("backup", Needs.RAN),), _chosen("verify_data", "max_duration")),
-    "restore_check": StepKind("restore_check", (("check", Needs.RAN), ("backup", Needs.RAN)), _chosen("sample")),
-    "mirror": StepKind("sync", (("check", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED)), _mirror),
+    SCRIPT: StepKind(SCRIPT_KIND, ((SCRIPT, Needs.SUCCEEDED),), _script),
+    "dump": StepKind("dump", ((SCRIPT, Needs.SUCCEEDED),), _dump),
+    "backup": StepKind("backup", (("dump", Needs.RAN), (SCRIPT, Needs.SUCCEEDED)), _backup),
+    AFTER: StepKind(SCRIPT_KIND, ((AFTER, Needs.OVER), ("backup", Needs.OVER)), _script),
+    "prune": StepKind("prune", (("backup", Needs.SUCCEEDED), (SCRIPT, Needs.SUCCEEDED)), _prune),
+    "compact": StepKind(
+        "compact",
+        (("prune", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED), (SCRIPT, Needs.SUCCEEDED)),
+        _chosen("threshold"),
+    ),
+    "check": StepKind(
+        "check", (("backup", Needs.RAN), (SCRIPT, Needs.SUCCEEDED)), _chosen("verify_data", "max_duration")
+    ),
+    "restore_check": StepKind(
+        "restore_check", (("check", Needs.RAN), ("backup", Needs.RAN), (SCRIPT, Needs.SUCCEEDED)), _chosen("sample")
+    ),
+    "mirror": StepKind(
+        "sync", (("check", Needs.SUCCEEDED), ("backup", Needs.SUCCEEDED), (SCRIPT, Needs.SUCCEEDED)), _mirror
+    ),
 }
 """In the order in which they enter the queue, which is the order in which the repository's lane takes them."""
 
@@ -114,9 +142,10 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
     """Given the steps of a schedule, return those of a run in their order. `all_due`: whatever `every_days` says."""
     planned: list[PlannedStep] = []
     places: dict[str, int] = {}
-    for step in sorted(steps, key=_order):
-        kind = str(step["kind"])
-        row = STEPS[kind]
+    count, last_script_warns = 0, False
+    for step in sorted(steps, key=order):
+        kind, name = str(step["kind"]), place_of(step)
+        row = STEPS[name]
         next_at = next_time(kind, step, around)
         if next_at is not None and not all_due:
             planned.append(PlannedStep(kind, left_out=NOT_DUE, next_at=next_at))
@@ -129,12 +158,19 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
             continue
         awaited, needs = next(((name, needs) for name, needs in row.after if name in places), (None, Needs.SUCCEEDED))
         after = places[awaited] if awaited is not None else None
-        places[kind] = len(places)
-        planned.append(PlannedStep(kind, row.operation, row.params(step, around), after, needs))
+        if awaited == SCRIPT and last_script_warns:
+            needs = Needs.RAN  # not "over": what was skipped because an earlier script failed did not run
+        places[name], count = count, count + 1
+        warns = name == AFTER or (name == SCRIPT and step.get("on_failure") == "warn")
+        undoes = name == AFTER and step.get("run_on", ALWAYS) == ALWAYS
+        last_script_warns = warns if name == SCRIPT else last_script_warns
+        planned.append(
+            PlannedStep(kind, row.operation, row.params(step, around), after, needs, warns=warns, undoes=undoes)
+        )
         if kind == "prune" and "dump" in places:
             params = {**row.params(step, around), "series": DUMP_SERIES}
             planned.append(PlannedStep(PRUNE_DUMPS, row.operation, params, places["dump"], Needs.SUCCEEDED))
-            places[PRUNE_DUMPS] = len(places)
+            places[PRUNE_DUMPS], count = count, count + 1
     return planned
 
 
@@ -148,8 +184,14 @@ def next_time(kind: str, step: Mapping[str, Any], around: Surroundings) -> datet
     return due if due - slack > around.due_at else None
 
 
-def _order(step: Mapping[str, Any]) -> int:
-    return list(STEPS).index(str(step["kind"]))
+def place_of(step: Mapping[str, Any]) -> str:
+    """The row of the table that a step belongs to."""
+    kind = str(step["kind"])
+    return AFTER if kind == SCRIPT and step.get("when") == "after" else kind
+
+
+def order(step: Mapping[str, Any]) -> int:
+    return list(STEPS).index(place_of(step))
 
 
 def needs_backup(steps: Sequence[Mapping[str, Any]]) -> bool:

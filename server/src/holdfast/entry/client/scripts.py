@@ -1,0 +1,150 @@
+"""`holdfast scripts`: the library of scripts."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.follow import NoWait, after_start
+from holdfast.entry.client.groups import group
+from holdfast.entry.client.lookup import find_repository, named
+from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, say
+from holdfast.entry.client.units import when
+
+scripts = group(
+    "Scripts that run before and after backups, or by hand: list, show, put, run, delete.",
+    "holdfast scripts put freeze freeze.sh --interpreter /bin/bash",
+    "holdfast scripts run freeze --repository photos",
+)
+ScriptWord = Annotated[str, typer.Argument(metavar="SCRIPT", help="Name or id of a script.")]
+
+
+@scripts.command("list")
+def list_scripts(as_json: AsJson = False) -> None:
+    """List the scripts that you may use."""
+    answer = connection.api().get("/api/scripts/")
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (Column("ID", right=True), "NAME", "WHERE", Column("VERSION", right=True), "CHANGED", "BY", "OPERATORS"),
+        (
+            (
+                one["id"],
+                one["name"],
+                one["where"],
+                one["version"],
+                when(one["updated_at"]),
+                one["changed_by"],
+                "yes" if one["operators_may_use"] else "no",
+            )
+            for one in answer["scripts"]
+        ),
+        empty="No scripts. Add one: holdfast scripts put NAME FILE",
+    )
+
+
+@scripts.command("show")
+def show_script(script: ScriptWord, as_json: AsJson = False) -> None:
+    """Show a script: its content goes to standard output, everything else to standard error."""
+    service = connection.api()
+    found = service.get(f"/api/scripts/{_find(service, script)['id']}")
+    if as_json:
+        print_json(found)
+        return
+    say(f"{found['name']}, version {found['version']} by {found['changed_by']}, sha256 {found['sha256']}")
+    say(f"runs on: {found['where']}; time limit: {found['timeout_seconds']} s; {' '.join(found['interpreter'])}")
+    for use in found["used_by"]:
+        say(f"used by the schedule {use['name']}")
+    if found["content"] is not None:
+        typer.echo(found["content"], nl=False)
+
+
+@scripts.command("put")
+def put_script(
+    name: Annotated[str, typer.Argument(help="What the script is called. An existing one gets a new version.")],
+    file: Annotated[str, typer.Argument(help="File with its content; - for standard input.")],
+    interpreter: Annotated[
+        str | None, typer.Option(help="Absolute path of the program that reads it (default: /bin/sh).")
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="Machine that runs it: service, ssh or agent.")] = None,
+    timeout: Annotated[int | None, typer.Option(min=1, help="Time limit in seconds (default: 300).")] = None,
+    operators: Annotated[bool | None, typer.Option("--operators/--no-operators", help="Operators may use it.")] = None,
+    description: Annotated[str | None, typer.Option(help="What the script is for.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a script, or change it."""
+    service = connection.api()
+    given = {
+        "content": _content(file),
+        "interpreter": [interpreter] if interpreter else None,
+        "where": where,
+        "timeout_seconds": timeout,
+        "operators_may_use": operators,
+        "description": description,
+    }
+    body = {field: value for field, value in given.items() if value is not None}
+    known = next((one for one in service.get("/api/scripts/")["scripts"] if one["name"] == name), None)
+    if known is None:
+        answer = service.post("/api/scripts/", {"name": name, **body})
+    else:
+        answer = service.put(f"/api/scripts/{known['id']}", body)
+    if as_json:
+        print_json(answer)
+    else:
+        say(f"Script {answer['name']} has id {answer['id']} and version {answer['version']}.")
+
+
+@scripts.command("run")
+def run_script(
+    script: ScriptWord,
+    repository: Annotated[
+        str | None, typer.Option("--repository", "-r", help="Repository that it hears of; its machine may run it.")
+    ] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Parameter; may be given several times.")
+    ] = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a script."""
+    service = connection.api()
+    found = _find(service, script)
+    body: dict[str, Any] = {"parameters": _parameters(parameters or [])}
+    if repository is not None:
+        body["repository_id"] = find_repository(service, repository)["id"]
+    answer = service.post(f"/api/scripts/{found['id']}/run", body)
+    after_start(service, answer, no_wait=no_wait, as_json=as_json)
+
+
+@scripts.command("delete")
+def delete_script(script: ScriptWord, as_json: AsJson = False) -> None:
+    """Delete a script that nothing uses."""
+    service = connection.api()
+    found = _find(service, script)
+    service.delete(f"/api/scripts/{found['id']}")
+    done(f"Script {found['name']} was deleted.", as_json=as_json, id=found["id"])
+
+
+def _find(service: Api, wanted: str) -> dict[str, Any]:
+    return named(service.get("/api/scripts/")["scripts"], wanted, "script", "name", see="scripts list")
+
+
+def _content(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}.", exit_codes.USAGE)
+
+
+def _parameters(words: list[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            fail(f"{word} is not NAME=VALUE.", exit_codes.USAGE)
+        found[name] = value
+    return found

@@ -1,0 +1,27 @@
+"""What a kind says about itself as a step of a schedule, where the table of steps alone cannot say it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+
+if TYPE_CHECKING:
+    from holdfast.operations.queue import Subject
+
+Step = Mapping[str, Any]
+
+
+class StepRules(Protocol):
+    def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
+        """Given a step that a caller wants, return it as the schedule keeps it; `previous` are its steps so far.
+
+        Raise NotFound, Forbidden or Unprocessable.
+        """
+
+    def params(self, session: Session, step: Step) -> dict[str, Any]:
+        """Given a kept step, return the parameters of a new operation. Raise NotFound or Unprocessable."""
+
+    def subject(self, params: Mapping[str, Any], subject: "Subject") -> "Subject":
+        """Given the parameters of an operation and its repository, return who executes it."""

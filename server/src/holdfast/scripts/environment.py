@@ -1,0 +1,39 @@
+"""What a script gets to know: its variables, complete and never inherited. No passphrase is ever among them."""
+
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.scripts.parameters import variable
+from holdfast.scripts.schemas import ScriptParams
+
+SUCCESS, WARNING, FAILURE = "success", "warning", "failure"
+
+
+def word_of(backup: Operation | None) -> str:
+    """How a backup ended, in the words of `run_on`."""
+    if backup is not None and backup.status == Status.COMPLETED:
+        return SUCCESS
+    if backup is not None and backup.status == Status.COMPLETED_WITH_WARNINGS:
+        return WARNING
+    return FAILURE
+
+
+def variables(operation: Operation, params: ScriptParams, backup: Operation | None) -> dict[str, str]:
+    """All variables but those of the machine and the secret parameters. What is not known is empty."""
+    known = {
+        "EVENT": params.event,
+        "SCRIPT_NAME": params.script_name,
+        "SCRIPT_VERSION": params.version,
+        "SCHEDULE_ID": operation.schedule_id,
+        "SCHEDULE_NAME": operation.schedule_name,
+        "DUE_AT": params.due_at,
+        "RUN_ID": operation.run_id,
+        "OPERATION_ID": operation.id,
+        "REPOSITORY_ID": operation.repository_id,
+        "REPOSITORY_NAME": operation.repository_name,
+        "REPOSITORY_PATH": operation.repository_path,
+        "RESULT": backup.status if backup else None,
+        "ERROR_KEY": backup.error_key if backup else None,
+        "ARCHIVE_NAME": backup.archive_name if backup else None,
+    }
+    told = {f"HOLDFAST_{name}": "" if value is None else str(value) for name, value in known.items()}
+    return {**told, **{variable(name): value for name, value in params.parameters.items()}}

@@ -1,0 +1,152 @@
+"""HTTP for scripts. Administrators write them; operators run those that are meant for them."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from sqlalchemy.orm import Session
+
+from holdfast.access import audit
+from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.router import router
+from holdfast.kit.fields import RowId
+from holdfast.operations import queue
+from holdfast.operations.kinds import Kind
+from holdfast.operations.queue import Origin, Subject
+from holdfast.operations.schemas import StartAnswer
+from holdfast.operations.status import Trigger
+from holdfast.repositories import agent_target
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.scripts import errors, library, parameters, present, store
+from holdfast.scripts.library import Library
+from holdfast.scripts.models import StoredScript
+from holdfast.scripts.run import params_of, subject_of
+from holdfast.scripts.schemas import NewScript, RunScript, ScriptChange, ScriptDetail, ScriptList, Versions
+
+routes = router("/api/scripts", "scripts")
+
+
+async def the_library(request: Request) -> Library:
+    found: Library = request.app.state.scripts
+    return found
+
+
+async def the_kind(request: Request) -> Kind:
+    kind: Kind = request.app.state.registry.kinds[store.KIND]
+    return kind
+
+
+TheLibrary = Annotated[Library, Depends(the_library)]
+TheKind = Annotated[Kind, Depends(the_kind)]
+
+
+@routes.get("/", summary="All scripts that you may use")
+def list_scripts(caller: SignedIn, session: Reading) -> ScriptList:
+    is_admin = caller.role is Role.ADMIN
+    found = store.every(session, for_operators=not is_admin) if caller.role >= Role.OPERATOR else []
+    return ScriptList(scripts=present.scripts(session, found))
+
+
+@routes.post("/", summary="Add a script", status_code=201, responses=documented(409))
+def add_script(caller: AdminLoginOnly, wanted: NewScript, session: Writing, scripts: TheLibrary) -> ScriptDetail:
+    """It can run anything as the service's own user, so that only an admin who has logged in may add one."""
+    return present.script(session, scripts.add(session, caller, wanted), [], with_content=True)
+
+
+@routes.get("/{script_id}", summary="A script", responses=documented(404))
+def read_script(caller: SignedIn, script_id: RowId, session: Reading, scripts: TheLibrary) -> ScriptDetail:
+    script = library.require_usable(session, caller, script_id)
+    is_admin = caller.role is Role.ADMIN
+    return present.script(session, script, _used_by(session, scripts, script_id, is_admin), with_content=is_admin)
+
+
+def _used_by(session: Session, scripts: Library, script_id: int, is_admin: bool) -> list[dict[str, Any]]:
+    """Schedules by name are for those who see every one of them."""
+    found = scripts.uses(session, script_id) if is_admin else []
+    return list({use.schedule_id: use.shown() for use in found}.values())
+
+
+@routes.put("/{script_id}", summary="Change a script", responses=documented(404, 409))
+def change_script(
+    caller: AdminLoginOnly, script_id: RowId, wanted: ScriptChange, session: Writing, scripts: TheLibrary
+) -> ScriptDetail:
+    """Another content becomes a new version, which schedules run from their next run on. What is queued stays as it is."""
+    script = scripts.change(session, caller, script_id, wanted)
+    return present.script(session, script, _used_by(session, scripts, script_id, True), with_content=True)
+
+
+@routes.delete("/{script_id}", summary="Delete a script", status_code=204, responses=documented(404, 409))
+def delete_script(caller: AdminOnly, script_id: RowId, session: Writing, scripts: TheLibrary) -> Response:
+    """Its versions stay on record. One that a schedule uses, or that waits or runs, is not deleted."""
+    scripts.delete(session, caller, script_id)
+    return Response(status_code=204)
+
+
+@routes.get("/{script_id}/versions", summary="All versions of a script", responses=documented(404))
+def list_versions(_caller: AdminOnly, script_id: RowId, session: Reading) -> Versions:
+    store.get(session, script_id)
+    return Versions(versions=[present.version(found) for found in store.versions(session, script_id)])
+
+
+@routes.post("/{script_id}/run", summary="Run a script", responses=documented(404, 409), response_model=StartAnswer)
+def run_script(
+    caller: LoginOnly,
+    script_id: RowId,
+    wanted: RunScript,
+    session: Writing,
+    kind: TheKind,
+    scripts: TheLibrary,
+    once: Once,
+) -> Any:
+    """Operators name a repository of theirs. Scripts for ssh machines and agents run on the one that opens it."""
+    script = library.require_usable(session, caller, script_id)
+    repository = None
+    if wanted.repository_id is not None:
+        repository = repositories.require(session, caller, wanted.repository_id, Role.OPERATOR)
+    elif script.where != "service" or caller.role is not Role.ADMIN:
+        raise errors.repository_needed(script.where)
+    plain, secret = parameters.checked(script.parameters, wanted.parameters, {})
+
+    def start() -> StartAnswer:
+        params = params_of(script, parameters=plain, secret_id=scripts.secrets.keep(session, secret))
+        subject = _subject(script, repository, params)
+        origin = _origin(session, caller, script, repository)
+        operation = queue.enqueue(session, kind, params, origin, subject=subject)
+        audit.record(
+            session,
+            actor=caller,
+            action=f"{kind.name}.started",
+            object_type="operation",
+            object_id=operation.id,
+            details={
+                "script_id": script.id,
+                "script": script.name,
+                "version": script.version,
+                "repository_id": repository.id if repository else None,
+            },
+        )
+        message = f"The script {script.name} is queued."
+        return StartAnswer(job_id=operation.id, status=operation.status, message=message)
+
+    return once(session, start)
+
+
+def _subject(script: StoredScript, repository: Repository | None, params: dict[str, Any]) -> Subject | None:
+    """Raise Unprocessable for a repository whose machine is of another kind than the script's."""
+    if repository is None:
+        return None
+    if script.where != "service" and repository.execution_target != script.where:
+        raise errors.wrong_place(script.where, repository.name)
+    return subject_of(params, repositories.subject(repository))
+
+
+def _origin(session: Session, caller: Caller, script: StoredScript, repository: Repository | None) -> Origin:
+    """Raise Conflict if the agent of the repository takes no work."""
+    if script.where == "agent" and repository is not None:
+        awaited = agent_target.awaited_setup(session, repository)
+        return Origin(Trigger.MANUAL, caller.user_id, caller.username, depends_on_id=awaited)
+    return Origin(Trigger.MANUAL, caller.user_id, caller.username)

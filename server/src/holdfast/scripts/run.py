@@ -1,0 +1,224 @@
+"""The operation kind `script_execution`: run a script of the library, once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from sqlalchemy.orm import Session
+
+from backup_engine.command import Machine
+from backup_jobs import script
+from backup_protocol import JobKind, ScriptBlock
+from holdfast.access.caller import Caller
+from holdfast.operations.context import Context
+from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
+from holdfast.operations.kinds import Kind, failed_when_interrupted
+from holdfast.operations.models import Operation
+from holdfast.operations.outcome import Outcome, TryAgain
+from holdfast.operations.queue import Subject
+from holdfast.operations.status import Status
+from holdfast.operations.step_rules import Step
+from holdfast.repositories import store as repositories
+from holdfast.repositories.job_kinds import report_of
+from holdfast.repositories.location import SshMachines, runs_on
+from holdfast.scripts import environment, errors, library, parameters, store
+from holdfast.scripts.models import StoredScript
+from holdfast.scripts.schemas import ScriptParams, ScriptStep, Where
+
+DECLINED = "script_declined"
+NOT_WANTED = "result_not_wanted"
+SECRETS_GONE = "scripts.secrets_gone"
+VERSION_GONE = "scripts.version_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Runs scripts, and knows what they are as steps of schedules."""
+
+    secrets: parameters.Secrets
+    machines: SshMachines
+
+    def kind(self) -> Kind:
+        return Kind(
+            name=store.KIND,
+            category="script",
+            access=None,
+            limit_group="script",
+            params=ScriptParams,
+            run=self.run,
+            on_interrupted=failed_when_interrupted,  # never reached: the body deals with it inside `run`
+            present=present,
+            agent=JobWork(
+                JobKind.SCRIPT_RUN, self.block, conclude, opens_repository=False, secrets=self.secrets_of_job
+            ),
+            step_rules=StepsOfScripts(self.secrets),
+        )
+
+    def run(self, context: Context) -> Outcome | TryAgain:
+        params = context.params
+        assert isinstance(params, ScriptParams)
+        operation = context.operation
+        try:
+            with context.database.reading() as session:
+                block = self.block(session, operation)
+                secrets = self.secrets.read(session, params.secret_id)
+        except NothingToDo as reason:
+            return Outcome(Status.SKIPPED, skip_reason=reason.reason)
+        machine = self._machine(context, params)
+        if secrets is None:
+            sentence = "The secret parameters of the script are gone. Set them again where the script is used."
+            return Outcome(Status.FAILED, SECRETS_GONE, sentence)
+        named = {parameters.variable(name): value for name, value in secrets.items()}
+        ended = script.execute(context, block, script.command_of(block, named, machine))
+        with context.database.reading() as session:
+            return conclude(session, operation, report_of(ended))
+
+    def _machine(self, context: Context, params: ScriptParams) -> Machine | None:
+        """The ssh machine that is to run the script; None: this one. Raise Unprocessable if there is no such machine."""
+        if params.where == "service":
+            return None
+        operation = context.operation
+        with context.database.reading() as session:
+            repository = repositories.get(session, operation.repository_id or 0)
+        connection_id = runs_on(repository) if repository is not None and params.where == "ssh" else None
+        if connection_id is None:
+            raise errors.wrong_place(params.where, operation.repository_name or "")
+        machine = self.machines.machine(connection_id)
+        if machine.python is None:
+            raise errors.machine_without_python(machine.name)
+        return machine
+
+    def block(self, session: Session, operation: Operation) -> ScriptBlock:
+        """Raise NothingToDo for a script after a backup that did not end as the script wants it, NotFound."""
+        params = ScriptParams.model_validate(operation.params)
+        backup = None
+        if params.event == "after":
+            backup = store.backup_of(session, operation)
+            is_declined = store.declined(session, operation, DECLINED)
+            if params.run_on != "always" and (is_declined or environment.word_of(backup) != params.run_on):
+                raise NothingToDo(NOT_WANTED)
+        version = store.version(session, params.script_id, params.version)
+        if version is None:
+            raise errors.unknown_version(params.script_id, params.version)
+        return ScriptBlock(
+            name=params.script_name,
+            event=params.event,
+            content=None if params.installed_as else version.content,
+            installed_as=params.installed_as,
+            interpreter=tuple(params.interpreter),
+            arguments=tuple(params.arguments),
+            timeout_seconds=params.timeout_seconds,
+            variables=environment.variables(operation, params, backup),
+            environment={
+                parameters.variable(name): {"secret_ref": _reference(params, name)}
+                for name in self.secrets.read(session, params.secret_id) or ()
+            },
+        )
+
+    def secrets_of_job(self, session: Session, operation: Operation) -> dict[str, str]:
+        """What the agent is handed beside the job, by the references in it."""
+        params = ScriptParams.model_validate(operation.params)
+        values = self.secrets.read(session, params.secret_id) or {}
+        return {_reference(params, name): value for name, value in values.items()}
+
+
+def _reference(params: ScriptParams, name: str) -> str:
+    return f"script-{params.secret_id}-{name}"
+
+
+def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
+    """How the operation ended, from what its host reported."""
+    del session
+    params = ScriptParams.model_validate(operation.params)
+    details = report.details
+    result = {
+        "script_version": params.version,
+        "exit_code": _number(details.get("exit_code")),
+        "signal": _number(details.get("signal")),
+    }
+    if report.status is Status.FAILED and report.error_key == script.DECLINED and params.event == "before":
+        return Outcome(Status.SKIPPED, skip_reason=DECLINED, result=result, ended_at=report.ended_at)
+    key, message = report.error_key, report.error_message
+    if report.status is Status.FAILED and key == "operations.interrupted":
+        key, message = script.INTERRUPTED, script.INTERRUPTED_SENTENCE
+    return Outcome(report.status, key, message, result=result, warnings=report.warnings, ended_at=report.ended_at)
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31 else None
+
+
+def present(operation: Operation) -> dict[str, Any]:
+    result = operation.result or {}
+    names = ("script_id", "script_name", "version", "where", "event")
+    told = {name: operation.params.get(name) for name in names}
+    return {**told, "exit_code": result.get("exit_code"), "signal": result.get("signal")}
+
+
+def params_of(stored: StoredScript, **more: Any) -> dict[str, Any]:
+    """The parameters of an operation that runs the script as it is now."""
+    wanted = ScriptParams(
+        where=cast("Where", stored.where),
+        script_id=stored.id,
+        script_name=stored.name,
+        version=stored.version,
+        interpreter=stored.interpreter,
+        arguments=stored.arguments,
+        installed_as=stored.installed_as,
+        timeout_seconds=stored.timeout_seconds,
+        **more,
+    )
+    return wanted.model_dump(mode="json", exclude_none=True)
+
+
+def subject_of(params: Mapping[str, Any], subject: Subject) -> Subject:
+    """The agent runs what is meant for it; everything else is a runner's, which needs no agent for it."""
+    if params.get("where") == "agent" and subject.executor == "agent":
+        return subject
+    return replace(subject, executor="runner", machine_id=None)
+
+
+@dataclass(frozen=True, slots=True)
+class StepsOfScripts:
+    """See `StepRules`."""
+
+    secrets: parameters.Secrets
+
+    def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
+        wanted = ScriptStep.model_validate({name: value for name, value in step.items() if name != "secret_id"})
+        found = library.require_usable(session, caller, wanted.script_id)
+        kept = self._kept_before(session, wanted, previous)
+        known = self.secrets.read(session, kept) or {}
+        plain, secret = parameters.checked(found.parameters, wanted.parameters, known)
+        name = kept if secret == known else self.secrets.keep(session, secret)
+        result = wanted.model_dump(mode="json", include={"kind", "when", "script_id"})
+        result |= {"on_failure": wanted.on_failure} if wanted.when == "before" else {"run_on": wanted.run_on}
+        return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
+
+    def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
+        """Secrets that were given before stay with the same script in the same place, unless they are given anew."""
+        del session
+        names = (
+            step.get("secret_id")
+            for step in previous
+            if (step.get("kind"), step.get("when"), step.get("script_id")) == ("script", wanted.when, wanted.script_id)
+        )
+        return next((str(name) for name in names if name), None)
+
+    def params(self, session: Session, step: Step) -> dict[str, Any]:
+        wanted = ScriptStep.model_validate(step)
+        found = store.get(session, wanted.script_id)
+        known = self.secrets.read(session, wanted.secret_id) or {}
+        plain, _ = parameters.checked(found.parameters, wanted.parameters, known)
+        return params_of(
+            found,
+            event=wanted.when,
+            on_failure=wanted.on_failure,
+            run_on=wanted.run_on,
+            parameters=plain,
+            secret_id=wanted.secret_id,
+            due_at=step.get("due_at"),
+        )
+
+    def subject(self, params: Mapping[str, Any], subject: Subject) -> Subject:
+        return subject_of(params, subject)

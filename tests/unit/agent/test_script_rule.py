@@ -1,0 +1,85 @@
+"""Which scripts of the service a machine runs: its owner decides, and nobody else."""
+
+from pathlib import Path
+
+import pytest
+
+from backup_agent.opening import open_repository
+from backup_agent.script_rule import Refused, ScriptRule
+from backup_engine.requests import InvalidRequest
+from backup_protocol import SCHEMA_VERSION, JobKind, Payload, RepositoryBlock, ScriptBlock, SecretMissing
+
+
+def block(**more: object) -> ScriptBlock:
+    return ScriptBlock(**{"name": "dump", "content": "true\n", "interpreter": ("/bin/sh",), **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir(mode=0o755)
+    (scripts / "dump").write_text("#!/bin/sh\ntrue\n")
+    (scripts / "dump").chmod(0o755)
+    return scripts
+
+
+def test_by_default_nothing_runs() -> None:
+    for wanted in (block(), block(installed_as="dump")):
+        with pytest.raises(Refused, match=r"config\.toml"):
+            ScriptRule().require(wanted)
+
+
+def test_a_machine_of_installed_scripts_runs_those_alone(folder: Path) -> None:
+    rule = ScriptRule("installed", folder)
+
+    assert rule.require(block(installed_as="dump")) == folder / "dump"
+    with pytest.raises(Refused, match="installed"):
+        rule.require(block())
+
+
+def test_a_machine_that_takes_any_script_runs_its_content(folder: Path) -> None:
+    assert ScriptRule("any", folder).require(block()) is None
+    assert ScriptRule("any", folder).require(block(installed_as="dump")) == folder / "dump"
+
+
+@pytest.mark.parametrize("name", ["../dump", "/bin/sh", "", ".hidden", "a/b", "du\nmp", "none"])
+def test_names_that_are_not_files_of_the_folder_are_refused(folder: Path, name: str) -> None:
+    with pytest.raises(Refused):
+        ScriptRule("installed", folder).require(block(installed_as=name))
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o644])
+def test_a_file_that_others_may_change_or_nobody_may_execute_is_refused(folder: Path, mode: int) -> None:
+    (folder / "dump").chmod(mode)
+
+    with pytest.raises(Refused):
+        ScriptRule("installed", folder).require(block(installed_as="dump"))
+
+
+def test_a_folder_that_others_may_write_to_and_links_are_refused(folder: Path) -> None:
+    (folder / "link").symlink_to(folder / "dump")
+    with pytest.raises(Refused):
+        ScriptRule("installed", folder).require(block(installed_as="link"))
+    folder.chmod(0o777)
+    with pytest.raises(Refused):
+        ScriptRule("installed", folder).require(block(installed_as="dump"))
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "BASH_ENV", "HOLDFAST_x", "HOLDFAST_A=B"])
+def test_the_service_sets_no_variables_but_its_own(folder: Path, name: str) -> None:
+    with pytest.raises(Refused):
+        ScriptRule("installed", folder).require(block(installed_as="dump", variables={name: "x"}))
+
+
+def payload(environment: dict[str, object], **secrets: dict[str, str]) -> Payload:
+    repository = RepositoryBlock(1, 1, "/srv/repository")
+    return Payload(SCHEMA_VERSION, JobKind.SCRIPT_RUN, repository, block(environment=environment), dict(secrets))
+
+
+def test_secret_parameters_come_with_the_job_and_never_from_the_secrets_of_the_machine() -> None:
+    given = payload({"HOLDFAST_PARAM_A": {"secret_ref": "one"}}, one={"value": "hush"})
+    assert open_repository(given, lambda _: None).surroundings.secrets["HOLDFAST_PARAM_A"].value == "hush"
+    with pytest.raises(SecretMissing):
+        open_repository(payload({"HOLDFAST_PARAM_A": {"secret_ref": "repository-1"}}), lambda _: "passphrase")
+    with pytest.raises(InvalidRequest):
+        open_repository(payload({"LD_PRELOAD": {"secret_ref": "one"}}, one={"value": "x"}), lambda _: None)
