@@ -83,6 +83,11 @@ const repositoryActivity = createRoute({
   path: '/activity',
   component: lazyRouteComponent(() => import('./features/operations/RepositoryActivity'), 'RepositoryActivity'),
 })
+const mirror = createRoute({
+  getParentRoute: () => repository,
+  path: '/mirror',
+  component: lazyRouteComponent(() => import('./features/repositories/Mirror'), 'Mirror'),
+})
 const repositorySettings = createRoute({
   getParentRoute: () => repository,
   path: '/settings',
@@ -150,10 +155,70 @@ const account = createRoute({
   path: '/account',
   component: lazyRouteComponent(() => import('./features/account/Account'), 'Account'),
 })
-const system = createRoute({
+const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
+  component: lazyRouteComponent(() => import('./features/system/Settings'), 'Settings'),
+})
+const system = createRoute({
+  getParentRoute: () => settings,
+  path: '/',
   component: lazyRouteComponent(() => import('./features/system/System'), 'System'),
+})
+const users = createRoute({
+  getParentRoute: () => settings,
+  path: '/users',
+  component: lazyRouteComponent(() => import('./features/access/Users'), 'Users'),
+})
+const user = createRoute({
+  getParentRoute: () => settings,
+  path: '/users/$user',
+  component: lazyRouteComponent(() => import('./features/access/User'), 'User'),
+})
+const remotes = createRoute({
+  getParentRoute: () => settings,
+  path: '/remotes',
+  component: lazyRouteComponent(() => import('./features/remotes/Remotes'), 'Remotes'),
+})
+const packages = createRoute({
+  getParentRoute: () => settings,
+  path: '/packages',
+  component: lazyRouteComponent(() => import('./features/packages/Packages'), 'Packages'),
+})
+const audit = createRoute({
+  getParentRoute: () => settings,
+  path: '/audit',
+  component: lazyRouteComponent(() => import('./features/system/Audit'), 'Audit'),
+})
+const notifications = createRoute({
+  getParentRoute: () => root,
+  path: '/notifications',
+  component: lazyRouteComponent(() => import('./features/notifications/Frame'), 'NotificationsFrame'),
+})
+const channels = createRoute({
+  getParentRoute: () => notifications,
+  path: '/',
+  component: lazyRouteComponent(() => import('./features/notifications/Channels'), 'Channels'),
+})
+const rules = createRoute({
+  getParentRoute: () => notifications,
+  path: '/rules',
+  component: lazyRouteComponent(() => import('./features/notifications/Rules'), 'Rules'),
+})
+const reports = createRoute({
+  getParentRoute: () => notifications,
+  path: '/reports',
+  component: lazyRouteComponent(() => import('./features/notifications/Reports'), 'Reports'),
+})
+const deliveries = createRoute({
+  getParentRoute: () => notifications,
+  path: '/deliveries',
+  component: lazyRouteComponent(() => import('./features/notifications/Deliveries'), 'Deliveries'),
+})
+const alarms = createRoute({
+  getParentRoute: () => notifications,
+  path: '/alarms',
+  component: lazyRouteComponent(() => import('./features/notifications/AlarmList'), 'AlarmList'),
 })
 
 const tree = root.addChildren([
@@ -162,7 +227,7 @@ const tree = root.addChildren([
   repositories,
   creating,
   importing,
-  repository.addChildren([archives, maintenance, repositoryActivity, repositorySettings]),
+  repository.addChildren([archives, maintenance, mirror, repositoryActivity, repositorySettings]),
   files,
   timeMachine,
   searching,
@@ -172,7 +237,8 @@ const tree = root.addChildren([
   operation,
   schedules,
   account,
-  system,
+  settings.addChildren([system, users, user, remotes, packages, audit]),
+  notifications.addChildren([channels, rules, reports, deliveries, alarms]),
 ])
 
 export const router = createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: true })

@@ -1,4 +1,5 @@
 import createClient from 'openapi-fetch'
+import { once } from './once'
 import type { components, paths } from './schema'
 import * as session from './session'
 
@@ -52,7 +53,7 @@ export async function refusal(answer: Response): Promise<Refused> {
   return new Refused(answer.status, detail?.key ?? 'api.unknown', message, detail?.params ?? {}, requestId, retryAfter)
 }
 
-export const api = createClient<paths>({ fetch: authorized })
+export const api = createClient<paths>({ fetch: (request) => once(request, authorized) })
 
 /** The data of an answer; throws Refused. */
 export async function data<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {

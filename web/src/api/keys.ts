@@ -25,4 +25,11 @@ export const keys = {
   schedules: ['schedules'] as const,
   planned: (until: string) => ['schedules', 'calendar', until] as const,
   alarms: ['alarms'] as const,
+  channels: ['notifications', 'channels'] as const,
+  rules: ['notifications', 'rules'] as const,
+  reports: ['notifications', 'reports'] as const,
+  deliveries: ['notifications', 'deliveries'] as const,
+  remotes: ['remotes'] as const,
+  packages: ['packages'] as const,
+  mirror: (id: number) => ['repository', id, 'mirror'] as const,
 }

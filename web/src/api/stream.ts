@@ -105,6 +105,8 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
       }
       if (repository !== null) void client.invalidateQueries({ queryKey: ['repository', repository] })
       if (name.startsWith('alarm.')) void client.invalidateQueries({ queryKey: keys.alarms })
+      if (name.startsWith('notification.')) void client.invalidateQueries({ queryKey: ['notifications'] })
+      if (name === 'operation.updated') void client.invalidateQueries({ queryKey: keys.packages })
       if (name.startsWith('schedule.') || name === 'operation.updated')
         void client.invalidateQueries({ queryKey: keys.schedules })
       if (name === 'reset') void client.invalidateQueries()

@@ -38,6 +38,9 @@ export function Shell() {
     { to: '/queue', name: 'Queue', icon: 'queue', count: active || undefined },
     { to: '/activity', name: 'Activity', icon: 'activity' },
     { to: '/schedules', name: 'Schedules', icon: 'calendar' },
+    me?.role === 'admin'
+      ? { to: '/notifications', name: 'Notifications', icon: 'bell' }
+      : { to: '/notifications/alarms', name: 'Alarms', icon: 'bell' },
   ]
   useShortcuts(() => setOpen(true))
   const rail = path.startsWith('/files/')
@@ -128,6 +131,7 @@ const GOES: Record<string, string> = {
   q: '/queue',
   a: '/activity',
   s: '/schedules',
+  n: '/notifications/alarms',
 }
 
 function useShortcuts(openPalette: () => void): void {

@@ -20,11 +20,11 @@ export function Empty({ children, command }: { children: ReactNode; command?: st
   )
 }
 
-export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+export function Problem({ error, retry, page }: { error: unknown; retry?: () => void; page?: boolean }) {
   const refused = error instanceof Refused ? error : null
   if (refused?.status === 404)
     return (
-      <Note title="Not here, or not for you.">
+      <Note title="Not here, or not for you." heading={page}>
         It may have been removed, or you have no right to see it. An admin can tell.
       </Note>
     )
@@ -46,12 +46,22 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
   )
 }
 
-export function Note({ title, children, warn }: { title?: string; children?: ReactNode; warn?: boolean }) {
+export function Note({
+  title,
+  children,
+  warn,
+  heading,
+}: {
+  title?: string
+  children?: ReactNode
+  warn?: boolean
+  heading?: boolean
+}) {
   return (
     <div className={warn ? 'note warn' : 'note'}>
       {warn && <Glyph name="warn" />}
       <div>
-        {title && <b>{title}</b>}
+        {title && (heading ? <h1>{title}</h1> : <b>{title}</b>)}
         {children && <p>{children}</p>}
       </div>
     </div>
@@ -62,13 +72,15 @@ export function Note({ title, children, warn }: { title?: string; children?: Rea
 export function Loaded<T>({
   query,
   height,
+  page,
   children,
 }: {
   query: { data: T | undefined; error: unknown; refetch: () => unknown }
   height: number
+  page?: boolean
   children: (data: T) => ReactNode
 }) {
   if (query.data !== undefined) return children(query.data)
-  if (query.error) return <Problem error={query.error} retry={() => void query.refetch()} />
+  if (query.error) return <Problem error={query.error} retry={() => void query.refetch()} page={page} />
   return <Skeleton height={height} />
 }

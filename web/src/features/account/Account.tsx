@@ -1,15 +1,32 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
 import * as session from '../../api/session'
 import { useMe } from '../../layout/Shell'
+import { shortDay } from '../../lib/time'
 import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
+import { Secret } from '../../ui/Secret'
 import { Loaded, Problem } from '../../ui/States'
+import { SecondFactor } from './SecondFactor'
 
 export function Account() {
   const { data: me } = useMe()
+  const admin = me?.role === 'admin'
+  const more: [string, string][] = [
+    ['/queue', 'Queue'],
+    ['/schedules', 'Schedules'],
+    ['/notifications/alarms', 'Alarms'],
+    ...((admin
+      ? [
+          ['/notifications', 'Notifications'],
+          ['/machines', 'Machines'],
+          ['/settings', 'Settings'],
+        ]
+      : []) as [string, string][]),
+  ]
   return (
     <main>
       <div className="row gap">
@@ -17,11 +34,19 @@ export function Account() {
         <Button onClick={() => void session.logOut()}>Log out</Button>
       </div>
       <div className="stack form">
-        <p className="soft">
-          Role: {me?.role}. Codes for logins are {me?.totp_enabled ? 'on' : 'off'}.
-        </p>
+        <p className="soft">You are {me?.role === 'viewer' ? 'a viewer' : me ? `an ${me.role}` : '…'}.</p>
+        <nav className="card narrow-only choose" aria-label="More pages">
+          <ul className="plain-list choose">
+            {more.map(([to, name]) => (
+              <li key={to}>
+                <Link to={to}>{name}</Link>
+              </li>
+            ))}
+          </ul>
+        </nav>
         <Appearance />
         <Password />
+        <SecondFactor />
         <Tokens />
       </div>
     </main>
@@ -99,7 +124,11 @@ function Tokens() {
     mutationFn: (form: FormData) =>
       data(
         api.POST('/api/settings/tokens', {
-          body: { name: String(form.get('name')), scope: String(form.get('scope')) as 'read' },
+          body: {
+            name: String(form.get('name')),
+            scope: String(form.get('scope')) as 'read',
+            expires_in_days: Number(form.get('days')) || null,
+          },
         }),
       ),
     onSuccess: refresh,
@@ -129,6 +158,7 @@ function Tokens() {
                     ) : (
                       'never used'
                     )}
+                    {one.expires_at ? `, ends ${shortDay(one.expires_at)}` : ', never ends'}
                   </span>
                 </span>
                 <Button small onClick={() => revoke.mutate(one.id)}>
@@ -140,14 +170,7 @@ function Tokens() {
           </ul>
         )}
       </Loaded>
-      {make.data && (
-        <div className="note warn">
-          <div>
-            <b>Copy it now; it is shown this once.</b>
-            <p className="mono">{make.data.token}</p>
-          </div>
-        </div>
-      )}
+      {make.data && <Secret title="Copy it now; it is shown this once." value={make.data.token} />}
       <form
         className="row"
         onSubmit={(event) => {
@@ -157,21 +180,26 @@ function Tokens() {
         }}
       >
         <input
-          className="input grow"
+          className="input grow auto"
           name="name"
           placeholder="What it is for"
           aria-label="Name of the new token"
           required
-          style={{ width: 'auto' }}
         />
-        <select className="input" name="scope" aria-label="Scope" style={{ width: 'auto' }}>
-          <option value="read">read</option>
-          <option value="operate">operate</option>
-          <option value="admin">admin</option>
+        <select className="input auto" name="scope" aria-label="Scope">
+          <option value="read">reads</option>
+          <option value="operate">operates</option>
+          <option value="admin">administers</option>
+          <option value="metrics">metrics only</option>
+        </select>
+        <select className="input auto" name="days" aria-label="Good for" defaultValue="365">
+          <option value="30">30 days</option>
+          <option value="365">a year</option>
+          <option value="0">for ever</option>
         </select>
         <Button type="submit">Create</Button>
       </form>
-      {make.error && <Problem error={make.error} />}
+      {(make.error ?? revoke.error) && <Problem error={make.error ?? revoke.error} />}
     </section>
   )
 }

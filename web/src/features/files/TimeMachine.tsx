@@ -74,7 +74,7 @@ function Path({ id, search }: { id: number; search: Search }) {
   const repository = useRepository(id).data
   const parts = (search.path ?? '').split('/').filter(Boolean)
   return (
-    <div className="path-bar">
+    <section className="path-bar" aria-label="Place">
       <Link to="/repositories/$id" params={{ id: String(id) }} className="button">
         <Icon name="repository" />
         {repository?.name ?? ''}
@@ -101,7 +101,7 @@ function Path({ id, search }: { id: number; search: Search }) {
           </Link>
         ))}
       </nav>
-    </div>
+    </section>
   )
 }
 
@@ -141,7 +141,7 @@ function Folder({
   if (!archive) return null
   return (
     <div className="tm-body">
-      <div className="tm-left">
+      <main className="tm-left">
         <div className="tm-tools">
           <label className="choice">
             <input
@@ -169,7 +169,9 @@ function Folder({
         )}
         <div className="tm-rows" role="treegrid" aria-label="Files" aria-rowcount={rows.length}>
           <div className="tm-grid tm-head" role="row">
-            <span role="columnheader" />
+            <span role="columnheader">
+              <span className="visually-hidden">Chosen</span>
+            </span>
             <span role="columnheader">Name</span>
             <span role="columnheader" className="right">
               Size
@@ -219,7 +221,7 @@ function Folder({
           </div>
         )}
         <Dock archives={lanes.archives} step={step} onStep={toStep} />
-      </div>
+      </main>
       {selected && (
         <Inspector
           id={id}

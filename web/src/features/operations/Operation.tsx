@@ -25,7 +25,7 @@ export function Operation() {
   })
   return (
     <main className="wide">
-      <Loaded query={query} height={400}>
+      <Loaded query={query} height={400} page>
         {(operation) => <Shown operation={operation} />}
       </Loaded>
     </main>

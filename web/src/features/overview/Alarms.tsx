@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { Age } from '../../ui/Age'
@@ -19,6 +20,9 @@ export function Alarms() {
       <div className="head">
         <h2>Alarms</h2>
         <span className="muted">{alarms.length}</span>
+        <Link to="/notifications/alarms" className="end">
+          All
+        </Link>
       </div>
       <div className="card needs">
         {alarms.slice(0, 5).map((one) => (
@@ -44,7 +48,7 @@ function Row({ alarm }: { alarm: Schemas['AlarmItem'] }) {
       <div>
         {alarm.message}
         <p>
-          since <Age at={alarm.since} words />
+          began <Age at={alarm.since} words />
         </p>
         {note.error && <Problem error={note.error} />}
       </div>

@@ -108,7 +108,9 @@ function Table({
             <th className="right">Size</th>
             <th className="right wide-only">New data</th>
             <th className="right wide-only">Took</th>
-            <th />
+            <th>
+              <span className="visually-hidden">Acts</span>
+            </th>
           </tr>
         </thead>
         <tbody>

@@ -24,6 +24,7 @@ export function useRepository(id: number) {
 const TABS = [
   ['', 'Archives'],
   ['/maintenance', 'Maintenance'],
+  ['/mirror', 'Mirror'],
   ['/activity', 'Activity'],
   ['/settings', 'Settings'],
 ] as const
@@ -34,7 +35,7 @@ export function RepositoryFrame() {
   const query = useRepository(id)
   return (
     <main>
-      <Loaded query={query} height={300}>
+      <Loaded query={query} height={300} page>
         {(repository) => (
           <>
             <div className="row" style={{ marginBottom: 4 }}>

@@ -3,57 +3,80 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
-import { moment } from '../../lib/time'
+import { useMe } from '../../layout/Shell'
+import { moment, zone } from '../../lib/time'
 import { kindWord, statusOf } from '../../lib/words'
 import { Button } from '../../ui/Button'
+import { Confirm } from '../../ui/Confirm'
 import { Glyph } from '../../ui/Glyph'
 import { Empty, Loaded, Problem } from '../../ui/States'
-import { NewSchedule } from './NewSchedule'
+import { Calendar } from './Calendar'
+import { ScheduleForm } from './ScheduleForm'
 
 type Schedule = Schemas['ScheduleAnswer']
 
 export function Schedules() {
   const { new: wanted } = useSearch({ from: '/schedules' })
-  const [creating, setCreating] = useState(wanted === true)
+  const { data: me } = useMe()
+  const may = me?.role !== 'viewer'
+  const [editing, setEditing] = useState<Schedule | 'new' | null>(wanted === true ? 'new' : null)
   const query = useQuery({ queryKey: keys.schedules, queryFn: () => data(api.GET('/api/schedules/')) })
   return (
     <main>
       <div className="row gap">
         <h1 className="grow">Schedules</h1>
-        <Button kind="primary" onClick={() => setCreating(true)}>
-          New schedule
-        </Button>
+        {may && (
+          <Button kind="primary" onClick={() => setEditing('new')}>
+            New schedule
+          </Button>
+        )}
       </div>
       <Loaded query={query} height={240}>
         {({ schedules }) =>
           schedules.length === 0 ? (
             <Empty command="holdfast schedules create --help">
               Nothing runs by itself yet.{' '}
-              <button type="button" className="link" onClick={() => setCreating(true)}>
-                Back up every night at 02:00
-              </button>
+              {may && (
+                <button type="button" className="link" onClick={() => setEditing('new')}>
+                  Back up every night at 02:00
+                </button>
+              )}
             </Empty>
           ) : (
-            <div className="stack">
-              {schedules.map((one) => (
-                <Row key={one.id} schedule={one} />
-              ))}
-            </div>
+            <>
+              <section className="gap" aria-label="Calendar">
+                <div className="head">
+                  <h2>Two weeks</h2>
+                  <span className="muted">times in {zone}; what is planned is dashed</span>
+                </div>
+                <Calendar />
+              </section>
+              <div className="stack">
+                {schedules.map((one) => (
+                  <Row key={one.id} schedule={one} onEdit={() => setEditing(one)} />
+                ))}
+              </div>
+            </>
           )
         }
       </Loaded>
-      {creating && <NewSchedule onClose={() => setCreating(false)} />}
+      {editing && <ScheduleForm schedule={editing === 'new' ? null : editing} onClose={() => setEditing(null)} />}
     </main>
   )
 }
 
-function Row({ schedule }: { schedule: Schedule }) {
+function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()
   const refresh = () => void client.invalidateQueries({ queryKey: keys.schedules })
   const path = { path: { schedule_id: schedule.id } }
   const toggle = useMutation({
     mutationFn: () => data(api.POST('/api/schedules/{schedule_id}/toggle', { params: path })),
+    onSuccess: refresh,
+  })
+  const snooze = useMutation({
+    mutationFn: (until: string | null) =>
+      data(api.POST('/api/schedules/{schedule_id}/snooze', { params: path, body: { until } })),
     onSuccess: refresh,
   })
   const run = useMutation({
@@ -68,6 +91,7 @@ function Row({ schedule }: { schedule: Schedule }) {
     mutationFn: () => data(api.DELETE('/api/schedules/{schedule_id}', { params: path })),
     onSuccess: refresh,
   })
+  const [deleting, setDeleting] = useState(false)
   const last = schedule.last_result ? statusOf(schedule.last_result) : null
   return (
     <section className="card pad stack" aria-label={schedule.name}>
@@ -79,20 +103,32 @@ function Row({ schedule }: { schedule: Schedule }) {
         <Button small disabled={run.isPending} onClick={() => run.mutate()}>
           Run now
         </Button>
+        <Button small onClick={onEdit}>
+          Edit
+        </Button>
+        {schedule.snoozed_until ? (
+          <Button small disabled={snooze.isPending} onClick={() => snooze.mutate(null)}>
+            Wake
+          </Button>
+        ) : (
+          <Button
+            small
+            disabled={snooze.isPending}
+            onClick={() => snooze.mutate(new Date(Date.now() + 86_400_000).toISOString())}
+          >
+            Snooze a day
+          </Button>
+        )}
         <Button small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
           {schedule.enabled ? 'Switch off' : 'Switch on'}
         </Button>
-        <Button
-          small
-          kind="plain"
-          disabled={remove.isPending}
-          onClick={() => window.confirm(`Delete the schedule ${schedule.name}? What it made stays.`) && remove.mutate()}
-        >
-          Delete
+        <Button small kind="plain" onClick={() => setDeleting(true)}>
+          Delete…
         </Button>
       </div>
       <p>
-        {schedule.explained} <span className="muted">({schedule.timezone})</span>
+        {schedule.explained}
+        {!schedule.explained.includes(schedule.timezone) && <span className="muted"> ({schedule.timezone})</span>}
       </p>
       <p className="soft">
         {schedule.steps.map((step) => kindWord(String(step.kind))).join(' → ')} of{' '}
@@ -111,7 +147,20 @@ function Row({ schedule }: { schedule: Schedule }) {
           </span>
         )}
       </p>
-      {[toggle, run, remove].map((one, index) => one.error && <Problem key={String(index)} error={one.error} />)}
+      {deleting && (
+        <Confirm
+          title={`Delete ${schedule.name}?`}
+          act="Delete the schedule"
+          keep="Keep"
+          busy={remove.isPending}
+          error={remove.error}
+          onAct={() => remove.mutate()}
+          onClose={() => setDeleting(false)}
+        >
+          <p>What it has made stays. From now on nothing of it starts by itself.</p>
+        </Confirm>
+      )}
+      {[toggle, snooze, run].map((one, index) => one.error && <Problem key={String(index)} error={one.error} />)}
     </section>
   )
 }

@@ -1,19 +1,20 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { api, data } from '../../api/client'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
-import { exactMoment } from '../../lib/time'
+import { count } from '../../lib/numbers'
+import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
-import { Loaded } from '../../ui/States'
+import { Glyph } from '../../ui/Glyph'
+import { Loaded, Problem } from '../../ui/States'
 
 export function System() {
   const info = useQuery({ queryKey: keys.system, queryFn: () => data(api.GET('/api/system/info')) })
-  const users = useQuery({ queryKey: keys.users, queryFn: () => data(api.GET('/api/users')) })
   return (
-    <main>
-      <h1 className="gap">Settings</h1>
-      <div className="stack">
-        <Loaded query={info} height={120}>
-          {(system) => (
+    <div className="stack">
+      <Loaded query={info} height={120}>
+        {(system) => (
+          <>
             <dl className="card pad facts-list">
               <div>
                 <dt>Version</dt>
@@ -27,109 +28,99 @@ export function System() {
                 <div key={engine.path}>
                   <dt>BorgBackup {engine.major}</dt>
                   <dd>
-                    {engine.version} <span className="muted mono">{engine.path}</span>
+                    {engine.version} <span className="muted mono wrap">{engine.path}</span>
                   </dd>
                 </div>
               ))}
             </dl>
-          )}
-        </Loaded>
-        <section>
-          <h2 className="head">Users</h2>
-          <Loaded query={users} height={120}>
-            {(found) => (
-              <div className="card scroll">
-                <table>
-                  <thead>
-                    <tr>
-                      <th>Name</th>
-                      <th>Role</th>
-                      <th>Codes</th>
-                      <th>Repositories</th>
-                      <th>Last login</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {found.users.map((user) => (
-                      <tr key={user.id}>
-                        <td className="name">
-                          {user.username} {user.disabled && <span className="tag">disabled</span>}
-                        </td>
-                        <td>{user.role}</td>
-                        <td>{user.totp_enabled ? 'on' : 'off'}</td>
-                        <td>
-                          {user.role === 'admin'
-                            ? 'all'
-                            : user.all_repositories_role
-                              ? `all: ${user.all_repositories_role}`
-                              : user.repositories.map((one) => `#${one.repository_id} ${one.role}`).join(', ') ||
-                                'none'}
-                        </td>
-                        <td className="soft">{user.last_login_at ? exactMoment(user.last_login_at) : 'never'}</td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
-            )}
-          </Loaded>
-          <p className="muted">To add users and give rights: `holdfast users --help`.</p>
-        </section>
-        <Audit />
-      </div>
-    </main>
-  )
-}
-
-function Audit() {
-  const query = useInfiniteQuery({
-    queryKey: keys.audit,
-    queryFn: ({ pageParam }) => data(api.GET('/api/audit', { params: { query: { limit: 50, cursor: pageParam } } })),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.next_cursor ?? undefined,
-  })
-  return (
-    <section>
-      <h2 className="head">Who did what</h2>
-      <Loaded query={query} height={200}>
-        {(pages) => (
-          <>
-            <div className="card scroll">
-              <table>
-                <thead>
-                  <tr>
-                    <th>When</th>
-                    <th>Who</th>
-                    <th>What</th>
-                    <th>To what</th>
-                    <th className="wide-only">From</th>
-                    <th>Outcome</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {pages.pages
-                    .flatMap((page) => page.entries)
-                    .map((one) => (
-                      <tr key={one.id}>
-                        <td className="number soft">{exactMoment(one.at)}</td>
-                        <td>{one.actor ?? 'nobody known'}</td>
-                        <td>{one.action}</td>
-                        <td className="soft">{one.object_type ? `${one.object_type} ${one.object_id ?? ''}` : ''}</td>
-                        <td className="wide-only soft">{one.address}</td>
-                        <td>{one.outcome}</td>
-                      </tr>
-                    ))}
-                </tbody>
-              </table>
-            </div>
-            {query.hasNextPage && (
-              <p style={{ marginTop: 12 }}>
-                <Button onClick={() => void query.fetchNextPage()}>Show older</Button>
-              </p>
-            )}
+            {system.loops && <Loops loops={system.loops} />}
           </>
         )}
       </Loaded>
+      <Limits />
+    </div>
+  )
+}
+
+function Loops({ loops }: { loops: Schemas['LoopFound'][] }) {
+  const failing = loops.filter((one) => one.state === 'failing')
+  return (
+    <section className="card pad stack">
+      <h2>Work in the background</h2>
+      <p className="evidence">
+        <Glyph name={failing.length ? 'bad' : 'ok'} />
+        {failing.length ? `${failing.length} of ${loops.length} fail` : `All ${loops.length} run`}
+      </p>
+      {failing.map((one) => (
+        <p key={one.name} className="soft wrap">
+          <b>{one.name}</b>: {one.last_error}{' '}
+          {one.last_error_at && (
+            <>
+              (<Age at={one.last_error_at} words />)
+            </>
+          )}
+        </p>
+      ))}
     </section>
+  )
+}
+
+const LIMITS = [
+  ['total', 'In all', 'max_running_total'],
+  ['backup', 'Backups', 'max_running_backups'],
+  ['restore', 'Restores', 'max_running_restores'],
+  ['maintenance', 'Maintenance', 'max_running_maintenance'],
+  ['index', 'Index', 'max_running_index'],
+] as const
+
+/** How many jobs may run side by side, beside what runs now. */
+function Limits() {
+  const client = useQueryClient()
+  const query = useQuery({ queryKey: keys.queue, queryFn: () => data(api.GET('/api/operations/queue')) })
+  const [changed, setChanged] = useState<Record<string, number>>({})
+  const save = useMutation({
+    mutationFn: () => data(api.PUT('/api/operations/limits', { body: changed as Schemas['LimitsChange'] })),
+    onSuccess: () => {
+      setChanged({})
+      void client.invalidateQueries({ queryKey: keys.queue })
+    },
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    save.mutate()
+  }
+  return (
+    <Loaded query={query} height={120}>
+      {({ limits }) => {
+        const all = Object.values(limits.running).reduce((sum, value) => sum + value, 0)
+        return (
+          <form className="card pad stack" onSubmit={submit}>
+            <h2>Jobs side by side</h2>
+            <div className="row limits">
+              {LIMITS.map(([group, words, name]) => (
+                <label className="field narrow" key={name}>
+                  <span>{words}</span>
+                  <input
+                    className="input number"
+                    type="number"
+                    min={1}
+                    max={1000}
+                    value={changed[name] ?? limits[name]}
+                    onChange={(event) => setChanged({ ...changed, [name]: Number(event.target.value) })}
+                  />
+                  <small>{count(group === 'total' ? all : (limits.running[group] ?? 0))} now</small>
+                </label>
+              ))}
+            </div>
+            {save.error && <Problem error={save.error} />}
+            <div>
+              <Button type="submit" disabled={save.isPending || Object.keys(changed).length === 0}>
+                Save
+              </Button>
+            </div>
+          </form>
+        )
+      }}
+    </Loaded>
   )
 }

@@ -6,7 +6,7 @@ from alembic import op
 from holdfast.storage import types
 
 revision = "0022"
-down_revision = "0018"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,157 @@
+"""What admins do in a browser: users and their rights, who is told what, a second copy elsewhere."""
+
+import pyotp
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.support.receivers import web_receiver
+from tests.support.running import PASSWORD, Running
+from tests.support.service import wait_until
+from tests.web.conftest import log_in
+from tests.web.test_accessibility import go
+
+
+def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(running: Running, inside: Page) -> None:
+    shared = running.new_repository()
+    hidden = running.new_repository()
+    name = running.new_name("anna")
+    go(inside, "/settings/users")
+    inside.get_by_role("button", name="Add a user").click()
+    dialog = inside.get_by_role("dialog")
+    dialog.get_by_label("User name").fill(name)
+    first_password = dialog.get_by_label("First password").input_value()
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(inside.get_by_role("heading", name=name)).to_be_visible()
+    inside.get_by_label("viewer", exact=False).first.check()
+    expect(inside.get_by_text("Will no longer start backups, restores and maintenance.")).to_be_visible()
+    inside.get_by_role("button", name="Save").click()
+    expect(inside.get_by_text(f"As a viewer, {name} only looks")).to_be_visible()
+    inside.get_by_label(f"Right on {shared['name']}").select_option("viewer")
+    users = running.admin.get("/api/users").json()["users"]
+    user = next(one for one in users if one["username"] == name)
+    expect(inside.get_by_label(f"Right on {shared['name']}")).to_be_enabled()
+
+    browser = inside.context.browser
+    assert browser is not None
+    other = browser.new_context(base_url=str(running.admin.base_url))
+    theirs = other.new_page()
+    theirs.goto("/repositories")
+    theirs.get_by_label("User name").fill(name)
+    theirs.get_by_label("Password").fill(first_password)
+    theirs.get_by_role("button", name="Log in").click()
+    theirs.get_by_label("The password you just used").fill(first_password)
+    theirs.get_by_label("Your new password").fill("a password of my own")
+    theirs.get_by_label("The new one again").fill("a password of my own")
+    theirs.get_by_role("button", name="Change the password").click()
+    expect(theirs.get_by_role("link", name=shared["name"]).first).to_be_visible()
+    expect(theirs.get_by_role("link", name=hidden["name"])).to_have_count(0)
+    go(theirs, "/notifications/alarms")
+    expect(theirs.get_by_role("heading", name="Alarms")).to_be_visible()
+    theirs.goto("/settings/users")
+    expect(theirs.get_by_text("The settings of the service are for admins.")).to_be_visible()
+
+    inside.get_by_role("button", name="Disable").click()
+    expect(inside.get_by_role("button", name="Enable")).to_be_visible()
+    theirs.reload()
+    expect(theirs.get_by_role("heading", name="Log in")).to_be_visible()
+    other.close()
+    assert running.admin.get(f"/api/users/{user['id']}").json()["disabled"] is True
+
+
+def test_a_channel_is_added_and_its_test_message_arrives(running: Running, inside: Page) -> None:
+    name = running.new_name("night-watch")
+    with web_receiver() as receiver:
+        go(inside, "/notifications")
+        inside.get_by_role("button", name="Add a channel").click()
+        dialog = inside.get_by_role("dialog")
+        dialog.get_by_label("Webhook").check()
+        dialog.get_by_label("Name").fill(name)
+        dialog.get_by_role("textbox", name="Address").fill(receiver.url)
+        dialog.get_by_role("button", name="Add", exact=True).click()
+        secret = inside.get_by_text("whsec_").inner_text()
+        card = inside.get_by_role("region", name=name)
+        card.get_by_role("button", name="Send a test").click()
+        expect(card.get_by_role("status")).to_be_visible()
+        assert receiver.received[0].verified(secret)
+    go(inside, "/notifications/deliveries")
+    expect(inside.get_by_role("row").filter(has_text=name).first).to_contain_text("sent")
+    go(inside, "/notifications/rules")
+    expect(inside.get_by_text("Tells every channel of warnings and failures").first).to_be_visible()
+    go(inside, "/notifications")
+    inside.get_by_role("region", name=name).get_by_role("button", name="Delete…").click()
+    inside.get_by_role("dialog").get_by_role("button", name="Delete the channel").click()
+    expect(inside.get_by_role("region", name=name)).to_have_count(0)
+
+
+def test_a_repository_gets_a_mirror_that_is_a_copy(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    running.wait_until_idle()
+    remote, copy = running.new_name("offsite"), running.new_path("copy")
+    go(inside, "/settings/remotes")
+    inside.get_by_role("button", name="Add a remote").click()
+    dialog = inside.get_by_role("dialog")
+    dialog.get_by_label("Name").fill(remote)
+    dialog.get_by_role("combobox", name="Provider").select_option("local")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(inside.get_by_role("region", name=remote)).to_be_visible()
+
+    go(inside, f"/repositories/{repository['id']}/mirror")
+    inside.get_by_role("button", name="Add a mirror").click()
+    dialog.get_by_label("Remote").select_option(label=f"{remote} (local)")
+    dialog.get_by_label("Path there").fill(str(copy))
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    inside.get_by_role("button", name="Sync now").click()
+    expect(inside.get_by_role("heading", name="Mirror sync of")).to_be_visible()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    assert (copy / "config").read_bytes() == (running.folder / repository["path"] / "config").read_bytes()
+    go(inside, f"/repositories/{repository['id']}/mirror")
+    expect(inside.get_by_text("compared by its")).to_be_visible()
+
+
+def test_a_second_factor_is_set_up_with_a_picture_drawn_in_the_browser(
+    running: Running, context: BrowserContext
+) -> None:
+    page = context.new_page()  # unwatched: on a slow machine a code may be too old, and is refused
+    user = running.new_user("operator")
+    log_in(page, user["username"], PASSWORD)
+    go(page, "/account")
+    part = page.get_by_role("region", name="Second factor")
+    part.get_by_role("button", name="Set it up").click()
+    expect(part.get_by_role("img", name="Code to scan with an authenticator app")).to_be_visible()
+    codes = pyotp.TOTP(part.locator("code").inner_text())
+    done = part.get_by_role("button", name="Switch it off…")
+
+    def accepted() -> bool:
+        part.get_by_label("The six digits that the app shows").fill(codes.now())
+        part.get_by_role("button", name="Switch it on").click()
+        expect(part.get_by_role("alert").or_(done)).to_be_visible()
+        return done.is_visible()
+
+    wait_until(accepted, what="a code is accepted")
+    assert running.admin.get(f"/api/users/{user['id']}").json()["totp_enabled"] is True
+
+
+def test_a_schedule_is_edited_and_the_form_shows_its_next_runs(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    name = running.new_name("at-noon")
+    body = {
+        "name": name,
+        "cron_expression": "0 12 * * *",
+        "targets": {"repository_ids": [repository["id"]]},
+        "steps": [{"kind": "backup"}, {"kind": "check", "every_days": 14, "verify_data": True}],
+    }
+    made = running.admin.post("/api/schedules/", json=body).json()
+    go(inside, "/schedules")
+    expect(inside.get_by_role("list", name="Two weeks").get_by_text(name).first).to_be_visible()
+    card = inside.get_by_role("region", name=name)
+    card.get_by_role("button", name="Edit").click()
+    dialog = inside.get_by_role("dialog")
+    expect(dialog.get_by_label("At", exact=True)).to_have_value("12:00")
+    dialog.get_by_label("At", exact=True).fill("13:30")
+    expect(dialog.get_by_role("region", name="Next runs")).to_contain_text("13:30")
+    dialog.get_by_role("button", name="Save").click()
+    expect(card).to_contain_text("13:30")
+    changed = running.admin.get(f"/api/schedules/{made['id']}").json()
+    assert changed["cron_expression"] == "30 13 * * *"
+    assert [step["kind"] for step in changed["steps"]] == ["backup", "check"]
+    assert changed["steps"][1]["verify_data"] is True

@@ -1,0 +1,160 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { api, data, type Schemas } from '../../api/client'
+import { keys } from '../../api/keys'
+import { generated } from '../../lib/passphrase'
+import { Age } from '../../ui/Age'
+import { Button } from '../../ui/Button'
+import { Dialog } from '../../ui/Dialog'
+import { Glyph } from '../../ui/Glyph'
+import { Loaded, Problem } from '../../ui/States'
+import { ROLES } from './roles'
+
+type User = Schemas['UserAnswer']
+
+export function useUsers() {
+  return useQuery({ queryKey: keys.users, queryFn: () => data(api.GET('/api/users')) })
+}
+
+/** Who may do what. */
+export function Users() {
+  const query = useUsers()
+  const navigate = useNavigate()
+  const [adding, setAdding] = useState(false)
+  const open = (id: number) => void navigate({ to: '/settings/users/$user', params: { user: String(id) } })
+  return (
+    <>
+      <div className="head">
+        <p className="soft grow">
+          Viewers look. Operators also back up, restore and check. Admins do everything, and see every repository.
+        </p>
+        <Button kind="primary" onClick={() => setAdding(true)}>
+          Add a user
+        </Button>
+      </div>
+      <Loaded query={query} height={200}>
+        {({ users }) => (
+          <div className="card scroll">
+            <table>
+              <thead>
+                <tr>
+                  <th>Name</th>
+                  <th>Role</th>
+                  <th>Repositories</th>
+                  <th className="wide-only">Second factor</th>
+                  <th className="wide-only">Last login</th>
+                </tr>
+              </thead>
+              <tbody>
+                {users.map((user) => (
+                  <tr key={user.id} className="open" onClick={() => open(user.id)}>
+                    <td>
+                      <button type="button" className="name bare" onClick={() => open(user.id)}>
+                        {user.username}
+                      </button>
+                      {user.disabled && <span className="tag">disabled</span>}
+                      {user.email && <span className="sub">{user.email}</span>}
+                    </td>
+                    <td>{user.role}</td>
+                    <td>{reach(user)}</td>
+                    <td className="wide-only">
+                      <span className={user.totp_enabled ? 'evidence' : 'evidence never'}>
+                        <Glyph name={user.totp_enabled ? 'ok' : 'unknown'} />
+                        {user.totp_enabled ? 'on' : 'off'}
+                      </span>
+                    </td>
+                    <td className="wide-only soft">
+                      {user.last_login_at ? <Age at={user.last_login_at} words /> : 'never'}
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Loaded>
+      {adding && <NewUser onClose={() => setAdding(false)} onMade={(user) => open(user.id)} />}
+    </>
+  )
+}
+
+function reach(user: User): string {
+  if (user.role === 'admin') return 'all'
+  if (user.all_repositories_role) return `all, as ${user.all_repositories_role}`
+  const number = user.repositories.length
+  return number === 0 ? 'none' : number === 1 ? '1 repository' : `${number} repositories`
+}
+
+function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User) => void }) {
+  const client = useQueryClient()
+  const [password] = useState(generated)
+  const [role, setRole] = useState<User['role']>('operator')
+  const create = useMutation({
+    mutationFn: (form: FormData) =>
+      data(
+        api.POST('/api/users', {
+          body: {
+            username: String(form.get('username')).trim(),
+            email: String(form.get('email')).trim() || null,
+            password: String(form.get('password')),
+            role,
+            must_change_password: true,
+          },
+        }),
+      ),
+    onSuccess: (user) => {
+      void client.invalidateQueries({ queryKey: keys.users })
+      onClose()
+      onMade(user)
+    },
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    create.mutate(new FormData(event.currentTarget))
+  }
+  return (
+    <Dialog title="Add a user" onClose={onClose}>
+      <form className="stack" onSubmit={submit}>
+        <label className="field">
+          <span>User name</span>
+          <input className="input" name="username" required autoComplete="off" autoCapitalize="none" />
+        </label>
+        <label className="field">
+          <span>Mail address</span>
+          <input className="input" name="email" type="email" autoComplete="off" />
+        </label>
+        <label className="field">
+          <span>First password</span>
+          <input
+            className="input mono"
+            name="password"
+            defaultValue={password}
+            minLength={8}
+            required
+            autoComplete="off"
+          />
+          <small>Give it to them now. They choose their own at the first login.</small>
+        </label>
+        <fieldset className="plain">
+          <legend>Role</legend>
+          {ROLES.map(([name, words]) => (
+            <label className="choice" key={name}>
+              <input type="radio" name="role" checked={role === name} onChange={() => setRole(name)} />
+              <span>
+                <b>{name}</b> <span className="soft">{words}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        {create.error && <Problem error={create.error} />}
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={create.isPending}>
+            Add
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}
