@@ -22,10 +22,10 @@ from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation
 from holdfast.operations.status import (
-    LockMode,
     AGEING_SECONDS_PER_POINT,
     PRIORITY,
     TERMINAL,
+    LockMode,
     Needs,
     Status,
     Trigger,
