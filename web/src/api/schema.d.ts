@@ -1138,6 +1138,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/downloads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DownloadLink"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/downloads/{ticket}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    ticket: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The content. */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/octet-stream": string;
+                        "application/x-tar": string;
+                        "application/zip": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events/stream": {
         parameters: {
             query?: never;
@@ -1206,6 +1284,86 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/filesystem/browse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["FolderRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Folder"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    path?: string | null;
+                    path_b64?: string | null;
+                    limit?: number;
+                    cursor?: string | null;
+                    "repository_id[]"?: string[] | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FleetHistory"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2636,6 +2794,8 @@ export interface paths {
                 query?: {
                     offset?: number;
                     limit?: number;
+                    tail?: number | null;
+                    find?: string | null;
                 };
                 header?: never;
                 path: {
@@ -2651,7 +2811,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["LogAnswer"];
+                        "application/json": components["schemas"]["OperationLog"];
                     };
                 };
             };
@@ -3390,6 +3550,45 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["RepositoryAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/probe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ProbedPlace"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProbeAnswer"];
                     };
                 };
             };
@@ -4599,6 +4798,47 @@ export interface paths {
         };
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/losses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["LossesRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Losses"];
+                    };
+                };
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;
@@ -6683,6 +6923,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query: {
+                    q: string;
+                    deleted_only?: boolean;
+                    modified_since?: string | null;
+                    min_size?: number | null;
+                    max_size?: number | null;
+                    extension?: string | null;
+                    limit?: number;
+                    cursor?: string | null;
+                    "repository_id[]"?: string[] | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FleetSearchAnswer"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/settings/tokens": {
         parameters: {
             query?: never;
@@ -7714,6 +7999,7 @@ export interface components {
             username: string | null;
         };
         ArchiveDetail: {
+            actions: string[];
             backup_operation_id: number | null;
             comment: string | null;
             compressed_size: number | null;
@@ -7740,12 +8026,26 @@ export interface components {
             original_size: number | null;
             predecessor_id: number | null;
             predecessor_stats: components["schemas"]["ArchiveStats"] | null;
+            refusals: {
+                [key: string]: string;
+            };
             repository_id: number;
             series: string;
             /** Format: date-time */
             start: string;
             successor_id: number | null;
             username: string | null;
+        };
+        ArchiveDownload: {
+            archive_id: number;
+            /**
+             * @default zip
+             * @enum {string}
+             */
+            format?: "file" | "tar" | "zip";
+            /** @default [] */
+            paths?: (string | components["schemas"]["ExactPath"])[];
+            repository_id: number;
         };
         ArchiveList: {
             archives: components["schemas"]["ArchiveAnswer"][];
@@ -8206,6 +8506,10 @@ export interface components {
             operation_id?: number | null;
             repository_id: number;
         };
+        DownloadLink: {
+            expires_in: number;
+            url: string;
+        };
         DumpStep: {
             /** @constant */
             kind: "dump";
@@ -8299,6 +8603,95 @@ export interface components {
         };
         Fires: {
             fires: components["schemas"]["Fire"][];
+        };
+        FleetCoverage: {
+            incomplete: components["schemas"]["IncompleteRepository"][];
+            incomplete_count: number;
+            looked_at: number;
+            repositories: number;
+        };
+        FleetHistory: {
+            coverage: components["schemas"]["FleetCoverage"];
+            next_cursor: string | null;
+            path: string;
+            path_b64: string | null;
+            repositories: components["schemas"]["FleetPresence"][];
+        };
+        FleetHit: {
+            agent_machine_id: number | null;
+            archive_count: number;
+            execution_target: string;
+            first_archive_id: number;
+            /** Format: date-time */
+            first_seen_at: string;
+            last_archive_id: number;
+            /** Format: date-time */
+            last_seen_at: string;
+            mtime: string | null;
+            path: string;
+            path_b64: string | null;
+            present_in_latest: boolean;
+            repository_id: number;
+            repository_name: string;
+            size: number | null;
+            ssh_connection_id: number | null;
+        };
+        FleetPresence: {
+            agent_machine_id: number | null;
+            archive_count: number;
+            execution_target: string;
+            first_archive_id: number;
+            /** Format: date-time */
+            first_seen_at: string;
+            last_archive_id: number;
+            /** Format: date-time */
+            last_seen_at: string;
+            mtime: string | null;
+            /** @enum {string} */
+            presence: "present" | "gone" | "never" | "unknown";
+            repository_id: number;
+            repository_name: string;
+            size: number | null;
+            ssh_connection_id: number | null;
+            versions: number;
+        };
+        FleetSearchAnswer: {
+            coverage: components["schemas"]["FleetCoverage"];
+            next_cursor: string | null;
+            query: string;
+            results: components["schemas"]["FleetHit"][];
+        };
+        Folder: {
+            entries: components["schemas"]["FolderEntry"][];
+            next_cursor: string | null;
+            path: string;
+            path_b64: string | null;
+            truncated: boolean;
+        };
+        FolderEntry: {
+            is_folder: boolean;
+            mount: boolean;
+            name: string;
+            path: string;
+            path_b64: string | null;
+            readable: boolean;
+            size: number | null;
+            type: string;
+        };
+        FolderRequest: {
+            cursor?: string | null;
+            /** @default false */
+            folders_only?: boolean;
+            /** @default 200 */
+            limit?: number;
+            machine_id?: number | null;
+            path?: string | null;
+            path_b64?: string | null;
+            /**
+             * @default local
+             * @enum {string}
+             */
+            target?: "local" | "ssh";
         };
         Health: {
             failing?: string[] | null;
@@ -8417,6 +8810,14 @@ export interface components {
             source_paths?: string[];
             ssh_connection_id?: number | null;
             upload_ratelimit_kib?: number | null;
+        };
+        IncompleteRepository: {
+            indexed: number;
+            /** @enum {string} */
+            reason: "not_indexed" | "unavailable";
+            repository_id: number;
+            repository_name: string;
+            total: number;
         };
         KeptArchive: {
             archive: string;
@@ -8541,6 +8942,9 @@ export interface components {
             status: string;
             total_lines: number;
         };
+        LogDownload: {
+            operation_id: number;
+        };
         LogLine: {
             content: string;
             line_number: number;
@@ -8565,6 +8969,33 @@ export interface components {
             restarts: number;
             /** @enum {string} */
             state: "running" | "failing";
+        };
+        Losses: {
+            archives: number;
+            archives_left: number;
+            freed_bytes_at_most: number | null;
+            going: components["schemas"]["Coverage"];
+            next_cursor: string | null;
+            paths_lost: number;
+            sample: components["schemas"]["LostPath"][];
+            staying: components["schemas"]["Coverage"];
+            versions_lost: number;
+        };
+        LossesRequest: {
+            archive_ids: number[];
+            cursor?: string | null;
+            /** @default 100 */
+            limit?: number;
+        };
+        LostPath: {
+            last_archive_id: number;
+            /** Format: date-time */
+            last_archive_start: string;
+            mtime: string | null;
+            path: string;
+            path_b64: string | null;
+            size: number | null;
+            type: string;
         };
         MachineItem: {
             connection_type: string;
@@ -8621,6 +9052,7 @@ export interface components {
         };
         Me: {
             all_repositories_role: ("viewer" | "operator") | null;
+            capabilities: string[];
             /** Format: date-time */
             created_at: string;
             /** @enum {string} */
@@ -8938,6 +9370,7 @@ export interface components {
             dry_run?: boolean;
         };
         OperationDetail: {
+            actions: string[];
             activity_key: string;
             archive_name: string | null;
             attempt: number;
@@ -8977,6 +9410,9 @@ export interface components {
             progress_total: number | null;
             queued_behind_id: number | null;
             queued_reason: string | null;
+            refusals: {
+                [key: string]: string;
+            };
             repository: string | null;
             repository_id: number | null;
             repository_path: string | null;
@@ -9051,6 +9487,16 @@ export interface components {
             warnings: {
                 [key: string]: unknown;
             }[];
+        };
+        OperationLog: {
+            has_more: boolean;
+            job_id: number;
+            lines: components["schemas"]["LogLine"][];
+            log_lines: number;
+            next_match?: number | null;
+            searched_to?: number | null;
+            status: string;
+            total_lines: number;
         };
         OperationPage: {
             items: components["schemas"]["OperationItem"][];
@@ -9259,6 +9705,17 @@ export interface components {
             /** @default [] */
             windows?: components["schemas"]["WindowShape"][];
         };
+        ProbeAnswer: {
+            empty: boolean | null;
+            exists: boolean;
+            free_bytes: number;
+            is_folder: boolean;
+            path: string;
+            readable: boolean;
+            repository: components["schemas"]["ProbedRepository"] | null;
+            total_bytes: number;
+            writable: boolean;
+        };
         ProbeStep: {
             details?: {
                 [key: string]: unknown;
@@ -9269,6 +9726,21 @@ export interface components {
             step: "program" | "configuration" | "reach" | "credentials" | "write" | "read" | "delete";
             /** @enum {string} */
             verdict: "ok" | "failed" | "skipped";
+        };
+        ProbedPlace: {
+            /**
+             * @default local
+             * @enum {string}
+             */
+            execution_target?: "local" | "ssh";
+            path: string;
+            ssh_connection_id?: number | null;
+        };
+        ProbedRepository: {
+            encryption: string | null;
+            engine_id: string | null;
+            engine_version: number;
+            repository_id: number | null;
         };
         ProgressDetails: {
             backup_speed?: number | null;
@@ -9453,6 +9925,7 @@ export interface components {
             reports: components["schemas"]["ReportAnswer"][];
         };
         RepositoryAnswer: {
+            actions: string[];
             agent_machine_id: number | null;
             archive_count: number | null;
             archive_name_template: string;
@@ -9482,11 +9955,15 @@ export interface components {
             last_restore_check: string | null;
             latest_sync_job: components["schemas"]["SyncJob"] | null;
             mode: string;
+            my_role: components["schemas"]["Role"];
             name: string;
             own_sources: string[];
             passphrase_location: string;
             path: string;
             rclone_remote_id: number | null;
+            refusals: {
+                [key: string]: string;
+            };
             remote_path: string | null;
             repository_type: string;
             retention: components["schemas"]["Retention"];
