@@ -133,7 +133,11 @@ def _pairs(tree: ast.Module) -> Iterator[str]:
 
 
 def _keys_of(node: ast.AST, errors: Mapping[str, int], constants: Mapping[str, str]) -> Iterator[tuple[str, set[int]]]:
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _is_named(node, "SENTENCES"):
+    if (
+        isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(node.value, ast.Dict)
+        and _is_named(node, "SENTENCES")
+    ):
         for named in node.value.keys:
             yield from ((key, set[int]()) for key in _as_key(named, constants))
     if isinstance(node, ast.ClassDef) and node.name in errors:
@@ -150,8 +154,9 @@ def _keys_of(node: ast.AST, errors: Mapping[str, int], constants: Mapping[str, s
                 yield from ((key, set[int]()) for key in _as_key(argument, constants))
 
 
-def _is_named(node: ast.Assign, name: str) -> bool:
-    return isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+def _is_named(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    return isinstance(target, ast.Name) and target.id == name
 
 
 def _as_key(node: ast.expr | None, constants: Mapping[str, str]) -> list[str]:

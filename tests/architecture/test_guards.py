@@ -21,6 +21,8 @@ PUBLIC = {
 # The document of the API tells nothing about this installation.
 OF_THE_PAGES = {"/{path:page}"}
 """The web UI's files: the same for everybody, and nothing else lies where they are looked for."""
+OF_THE_DRIVE = {"/dav", "/dav/{path:path}"}
+"""WebDAV asks for an account token itself: tests/contract/archives/test_webdav.py."""
 OF_THE_DOCUMENT = {"/api/openapi.json", "/api/docs", "/api/docs/{name}"}
 
 
@@ -62,7 +64,7 @@ def test_exactly_these_routes_are_open_to_everybody() -> None:
 def test_nothing_but_guarded_routes_and_the_document_is_served() -> None:
     others = [context for context in iter_route_contexts(composed_app().routes) if not is_ours(context)]
 
-    assert {context.path for context in others} == OF_THE_DOCUMENT | OF_THE_PAGES
+    assert {context.path for context in others} == OF_THE_DOCUMENT | OF_THE_PAGES | OF_THE_DRIVE
 
 
 def test_no_two_routes_answer_to_the_same_name() -> None:
