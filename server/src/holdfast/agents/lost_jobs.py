@@ -32,7 +32,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Origin
-from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
+from holdfast.operations.status import SUCCEEDED, Status, Trigger
 from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
 from holdfast.repositories.archive_records import Archive
@@ -217,14 +217,15 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
     if repository is None or session.scalars(waiting.limit(1)).first() is not None:
         return
     # A lost job still holds the repository's lane, so the question has one of its own.
-    lane: dict[str, Any] = {"lock_key": f"evidence:{operation.id}", "lock_mode": LockMode.EXCLUSIVE} if own_lane else {}
+    kind = registry.kinds[EVIDENCE]
+    if own_lane:
+        kind = replace(kind, access=Access.CHANGE, lock_key=f"evidence:{operation.id}")
     queue.enqueue(
         session,
-        registry.kinds[EVIDENCE],
+        kind,
         {"operation_id": operation.id},
         Origin(Trigger.FOLLOWUP, run_id=operation.run_id, parent_id=operation.id),
         subject=repositories.subject(repository),
-        **lane,
     )
 
 
