@@ -87,11 +87,14 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
     )
     return
   }
+  if (repository !== null) touched.add(repository)
   soon(
     client,
     name,
     () => {
       void client.invalidateQueries({ queryKey: keys.overview })
+      for (const id of touched) void client.invalidateQueries({ queryKey: ['repository', id] })
+      touched.clear()
       if (name === 'operation.updated') {
         void client.invalidateQueries({ queryKey: keys.queue })
         void client.invalidateQueries({ queryKey: ['operations'] })
@@ -103,7 +106,6 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
         void client.invalidateQueries({ queryKey: keys.repositories })
         void client.invalidateQueries({ queryKey: ['evidence'] })
       }
-      if (repository !== null) void client.invalidateQueries({ queryKey: ['repository', repository] })
       if (name.startsWith('alarm.')) void client.invalidateQueries({ queryKey: keys.alarms })
       if (name.startsWith('notification.')) void client.invalidateQueries({ queryKey: ['notifications'] })
       if (name === 'operation.updated') void client.invalidateQueries({ queryKey: keys.packages })
@@ -115,6 +117,8 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
   )
 }
 
+/** Repositories that events have named since the last look. */
+const touched = new Set<number>()
 const waiting = new Map<string, number>()
 
 /** Many events of one name within a moment are one look at the service. */

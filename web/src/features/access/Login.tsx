@@ -7,7 +7,7 @@ import { Problem } from '../../ui/States'
 
 function Frame({ title, children }: { title: string; children: ReactNode }) {
   return (
-    <div className="door">
+    <main className="door">
       <div className="card pad stack">
         <div className="brand">
           <Logo />
@@ -16,7 +16,7 @@ function Frame({ title, children }: { title: string; children: ReactNode }) {
         <h1>{title}</h1>
         {children}
       </div>
-    </div>
+    </main>
   )
 }
 

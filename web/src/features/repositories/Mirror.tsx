@@ -31,6 +31,7 @@ export function Mirror() {
   const [editing, setEditing] = useState(false)
   const query = useQuery({
     queryKey: keys.mirror(id),
+    staleTime: 0,
     queryFn: async () => {
       try {
         return await data(

@@ -105,6 +105,7 @@ const NAMES: Record<string, string> = {
 function Status({ id }: { id: number }) {
   const query = useQuery({
     queryKey: keys.status(id),
+    staleTime: 0,
     queryFn: () =>
       data(api.GET('/api/repositories/{repository_id}/status', { params: { path: { repository_id: id } } })),
   })
