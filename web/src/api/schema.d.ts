@@ -9350,7 +9350,7 @@ export interface components {
              * @default service
              * @enum {string}
              */
-            where?: "service" | "agent";
+            where?: "service" | "ssh" | "agent";
         };
         NotMoved: {
             connection_id: number;
@@ -10473,7 +10473,7 @@ export interface components {
             parameters?: components["schemas"]["Parameter"][] | null;
             timeout_seconds?: number | null;
             version?: number | null;
-            where?: ("service" | "agent") | null;
+            where?: ("service" | "ssh" | "agent") | null;
         };
         ScriptDetail: {
             arguments: string[];

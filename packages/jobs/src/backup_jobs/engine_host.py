@@ -6,19 +6,21 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 from backup_engine.command import Command, Machine
 from backup_engine.events import Event
-from backup_engine.far.request import FarStop
+from backup_engine.far.request import FarStop, ended_file, was_begun_elsewhere
 from backup_engine.following import Killer, PlainReader, StreamReader, display, engine_outcome
 from backup_engine.outcome import Accumulator, Outcome
 from backup_engine.process import Adopted, Child, ExitRecord, Spool, SpoolState, spools_below
 from backup_engine.redact import Redactor
 from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step, Stopping
 
+ENDED_ELSEWHERE = ("code", "signal", "exec_error", "timed_out", "too_much_output")
 LAUNCHES = 3
 """How often a step is launched that is cut off before its engine has started."""
 
@@ -132,8 +134,13 @@ class EngineHost(Host):
         record = self._exit_record(spool)
         if record is None:
             raise Interrupted(name, Accumulator())
-        judged = self.once(f"{name}.judged", lambda: {"cancelled": self.is_cancelled()})
-        return ScriptEnd(record, bool(judged["cancelled"]))
+        was_cancelled = bool(self.once(f"{name}.judged", lambda: {"cancelled": self.is_cancelled()})["cancelled"])
+        if not isinstance(command.machine, Machine):
+            return ScriptEnd(record, was_cancelled)
+        there = end_elsewhere(spool, record)
+        if there is None and was_begun_elsewhere(spool.folder):
+            raise Interrupted(name, Accumulator())
+        return ScriptEnd(there or record, was_cancelled, was_reached=there is not None)
 
     def _judged(self, name: str, record: ExitRecord, accumulator: Accumulator, *, may_be_cancelled: bool) -> Outcome:
         """Whether it ended because of a cancel is judged once: one that comes later must not change it at a replay."""
@@ -225,6 +232,15 @@ def lost_sight(spool: Spool, command: Command) -> bool:
         return False
     exit_record = spool.exit_record()
     return exit_record is None or exit_record.signal is not None
+
+
+def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
+    """How a script ended on another machine, None if nobody has told."""
+    try:
+        told = json.loads(ended_file(spool.folder).read_bytes())["exit"]
+        return replace(record, **{name: told[name] for name in ENDED_ELSEWHERE})
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def keep(file: Path, value: Mapping[str, Any]) -> None:

@@ -60,6 +60,8 @@ class ScriptEnd:
 
     exit: ExitRecord
     was_cancelled: bool
+    was_reached: bool = True
+    """False: its machine did not answer, and nothing was begun there."""
 
 
 class Host(ABC):

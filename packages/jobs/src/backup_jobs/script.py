@@ -7,6 +7,7 @@ from typing import Any
 from backup_engine.command import Command, Machine, Script, Secret
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.following import printable
+from backup_engine.outcome import SENTENCES, UNREACHABLE
 from backup_engine.process import ExitRecord
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Host, Interrupted
@@ -65,6 +66,8 @@ def execute(host: Host, block: ScriptBlock, command: Command) -> Ended:
         return Failed(INTERRUPTED, INTERRUPTED_SENTENCE)
     except Cancelled:
         return Stopped()
+    if not step.was_reached:
+        return Stopped() if step.was_cancelled else Failed(UNREACHABLE, SENTENCES[UNREACHABLE])
     return ended(block, step.exit, was_cancelled=step.was_cancelled)
 
 

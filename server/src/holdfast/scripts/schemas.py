@@ -14,7 +14,7 @@ MOST_PARAMETERS = 50
 
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 Where = Literal["service", "ssh", "agent"]
-Chosen = Literal["service", "agent"]
+Chosen = Literal["service", "ssh", "agent"]
 Argument = Annotated[str, PlainText(0, 4096)]
 Content = Annotated[str, PlainText(0, MOST_CONTENT_BYTES, MOST_CONTENT_BYTES)]
 Seconds = Annotated[int, Field(ge=1, le=LONGEST_SECONDS)]

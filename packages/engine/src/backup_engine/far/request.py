@@ -50,6 +50,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
             "most_output": command.most_output,
             "nice": NICENESS,
             "guard": command.guard.record() if command.guard else None,
+            "script": command.script.record() if command.script else None,
         },
     }
     _write(file, record)
@@ -79,6 +80,11 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         most_output=command.most_output,
     )
+
+
+def was_begun_elsewhere(folder: Path) -> bool:
+    """True when the run of this spool folder may have been started on its machine."""
+    return Path(f"{request_file(folder)}.begun").exists()
 
 
 def has_begun_elsewhere(folder: Path) -> bool:

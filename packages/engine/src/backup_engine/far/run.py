@@ -308,7 +308,8 @@ class FarRun:
         if age is None or os.path.exists(self._place + ".ended"):
             return
         with open(self._place + ".ended.part", "w", encoding="utf-8") as file:
-            json.dump({"finished_at": time.time() - max(0.0, float(age)), **space_in(end.get("record"))}, file)
+            kept = {"finished_at": time.time() - max(0.0, float(age)), **space_in(end.get("record"))}
+            json.dump({**kept, "exit": exit_in(end.get("record"))}, file)
         os.replace(self._place + ".ended.part", self._place + ".ended")
 
     def _collected(self, link: "subprocess.Popen[bytes]") -> None:
@@ -408,6 +409,18 @@ def space_in(record: Any) -> dict[str, int]:
     told = record if isinstance(record, dict) else {}
     sizes = {name: told.get(name) for name in ("free_bytes", "total_bytes")}
     return {name: size for name, size in sizes.items() if isinstance(size, int) and 0 <= size < 2**63}
+
+
+def exit_in(record: Any) -> dict[str, Any]:
+    """How it ended there: for a script, whose own exit codes may be any, that of this process is not enough."""
+    told = record if isinstance(record, dict) else {}
+    numbers = {name: told.get(name) for name in ("code", "signal")}
+    return {
+        **{name: number if isinstance(number, int) else None for name, number in numbers.items()},
+        "exec_error": str(told["exec_error"])[:1000] if told.get("exec_error") else None,
+        "timed_out": bool(told.get("timed_out")),
+        "too_much_output": bool(told.get("too_much_output")),
+    }
 
 
 def end_of(content: bytes) -> dict[str, Any]:
