@@ -235,7 +235,7 @@ def key_of(text: str) -> str | None:
 
 
 def without_ids(text: str, subject: Subject) -> str:
-    return subject.named_in(text).replace("7654321", "…")
+    return subject.named_in(text.replace("7654321", "…"))
 
 
 def assert_tells_nothing(hidden: Hidden, request: dict[str, Any], route: Route, text: str) -> None:

@@ -34,7 +34,7 @@ from holdfast.storage.session import Database
 from tests.support.postgres import parent_of_folders
 from tests.support.stores import KINDS as STORES
 from tests.support.stores import a_store
-from tests.unit.operations.kernel import INDEX, KINDS, add_agent, subject
+from tests.unit.operations.kernel import AGENT, INDEX, KINDS, add_agent, subject
 from tests.unit.operations.rules import Expected, conflict, expect
 
 EXAMPLES = int(os.environ.get("HOLDFAST_KERNEL_EXAMPLES", "0"))
@@ -67,11 +67,15 @@ class Record:
 
     @property
     def lane(self) -> str | None:
-        return f"repository:{self.repository}" if self.repository is not None and self.kind.lock else None
+        if self.repository is None:
+            return None
+        if self.kind.lock:
+            return f"repository:{self.repository}"
+        return f"agent:{AGENT}" if self.executor == "agent" else None  # agents are offered what is in lanes
 
     @property
     def mode(self) -> str | None:
-        return str(self.kind.lock) if self.lane is not None and self.kind.lock else None
+        return str(self.kind.lock or "shared") if self.lane is not None else None
 
     @property
     def group(self) -> str | None:
