@@ -239,7 +239,9 @@ def _gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reacha
 
 def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:
     """Repositories whose databases can be dumped. Nobody is asked unless a schedule has such a step."""
-    if not any(step.get("kind") == "dump" for schedule in schedules for step in schedule.steps or ()):
+    # A step that cannot be read is its own run's trouble: what is gathered here is for all of them.
+    steps = (step for schedule in schedules if isinstance(schedule.steps, list) for step in schedule.steps)
+    if not any(isinstance(step, dict) and step.get("kind") == "dump" for step in steps):
         return ()
     found = select(_databases.c.repository_id).where(_databases.c.repository_id.in_(repository_ids)).distinct()
     return frozenset(session.scalars(found))
