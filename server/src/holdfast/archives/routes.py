@@ -337,7 +337,7 @@ def read_lanes(
 @asks_engine
 def read_losses(
     caller: SignedInToRead,
-    _plan: NeedsArchiveHistory,
+    settings: TheSettings,
     repository_id: RowId,
     wanted: LossesRequest,
     database: TheDatabase,
@@ -345,6 +345,7 @@ def read_losses(
     places: ThePlaces,
 ) -> Losses:
     """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them."""
+    require_feature(settings, "archive_history")
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         archives = archive_records.all_of(session, repository_id)
