@@ -43,6 +43,7 @@ LIMITS = {
     "max_running_restores": 4,
     "max_running_maintenance": 2,
     "max_running_index": 2,
+    "max_running_scripts": 4,
     "max_running_total": 8,
 }
 
