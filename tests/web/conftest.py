@@ -52,8 +52,9 @@ def running(services: Services) -> Running:
     return services.get("sqlite")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """One browser for these tests. It ends with them: its loop would be in the way of other tests in the same process."""
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=MILLISECONDS)
         yield started
