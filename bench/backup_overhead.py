@@ -118,7 +118,7 @@ class Ends:
         self._connected.clear()
 
     def time_backup(self, client: Client, path: str) -> float:
-        """Start a backup and wait until it is told to have ended; return the seconds."""
+        """Start a backup and wait until its end is reported; return the seconds."""
         began = time.perf_counter()
         operation_id = client.start_backup(path)
         with self._changed:

@@ -21,7 +21,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One number. Without a limit it is told for information and cannot fail."""
+    """One number. Without a limit it is for information and cannot fail."""
 
     what: str
     value: float

@@ -140,7 +140,7 @@ apt() { # arguments of apt-get: waits for another one that is at work, such as t
     done
 }
 
-apt_failed() { # sentence for what cannot be told apart any better
+apt_failed() { # sentence: report a failure of apt that has no more specific message
     if grep -qE 'Could not (resolve|connect)|Temporary failure resolving|Network is unreachable|Unable to connect' $logs/apt.log; then
         fail "the package server cannot be reached: connect this machine to the internet and run this again (details: $logs/apt.log)"
     fi

@@ -1,7 +1,7 @@
 """`python -m bench.fleet_support.drive PORT SECONDS SEED < agents.json`: many agents on kept connections, in one process.
 
 Each sends a heartbeat every 30 seconds and a poll every 15, at moments of its own, whether or not the answer before came in
-time (an open loop, so that a slow service cannot hide). What was answered, how late, and what failed is told as JSON.
+time (an open loop, so that a slow service cannot hide). Answers, delays and failures are printed as JSON.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ LAZY = """#!/bin/sh
 case " $* " in *" extract "*) exec {engine} "$@" {wanted} ;; esac
 exec {engine} "$@"
 """
-"""An engine that extracts one file, whatever it is asked for, and says that all went well."""
+"""An engine that extracts one file, whatever was requested, and reports success."""
 
 
 def program_of(major: int) -> Path:

@@ -1,4 +1,4 @@
-"""What must hold at the end of a round, told by evidence that does not come from the service's own record."""
+"""What must hold at the end of a round, checked by evidence from outside the service's own record."""
 
 import re
 from collections import Counter

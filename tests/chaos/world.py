@@ -163,7 +163,7 @@ class World:
     # --- what the repositories hold --------------------------------------------------------------------------------
 
     def archive_comments(self, repository: dict[str, Any]) -> list[str]:
-        """The comments of all archives, told by the engine itself."""
+        """The comments of all archives, as the engine lists them."""
         return self.ask_engine("list", "--format={comment}{NL}", repository["path"]).splitlines()
 
     def ask_engine(self, *arguments: str) -> str:

@@ -78,7 +78,7 @@ class AgentSite:
         return wait_until(key, pause=0.05, what=f"job {job_id} is handed out")
 
     def archives_with(self, key: str) -> int:
-        """How many archives carry the key, told by the engine itself."""
+        """The number of archives with the key, counted with the engine itself."""
         return sum(f"holdfast:{key}" in comment.split() for comment in self.archive_comments())
 
     def archive_comments(self) -> list[str]:

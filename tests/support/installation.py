@@ -90,7 +90,7 @@ class Installation:
         return processes_naming(f"{self.spools}/{operation_id}/")
 
     def archives_with(self, key: str) -> int:
-        """How many archives carry the key, told by the engine itself."""
+        """The number of archives with the key, counted with the engine itself."""
         listed = ask_engine(self.engine, self.data_dir, "list", "--format={comment}{NL}", self.repository["path"])
         return sum(f"holdfast:{key}" in line.split() for line in listed.splitlines())
 

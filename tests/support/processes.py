@@ -1,4 +1,4 @@
-"""Which processes are there, told by the system itself."""
+"""The processes of this machine, read from the system."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Certificates of one's own, and a front that speaks TLS before a service."""
+"""Self-signed certificates, and a TLS front for a service."""
 
 import asyncio
 import ssl

@@ -26,13 +26,13 @@ def call(witness: Witness) -> None:
 
 
 def accounts() -> str:
-    """What all of them know. One that cannot tell says why: the wait that failed is what matters."""
+    """What all of them know. A witness that fails reports why; it never hides the wait that failed."""
     told = []
     for witness in list(_witnesses):
         try:
             told.append(witness.account())
         except Exception as error:  # noqa: BLE001
-            told.append(f"{type(witness).__name__} cannot tell: {error!r}")
+            told.append(f"{type(witness).__name__} failed: {error!r}")
     return "".join(f"\n--- {each}" for each in told if each)
 
 

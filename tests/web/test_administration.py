@@ -1,4 +1,4 @@
-"""What admins do in a browser: users and their rights, who is told what, a second copy elsewhere."""
+"""Administration in a browser: users and rights, notifications, mirrors."""
 
 import pyotp
 from playwright.sync_api import BrowserContext, Page, expect

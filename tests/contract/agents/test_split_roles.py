@@ -1,4 +1,4 @@
-"""Several processes over one store: what one of them is told, the others know."""
+"""Several processes over one store: each of them sees what another has stored."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def test_an_agent_may_speak_to_any_process(first_and_second: tuple[Machines, Ser
         here, agent.client = agent.client, elsewhere
         assert agent.poll() == []
 
-        # A job that one process is asked for wakes an agent that waits at the other.
+        # A job queued at one process wakes an agent that waits at the other.
         found: list[list[dict[str, Any]]] = []
         waiter = threading.Thread(target=lambda: found.append(agent.poll(wait=25)))
         waiter.start()

@@ -18,7 +18,7 @@ def test_a_running_backup_tells_its_progress(running: Running) -> None:
     with running.held_backup_with_progress(repository) as job_id:
         status = wait_until(
             lambda: found if (found := status_of(running, job_id))["progress_details"]["nfiles"] else None,
-            what="progress is told",
+            what="progress is reported",
         )
         assert set(status) == BACKUP_STATUS | MORE_BACKUP_STATUS
         assert (status["status"], status["completed_at"], status["queue_position"]) == ("running", None, None)

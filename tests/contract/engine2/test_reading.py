@@ -1,4 +1,4 @@
-"""What is told of a repository of engine 2 is told as of any other."""
+"""A repository of engine 2 is reported like any other."""
 
 import base64
 import filecmp

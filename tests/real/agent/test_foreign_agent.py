@@ -40,7 +40,7 @@ def test_an_agent_with_nothing_but_the_written_contract_backs_up_an_existing_rep
         ended = admin.wait_for_end(admin.start_backup(made))
 
         assert (ended["status"], ended["result"]["stats"]["nfiles"]) == ("completed", 1)
-        assert ended["archive_name"] is None, "this agent cannot tell what the engine made of the template"
+        assert ended["archive_name"] is None, "this agent does not know the name the engine made of the template"
         assert admin.get(f"/api/repositories/{made['id']}").json()["setup_state"] == "ready"
         assert admin.get("/api/operations/", params={"status": "pending"}).json()["items"] == []
         listed = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the engine does not say whole changes nothing; what fails is told, and tried again."""
+"""An incomplete answer of the engine changes nothing; a failure is reported and tried again."""
 
 from pathlib import Path
 

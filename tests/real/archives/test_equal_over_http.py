@@ -1,7 +1,7 @@
 """What browse, history, changes and search answer over HTTP is what `borg list` and `borg diff` say, archive by archive.
 
 Random trees, and random sequences of backups, changes, prunes, deletions, renames and archives that are dated back, so that
-they are indexed out of order. `HOLDFAST_INDEX_SEEDS` sets how many sequences are told.
+they are indexed out of order. `HOLDFAST_INDEX_SEEDS` sets the number of sequences.
 """
 
 import ast
@@ -182,7 +182,7 @@ def check_everything(told: Told) -> dict[str, int]:
 
 
 def comparable(files: Files) -> Files:
-    """The engine tells further names of a file as such; the index tells what they are."""
+    """The engine lists further names of a file as hard links; the index resolves them."""
     return {path: {**file, "type": file["type"].replace("h", "-")} for path, file in files.items()}
 
 

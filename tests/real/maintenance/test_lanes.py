@@ -1,4 +1,4 @@
-"""Who may be in a repository together, told by the engine's own processes; `MIXED_JOBS` sets how many jobs are mixed."""
+"""Which jobs may share a repository, seen in the engine's own processes; `MIXED_JOBS` sets how many jobs are mixed."""
 
 import os
 import random

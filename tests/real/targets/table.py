@@ -33,7 +33,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class NotThere:
-    """Why a cell lacks a kind, and what whoever asks for it is told."""
+    """Why a cell lacks a kind, and the answer to a request for it."""
 
     why: str
     code: int

@@ -1,4 +1,4 @@
-"""Every job kind, with every engine, wherever the engine runs: over HTTP, and the engine itself is asked for the truth."""
+"""Every job kind, with every engine, wherever the engine runs: over HTTP, checked with the engine itself."""
 
 from collections.abc import Callable
 from typing import Any

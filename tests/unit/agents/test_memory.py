@@ -1,4 +1,4 @@
-"""What is kept in memory: an idle fleet costs the store nothing, and nobody is believed longer than a second."""
+"""What is kept in memory: an idle fleet costs the store nothing, and a credential is cached for a second at most."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What an engine is told besides its command line."""
+"""The environment an engine gets besides its command line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The file of an index: made whole, told apart from other files, and readable after whatever happened to its writer."""
+"""The file of an index: created whole, recognised among other files, and readable after whatever happened to its writer."""
 
 import os
 import random

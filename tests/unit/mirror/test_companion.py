@@ -18,7 +18,7 @@ ENGINE = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid
 
 @pytest.fixture
 def companion(tmp_path: Path) -> str:
-    """A companion whose rclone is a program that tells what it was given, and waits."""
+    """A companion whose rclone is a program that prints its arguments and waits."""
     program = tmp_path / "it's rclone"
     program.write_text(f'#!/bin/sh\nprintf "%s|" "$@" >"{tmp_path}/given"\nexec sleep 60\n')
     program.chmod(0o755)

@@ -103,7 +103,7 @@ def test_more_members_than_the_old_format_can_count_are_all_found() -> None:
 
 
 def test_members_beyond_four_gibibytes_are_found(tmp_path: Path) -> None:
-    """The place of a member is told with 64 bits where it must be. A hole stands for what comes before it."""
+    """A member's offset takes 64 bits where it must. A sparse hole stands for the data before it."""
     before = 5 << 30
     with ZipStream() as writer:
         writer._offset = before

@@ -152,7 +152,7 @@ class Agent:
             return self._told_to_go(refusal)
         except (NoAnswer, Refusal) as failure:
             return self._not_answered(failure)
-        if beats or poll:  # who asks nothing gets no answer, and must not think that the service is back
+        if beats or poll:  # without a request there was no answer, so nothing shows that the service is back
             self._answered()
         if found:
             return 0.0

@@ -1,4 +1,4 @@
-"""Loops that cannot die: what goes wrong unexpectedly in one turn is told, waited out, and tried again."""
+"""Loops that never end by an exception: an unexpected error in one turn is logged, and the turn is tried again after a pause."""
 
 import logging
 from collections.abc import Callable

@@ -170,7 +170,7 @@ class Worker:
     # --- the work ---------------------------------------------------------------------------------------------------
 
     def _work_despite_trouble(self) -> None:
-        """A full disk is waited out: the work can be done again from the beginning at any time."""
+        """On a full disk, wait and retry: the work can start again from the beginning at any time."""
         for tries in range(1, DISK_TRIES + 1):
             try:
                 self._work()

@@ -105,7 +105,7 @@ class Command:
     call: Call | None = None
     """Always there for an agent, which makes the command line itself."""
     shown: str | None = None
-    """How it is told in logs, where its arguments would tell little."""
+    """Shown in logs instead of the arguments, where those would explain little."""
     guard: Guard | None = None
     most_output: int = LARGEST_STREAM
     """Bytes that each of its streams may have in the spool. The shim stops what writes more."""

@@ -211,7 +211,7 @@ class Feeder:
 
 
 def hold(pipe: int, engine: int) -> tuple[int, int]:
-    """Start the holder of an open pipe. It ends when it is told so; if the feeder dies first, it kills the engine."""
+    """Start the holder of an open pipe. It ends on request; if the feeder dies first, it kills the engine."""
     del pipe  # the fork has it
     descriptor = os.pidfd_open(engine) if hasattr(os, "pidfd_open") else None
     listening, control = os.pipe()

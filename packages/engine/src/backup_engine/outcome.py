@@ -101,7 +101,7 @@ KEY_BY_MESSAGE_ID: Mapping[str, str] = {
 Source = Literal["error", "warning", "remote"]
 
 RCLONE_FAILED = r"rclone rc command failed: error \d+: "
-"""How major 2 tells what the rclone that it has started says, which comes as JSON."""
+"""How major 2 logs the output of the rclone it has started, which is JSON."""
 RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
 """Its words when that rclone does not answer, or breaks off."""
 

@@ -1,4 +1,4 @@
-"""Frames, so that a good end is told and never guessed: for calls, and for the stream of a restore that an agent receives.
+"""Frames with an explicit end, so that a complete stream is never guessed: for calls, and for restores that an agent receives.
 
 In the stream of a restore first comes a survey, then the engine's tar stream in pieces, then the end. Between them may stand
 frames that only say that the sender is still there. A stream without an end was cut, whatever the connection says.

@@ -25,7 +25,7 @@ class FirstAdmin:
     password: str | None = field(repr=False)
     password_file: Path | None
     password_is_short: bool = False
-    """The owner of the machine may choose a short one, and is told; users may not."""
+    """The owner of the machine may choose a short password and gets a warning; users may not."""
 
     def announcement(self, *, to_terminal: bool) -> str:
         """What to print. A random password is shown on a terminal only: other output ends up in logs."""

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 log = structlog.get_logger("holdfast.agents")
 
 LOG_SECONDS = 10.0
-"""Refusals of one address are told in the log at most this often; the audit trail counts them all."""
+"""Refusals of one address are logged at most this often; the audit trail counts all of them."""
 
 _documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_name="AgentBearer", auto_error=False))
 

@@ -1,4 +1,4 @@
-"""The requests below `/dav`: who asks is told by an account token, and they see what their rights let them see."""
+"""Requests below `/dav`. An account token identifies the caller, who sees only what their rights allow."""
 
 import time
 from collections.abc import AsyncIterator, Iterator

@@ -154,7 +154,7 @@ TOO_MUCH = "the machine says more than an answer can be"
 
 
 class Telling:
-    """A program on a machine that is told one thing after the other, and says nothing before it has heard all."""
+    """A program on a machine that reads all of its input before it writes an answer."""
 
     def __init__(self, command: tuple[str, ...]) -> None:
         """Raise OSError if ssh cannot be run."""

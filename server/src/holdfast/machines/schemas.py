@@ -60,7 +60,9 @@ class ConnectionChange(Body):
 class TestRequest(Body):
     __test__ = False
 
-    path: Annotated[str, PlainText(1, 4096)] = Field(".", description="Whose disk space is told; the home by default.")
+    path: Annotated[str, PlainText(1, 4096)] = Field(
+        ".", description="Path whose free space is reported (default: the home folder)."
+    )
 
 
 class DeployRequest(Body):

@@ -253,7 +253,7 @@ class _Check:
         return self._ended(bad.status, bad.error_key, bad.error_message, result)
 
     def _unsafe(self, paths: list[str]) -> Outcome:
-        """Its content may be whole, but nobody could restore it: that is what the check is asked for."""
+        """Its content may be intact, but nobody could restore it, which is what this check is for."""
         problems = [{"path": path, "message": "No restore writes this name."} for path in paths]
         result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
         sentence = (

@@ -88,7 +88,7 @@ def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAga
 
 
 Transfer = tuple[str, tuple[str, ...], tuple[float, float], str]
-"""A step's name, rclone's arguments, its share of the whole in percent, and what is told meanwhile."""
+"""A step's name, rclone's arguments, its share of the whole in percent, and the message shown meanwhile."""
 
 
 class _Sync:

@@ -1,6 +1,6 @@
 """What is at a destination on an ssh machine already, asked of the Python of that machine while the listing is read.
 
-It is told each path, looks, and keeps what it found until the end: so neither side holds more than the first conflicts.
+It checks each path as it arrives and answers at the end, so neither side holds more than the first conflicts.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The error stream of a program that tells what it does in lines, on its way to whoever understands them."""
+"""Reads the error stream of a program line by line and passes each line to its parser."""
 
 from pathlib import Path
 

@@ -38,7 +38,7 @@ export function Channels() {
         {({ destinations }) =>
           destinations.length === 0 ? (
             <Empty>
-              Nobody is told anything yet.{' '}
+              No channel yet, so nobody gets a message.{' '}
               <button type="button" className="link" onClick={() => setEditing('new')}>
                 Send failures by mail or to a chat
               </button>

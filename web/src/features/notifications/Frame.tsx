@@ -10,7 +10,7 @@ const TABS = [
   ['/notifications/alarms', 'Alarms'],
 ] as const
 
-/** Who is told what. Alarms are for everybody, the rest for admins. */
+/** Notifications: alarms are visible to everybody, the rest to admins. */
 export function NotificationsFrame() {
   const { data: me } = useMe()
   const admin = me?.role === 'admin'

@@ -133,7 +133,7 @@ class _Receiving(Restore):
 def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
     """All of it in the private folder, and what is to be known of it; or why there is nothing.
 
-    What happened on the way is told afterwards: the log must come out the same if the agent is started again.
+    Events on the way are logged afterwards: the log must come out the same if the agent restarts.
     """
     backoff = Backoff(most=LONGEST_PAUSE_SECONDS)
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""The far side of a run: starts the shim on this machine, and tells what the engine says for as long as somebody listens.
+"""The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
 Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
 library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:

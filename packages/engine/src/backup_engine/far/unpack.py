@@ -4,7 +4,7 @@ Run as ``python -I -S unpack.py FOLDER``, the folder in base64; or the text of t
 machine. It imports the standard library alone. Nothing is written outside the folder: each folder on the way to a file is
 opened by itself, never through a symbolic link, and a name that leads elsewhere is refused.
 
-A single file that cannot be written is told as the engine would tell it (``path: reason``, a warning), and the rest goes on. A
+A single file that cannot be written becomes a warning in the engine's form (``path: reason``), and the rest goes on. A
 stream that is not complete ends with a code of its own: what was written until then is not to be used.
 """
 
@@ -110,7 +110,7 @@ class BoundedTar(tarfile.TarFile):
 
 
 class Watched:
-    """A stream that remembers its last bytes: whether it was whole can only be told by them."""
+    """A stream that remembers its last bytes: only they show whether it was complete."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
@@ -260,7 +260,7 @@ class Unpacker:
         return known
 
     def _set(self, file: int, path: bytes, attributes: Attributes) -> None:
-        """What cannot be set leaves the content as it is: that is told in the engine's words for it."""
+        """An attribute that cannot be set leaves the content as it is and becomes a warning in the engine's own form."""
         try:
             with suppress(PermissionError):
                 os.fchown(file, attributes.owner, attributes.group)

@@ -1,4 +1,4 @@
-"""Raw records of an archive, told apart by a keyed hash: what a neighbour archive has too is never parsed."""
+"""Raw records of an archive, compared by a keyed hash: a record that a neighbouring archive also has is never parsed."""
 
 from collections.abc import Iterator
 from hashlib import blake2b

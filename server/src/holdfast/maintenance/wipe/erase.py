@@ -90,7 +90,7 @@ class _Wipe:
             return self._again(unknown.key, unknown.message, self._before)
 
     def interrupted(self, interrupted: Interrupted) -> Outcome | TryAgain:
-        """Nobody knows how the engine ended: the repository tells what is gone."""
+        """How the engine ended is unknown: list the repository to find out which archives are gone."""
         sentence = interrupted.sentence()
         if interrupted.step == LOOK:
             return self._again("operations.interrupted", sentence, self._before)

@@ -121,7 +121,7 @@ def read_wipe(
 )
 @waits_for_end
 def cancel_wipe(caller: LoginOnly, repository_id: RowId, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """What a running wipe has removed until it stops stays removed, and its status tells what."""
+    """Archives that a running wipe has already removed stay removed; its status lists them."""
     if store.is_preview(job_id):
         return _cancel_preview(database, caller, repository_id, job_id)
     with database.reading() as session:

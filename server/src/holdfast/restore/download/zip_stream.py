@@ -72,7 +72,7 @@ class ZipStream:
         self._note(member, flags, STORED, checksum, len(content), len(content), start)
 
     def streamed(self, member: Member, content: Iterator[bytes]) -> Iterator[bytes]:
-        """A file whose content comes in blocks; its sizes are told behind it."""
+        """A file whose content comes in blocks; its sizes follow in a data descriptor."""
         start = self._offset
         large = member.size >= LARGE
         flags = SIZES_FOLLOW | _name_flag(member.name)
