@@ -4,12 +4,19 @@ import os
 import re
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from backup_engine.process import NICENESS_VARIABLE
 
 HERE = Path(__file__).parent
 os.environ.setdefault(NICENESS_VARIABLE, "0")  # tests wait for engines, beside whatever else the machine does
+
+# A machine that stands still for a second proves nothing, so no profile has a deadline. The tests of `make test` are the
+# same each time; the campaign asks for new examples (`--hypothesis-profile campaign`).
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("campaign", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 ON_ONE_STORE = (
     "contract/access",

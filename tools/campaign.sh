@@ -33,7 +33,7 @@ case " $* " in *" fresh "*) bare='--ignore tests/real/test_fresh_machines.py' ;;
 play() { # part
     case $1 in
         # shellcheck disable=SC2086 # lists of words
-        tests) eval .venv/bin/pytest -m campaign -n $workers --dist worksteal $bare $arguments ;;
+        tests) eval .venv/bin/pytest -m campaign --hypothesis-profile campaign -n $workers --dist worksteal $bare $arguments ;;
         kills) .venv/bin/python -m tests.chaos --rounds "$rounds" ;;
         networks) .venv/bin/python -m tests.chaos.partition --rounds "$rounds" ;;
         fresh) tools/try_fresh.sh ;;

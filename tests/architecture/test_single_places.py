@@ -19,7 +19,7 @@ MAY_START_PROCESSES = {
     "backup_engine/repository_guard.py": "asks the engine which repository lies at a place that no file can be read of",
     "backup_engine/far/pour.py": "pours the output of an engine into a program on another machine",
     "backup_engine/far/run.py": "holds the link to an engine on another machine",
-    "backup_engine/far/side.py": "starts the shim on that machine",
+    "backup_engine/far/remote_run.py": "starts the shim on that machine",
     "backup_engine/feed.py": "runs an engine and the dumps that it reads, under the shim",
     "backup_engine/detect.py": "asks a program for its version",
     "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
@@ -27,7 +27,7 @@ MAY_START_PROCESSES = {
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
     "holdfast/notifications/deliver/apprise_child.py": "runs Apprise apart, with a deadline",
-    "holdfast/mirror/companion.py": "becomes the rclone of an engine that starts one itself",
+    "holdfast/mirror/engine_rclone.py": "becomes the rclone of an engine that starts one itself",
     "holdfast/mirror/program.py": "asks rclone short questions inside requests",
     "holdfast/entry/first_process.py": "goes on in a child when it is the first process of a container",
 }

@@ -17,7 +17,7 @@ from backup_engine.borg1.engine import Borg1Engine
 from backup_engine.command import LARGEST_RESULT, LARGEST_STREAM, Command, Machine
 from backup_engine.detect import EngineProgram
 from backup_engine.environment import EngineEnvironment
-from backup_engine.far import run, side
+from backup_engine.far import remote_run, run
 from backup_engine.following import StreamReader, engine_outcome
 from backup_engine.outcome import Outcome
 from backup_engine.parse import GarbledOutput, parse_archives
@@ -222,11 +222,11 @@ def test_json_of_very_many_values_is_refused_and_honest_json_read() -> None:
 
 def test_the_far_side_of_a_run_does_not_take_a_request_without_an_end() -> None:
     started_side = subprocess.Popen(
-        [sys.executable, "-I", "-S", side.__file__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [sys.executable, "-I", "-S", remote_run.__file__], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     assert started_side.stdin is not None
     with started_side.stdin, contextlib.suppress(BrokenPipeError):
-        for _ in range(4 * side.LARGEST_REQUEST // MIB):
+        for _ in range(4 * remote_run.LARGEST_REQUEST // MIB):
             started_side.stdin.write(b"x" * MIB)
     assert started_side.wait(PATIENCE) == 2
 

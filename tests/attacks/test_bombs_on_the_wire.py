@@ -19,18 +19,18 @@ from backup_agent.client import NoAnswer, _understood
 from backup_agent.received import LinkCut as StreamCut
 from backup_agent.received import Received
 from backup_engine import bounded
-from backup_engine.far import called, run
+from backup_engine.far import agent_call, run
 from backup_engine.far.unpack import BoundedTar, BrokenOff, Unpacker, opened
 from backup_engine.parse import GarbledOutput, parse_archives
 from backup_protocol.frames import SURVEY, frame
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.mirror.program import Rclone
-from holdfast.mirror.words import _record
+from holdfast.mirror.rclone_log import _record
 from holdfast.operations.logs import LogWriter
 from holdfast.restore.download.from_tar import TarEntries
 from holdfast.restore.source import BrokenOff as DownloadCut
-from holdfast.runner.listening import LONGEST_LINE, LineReader
+from holdfast.runner.line_reader import LONGEST_LINE, LineReader
 from holdfast.settings import Settings
 from tests.support.service import PATIENCE
 
@@ -55,8 +55,8 @@ def test_a_small_frame_of_an_agent_does_not_unpack_to_more_than_memory_holds() -
     bomb = zlib.compress(bytes(64 * MIB))
 
     def unpack() -> None:
-        with pytest.raises(called.LinkCut):
-            for _ in called.unpacked(bomb):
+        with pytest.raises(agent_call.LinkCut):
+            for _ in agent_call.unpacked(bomb):
                 pass
 
     assert peak(unpack) < 4 * MIB
@@ -64,26 +64,26 @@ def test_a_small_frame_of_an_agent_does_not_unpack_to_more_than_memory_holds() -
 
 @pytest.mark.parametrize("content", [b"", b"no zlib", zlib.compress(b"some words")[:-6]])
 def test_a_packed_frame_that_is_not_whole_cuts_the_link(content: bytes) -> None:
-    with pytest.raises(called.LinkCut):
-        list(called.unpacked(content))
+    with pytest.raises(agent_call.LinkCut):
+        list(agent_call.unpacked(content))
 
 
 def test_an_honest_packed_frame_is_unpacked_whole() -> None:
     content = os.urandom(3 * MIB) + bytes(MIB)
-    assert b"".join(called.unpacked(zlib.compress(content, 1))) == content
+    assert b"".join(agent_call.unpacked(zlib.compress(content, 1))) == content
 
 
 @pytest.mark.parametrize(
     ("letter", "size"),
-    [(called.END, called.LARGEST_END + 1), (called.OUTPUT, called.LARGEST_FRAME + 1), (b"?", 1 << 20)],
+    [(agent_call.END, agent_call.LARGEST_END + 1), (agent_call.OUTPUT, agent_call.LARGEST_FRAME + 1), (b"?", 1 << 20)],
 )
 def test_a_frame_that_says_it_is_too_long_is_not_waited_for(letter: bytes, size: int) -> None:
     here, there = socket.socketpair()
     with here, there:
         here.settimeout(PATIENCE)
-        there.sendall(called.HEAD.pack(letter, size))
-        with pytest.raises(called.LinkCut):
-            called.CalledRun({"method": "info"})._listen(here)
+        there.sendall(agent_call.HEAD.pack(letter, size))
+        with pytest.raises(agent_call.LinkCut):
+            agent_call.CalledRun({"method": "info"})._listen(here)
 
 
 LIAR = f"""

@@ -113,7 +113,6 @@ def ask(callers: Callers, operation: APIOperation[Any, Any, Any, Any], mode: Gen
         max_examples=EXAMPLES[mode],
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

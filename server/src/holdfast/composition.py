@@ -56,8 +56,8 @@ from holdfast.repositories.routes import routes as repository_routes
 from holdfast.restore import feature as restore
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.runner.inline import InlineCalls
-from holdfast.runner.listen import Listener
 from holdfast.runner.loop import Runner
+from holdfast.runner.notification_listener import NotificationListener
 from holdfast.runner.reconcile import reconcile_if_due
 from holdfast.schedules import feature as schedules
 from holdfast.schedules import store as schedule_store
@@ -132,7 +132,7 @@ class Service:
         self.alarms = alarms.build(database, overdue_rules)
         self.metrics = metrics.build(settings, database, overdue_rules)
         self.runner = Runner(settings, database, self.registry, self.supervisor, settings.role)
-        self.listener = Listener(database, self.supervisor)
+        self.listener = NotificationListener(database, self.supervisor)
         self.presenter = Presenter(self.registry, settings.logs_dir.absolute())
         horizon = Horizon(database)
         self.readers = Readers(database, self.supervisor, horizon)

@@ -224,7 +224,7 @@ def test_a_far_side_that_cannot_work_is_given_up(far_host: Sshd, far: Machine, t
     first = Spool(tmp_path / "first")
     first.launch(shell("true", far))
     assert ended(first).code == 0
-    (side,) = (far_host.home / ".cache" / "holdfast-shim").glob("*/side.py")
+    (side,) = (far_host.home / ".cache" / "holdfast-shim").glob("*/remote_run.py")
     side.write_text(side.read_text().replace("    words = Words()", "    raise RuntimeError('broken')"))
     spool = Spool(tmp_path / "spool")
     spool.launch(shell("echo never", far))

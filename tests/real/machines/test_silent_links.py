@@ -59,7 +59,7 @@ def wait_for_run(folder: Path) -> None:
 
 
 def followers_there(host: Sshd) -> dict[int, str]:
-    return processes_naming(f"{host.home}/.cache/holdfast-shim/{run.version()}/side.py")
+    return processes_naming(f"{host.home}/.cache/holdfast-shim/{run.version()}/remote_run.py")
 
 
 @pytest.mark.parametrize(

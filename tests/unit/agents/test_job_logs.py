@@ -53,7 +53,7 @@ def test_a_line_that_was_torn_by_a_kill_is_whole_afterwards(tmp_path: Path) -> N
     assert lines(file) == ["line 1", "line 2"]
 
 
-@settings(deadline=None, max_examples=40)  # each batch waits for the disk
+@settings(max_examples=40)  # each batch waits for the disk
 @given(
     batches=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=12), max_size=12),
     killed=st.lists(st.booleans(), min_size=12, max_size=12),

@@ -15,12 +15,12 @@ from sqlalchemy.orm import Session
 from backup_protocol import AgentStatus
 from holdfast.agents import credentials as credentials_module
 from holdfast.agents import last_heard, store
-from holdfast.agents.board import Board
 from holdfast.agents.credentials import Credentials, KnownAgent, known_agent
 from holdfast.agents.fleet import Fleet, Heartbeat
-from holdfast.agents.intake import Intake
+from holdfast.agents.heartbeat_batches import HeartbeatBatches
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import HeartbeatBody
+from holdfast.agents.work_cache import WorkCache
 from holdfast.errors import Forbidden, Unauthenticated
 from holdfast.kit.tokens import token_hash
 from holdfast.operations.queue import claim_one
@@ -167,7 +167,7 @@ def test_heartbeats_that_come_together_are_stored_together_and_each_gets_its_own
         store.forget(session, store.active(session, agents[4].id))
 
     async def all_at_once() -> list[BaseException | None]:
-        intake = Intake(fleet)
+        intake = HeartbeatBatches(fleet)
         calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in agents]
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -194,7 +194,7 @@ def test_one_heartbeat_that_cannot_be_stored_takes_no_other_with_it(
     monkeypatch.setattr(Fleet, "_write", broken)
 
     async def both() -> list[BaseException | None]:
-        intake = Intake(fleet)
+        intake = HeartbeatBatches(fleet)
         calls = [intake.take(Heartbeat(agent, heartbeat(agent), NOON)) for agent in (bad, good)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -316,7 +316,7 @@ def test_an_unknown_credential_is_refused_each_time(sqlite: Database) -> None:
 
 
 def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     board.refreshed()
     with statements(sqlite) as seen:
         assert board.fresh() is not None
@@ -333,7 +333,7 @@ def test_an_idle_board_answers_from_memory_and_any_change_makes_it_look(sqlite: 
 
 def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, fleet: Fleet) -> None:
     agent = add_agent(sqlite)
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     board.refreshed()
     heard = sqlite.wake.number
 
@@ -344,7 +344,7 @@ def test_a_machine_that_comes_back_leaves_the_board_fresh(sqlite: Database, flee
 
 
 def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     board.refreshed()
 
     call = enqueue(sqlite, BACKUP, 1, executor="inline")
@@ -357,7 +357,7 @@ def test_requests_that_hold_lanes_leave_the_board_fresh(sqlite: Database) -> Non
 
 
 def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     seen = board.refreshed()
 
     async def wait() -> tuple[bool, bool]:
@@ -376,7 +376,7 @@ def test_who_waits_is_woken_by_work_of_its_own_and_not_by_that_of_others(sqlite:
 
 
 def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     seen = board.refreshed()
 
     asyncio.run(asyncio.wait_for(board.wait_for_work(1, 0.01, seen, lambda: False), 10))
@@ -385,7 +385,7 @@ def test_waiting_for_work_ends_when_its_time_is_up(sqlite: Database) -> None:
 
 
 def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     seen = board.refreshed()
     enqueue(sqlite, BACKUP, 1)
     asked: list[int] = []
@@ -412,7 +412,7 @@ def test_a_fleet_that_waits_shares_one_look_after_a_change_that_is_not_its_own(s
 
 
 def test_work_that_came_after_the_agent_looked_is_not_missed(sqlite: Database) -> None:
-    board = Board(sqlite)
+    board = WorkCache(sqlite)
     seen = board.refreshed()
     enqueue(sqlite, BACKUP, 1, executor="agent")
 

@@ -180,7 +180,7 @@ def modelled(past: list[str], raise_minutes: int, clear_minutes: int) -> bool:
 
 
 @pytest.mark.parametrize(("raise_minutes", "clear_minutes"), [(0, 0), (3, 0), (0, 3), (2, 4)])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(past=st.lists(st.sampled_from([GOOD, WARNING, CRITICAL, BETWEEN, UNKNOWN]), max_size=40))
 def test_any_past_ends_as_the_model_says(raise_minutes: int, clear_minutes: int, past: list[str]) -> None:
     world = World(a_kind(raise_minutes, clear_minutes))
@@ -192,7 +192,7 @@ def test_any_past_ends_as_the_model_says(raise_minutes: int, clear_minutes: int,
     assert topics == ["raised", "cleared"] * (len(topics) // 2) + ["raised"] * (len(topics) % 2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from([GOOD, WARNING, CRITICAL, UNKNOWN]), st.sampled_from(["", "for 3", "for ever"])),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
-from holdfast.archives.bring_in_line import bring_in_line
+from holdfast.archives.archive_sync import sync_archives
 from holdfast.kit import clock
 from holdfast.operations.status import Status
 from holdfast.repositories import archive_records, store
@@ -25,7 +25,7 @@ def test_the_list_becomes_what_the_engine_says(database: Database) -> None:
         repository = a_repository(session)
         an_archive(session, repository, "gone", day(0))
         an_archive(session, repository, "stays", day(1))
-        synced = bring_in_line(session, repository.id, [listed("stays", day(1)), listed("new", day(2))], clock.now())
+        synced = sync_archives(session, repository.id, [listed("stays", day(1)), listed("new", day(2))], clock.now())
 
         assert (synced.added, synced.removed, synced.total) == (1, 1, 2)
         assert names(session, repository.id) == ["stays", "new"]
@@ -35,10 +35,10 @@ def test_given_twice_it_changes_nothing_the_second_time(database: Database) -> N
     listing = [listed("one", day(0)), listed("two", day(1))]
     with database.writing() as session:
         repository = a_repository(session)
-        bring_in_line(session, repository.id, listing, clock.now())
+        sync_archives(session, repository.id, listing, clock.now())
     with database.writing() as session:
         before = [(one.id, one.name, one.first_seen_at) for one in archive_records.all_of(session, repository.id)]
-        synced = bring_in_line(session, repository.id, listing, clock.now())
+        synced = sync_archives(session, repository.id, listing, clock.now())
 
         assert (synced.added, synced.removed, synced.total) == (0, 0, 2)
         after = [(one.id, one.name, one.first_seen_at) for one in archive_records.all_of(session, repository.id)]
@@ -50,7 +50,7 @@ def test_an_archive_recorded_since_the_listing_began_is_not_gone(database: Datab
     with database.writing() as session:
         repository = a_repository(session)
         an_archive(session, repository, "just made", day(0), first_seen_at=began + timedelta(seconds=1))
-        bring_in_line(session, repository.id, [], began)
+        sync_archives(session, repository.id, [], began)
 
         assert names(session, repository.id) == ["just made"]
 
@@ -62,7 +62,7 @@ def test_a_renamed_archive_keeps_the_operation_that_made_it(database: Database) 
         made = an_operation(session, repository, "backup", Status.COMPLETED)
         an_archive(session, repository, "old", day(0), backup_operation_id=made.id)
         comment = f"before the move holdfast:{made.uuid}"
-        bring_in_line(session, repository.id, [listed("renamed", day(0), comment=comment)], clock.now())
+        sync_archives(session, repository.id, [listed("renamed", day(0), comment=comment)], clock.now())
         (found,) = archive_records.all_of(session, repository.id)
 
         assert (found.name, found.backup_operation_id, found.comment) == ("renamed", made.id, comment)
@@ -72,7 +72,7 @@ def test_a_comment_with_a_key_of_nobody_names_no_operation(database: Database) -
     with database.writing() as session:
         repository = a_repository(session)
         comment = "holdfast: holdfast:0123 holdfast:%00"
-        bring_in_line(session, repository.id, [listed("foreign", day(0), comment=comment)], clock.now())
+        sync_archives(session, repository.id, [listed("foreign", day(0), comment=comment)], clock.now())
         (found,) = archive_records.all_of(session, repository.id)
 
         assert found.backup_operation_id is None
@@ -82,7 +82,7 @@ def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database
     with database.writing() as session:
         repository = a_repository(session)
         archive = an_archive(session, repository, "web-2026-03-01", day(0), series="web")
-        bring_in_line(session, repository.id, [listed("db-2026-03-01", day(0), id=archive.engine_id)], clock.now())
+        sync_archives(session, repository.id, [listed("db-2026-03-01", day(0), id=archive.engine_id)], clock.now())
         (found,) = archive_records.all_of(session, repository.id)
 
         assert (found.id, found.name, found.series) == (archive.id, "db-2026-03-01", "db")
@@ -91,7 +91,7 @@ def test_an_archive_under_another_name_moves_to_the_series_of_that_name(database
 def test_the_template_of_the_repository_tells_the_series(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session, archive_name_template="{repository}-{now:%A}")
-        bring_in_line(session, repository.id, [listed("nas-Sunday", day(0)), listed("nas-Monday", day(1))], clock.now())
+        sync_archives(session, repository.id, [listed("nas-Sunday", day(0)), listed("nas-Monday", day(1))], clock.now())
 
         assert {one.series for one in archive_records.all_of(session, repository.id)} == {"nas"}
 
@@ -101,7 +101,7 @@ def test_the_newest_archive_is_evidence_of_the_last_backup_but_never_takes_it_ba
         repository = a_repository(session)
         later = a_repository(session, last_backup=day(9))
         for one in (repository, later):
-            bring_in_line(session, one.id, [listed("old", day(1)), listed("new", day(2))], clock.now())
+            sync_archives(session, one.id, [listed("old", day(1)), listed("new", day(2))], clock.now())
     with database.reading() as session:
         found, kept = store.get(session, repository.id), store.get(session, later.id)
 
@@ -114,7 +114,7 @@ def test_the_newest_archive_is_evidence_of_the_last_backup_but_never_takes_it_ba
 def test_an_empty_list_counts_nothing_and_is_no_backup(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
-        bring_in_line(session, repository.id, [], clock.now())
+        sync_archives(session, repository.id, [], clock.now())
     with database.reading() as session:
         found = store.get(session, repository.id)
 
@@ -136,7 +136,7 @@ def test_two_lists_read_at_once_are_brought_in_line_one_after_the_other(kind: st
             try:
                 together.wait()
                 with database.writing() as session:
-                    bring_in_line(session, repository, listing, clock.now())
+                    sync_archives(session, repository, listing, clock.now())
             except BaseException as error:  # noqa: BLE001 -- told to the test's own thread
                 failures.append(error)
 

@@ -3,7 +3,7 @@
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.borg1 import arguments
@@ -71,7 +71,6 @@ def test_a_program_on_the_far_side_that_its_shell_would_misread_is_refused(progr
 
 
 @given(some.text())
-@settings(deadline=None)
 def test_a_literal_stays_as_it_is_when_the_engine_replaces_placeholders(text: str) -> None:
     # The engine uses format_map, as here.
     assert arguments.literal(text).format_map({}) == text
@@ -206,7 +205,6 @@ def test_custom_flags_outside_the_table_or_with_other_values_are_refused(flags: 
 
 
 @given(some.lists(some.text(alphabet=string.printable, max_size=30), max_size=4))
-@settings(deadline=None)
 def test_custom_flags_never_let_a_word_through_that_is_not_in_the_table(flags: list[str]) -> None:
     try:
         accepted = arguments.custom_flags(tuple(flags))

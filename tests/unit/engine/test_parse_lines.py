@@ -63,7 +63,7 @@ def is_handled_to_the_end(event: Event) -> bool:
 @example(b'{"a":' * 100_000)
 @example(b"\xff\xfe{\x00")
 @example(b'\x00{"type":"file_status"}')
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_bytes_become_an_event(raw: bytes) -> None:
     event = parse_line(raw)
 
@@ -73,7 +73,7 @@ def test_any_bytes_become_an_event(raw: bytes) -> None:
 
 
 @given(some.sampled_from(sorted(READERS)), some.dictionaries(KNOWN_KEYS, ANY_JSON, max_size=8))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_a_known_message_with_any_content_is_still_that_message(kind: str, content: dict[str, object]) -> None:
     event = parse_line(json.dumps({**content, "type": kind}).encode("utf-8", "surrogatepass"))
 
@@ -83,7 +83,6 @@ def test_a_known_message_with_any_content_is_still_that_message(kind: str, conte
 
 
 @given(ANY_JSON)
-@settings(deadline=None)
 def test_json_of_any_shape_is_never_shown(document: object) -> None:
     event = parsed(document)
 

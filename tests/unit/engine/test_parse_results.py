@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.events import Event, LogMessage
@@ -151,7 +151,6 @@ def test_a_comment_that_is_not_text_counts_as_none() -> None:
 
 
 @given(some.binary())
-@settings(deadline=None)
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     for parse in (parse_archives, parse_create_result, parse_info):
         with pytest.raises(GarbledOutput):
@@ -161,7 +160,6 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 @given(
     some.dictionaries(some.sampled_from(["archives", "archive", "cache", "repository"]), some.just({}) | some.just([]))
 )
-@settings(deadline=None)
 def test_any_object_is_read_or_refused(content: dict[str, object]) -> None:
     for parse in (parse_archives, parse_create_result, parse_info):
         try:

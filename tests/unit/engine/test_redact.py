@@ -5,7 +5,7 @@ import shlex
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.events import (
@@ -116,7 +116,6 @@ def test_the_stable_words_of_an_event_are_kept() -> None:
 
 
 @given(some.lists(some.text(max_size=40), max_size=4), some.text(max_size=80), some.text(max_size=80))
-@settings(deadline=None)
 def test_no_secret_of_four_characters_survives_whatever_surrounds_it(
     secrets: list[str], before: str, after: str
 ) -> None:
@@ -128,6 +127,5 @@ def test_no_secret_of_four_characters_survives_whatever_surrounds_it(
 
 
 @given(some.text(some.characters(), min_size=4), some.binary())
-@settings(deadline=None)
 def test_redaction_takes_any_secret_and_any_bytes(secret: str, raw: bytes) -> None:
     assert isinstance(Redactor([secret]).redact(raw), bytes)

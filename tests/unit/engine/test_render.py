@@ -1,7 +1,7 @@
 """Lines of a log: printable, one line each, and only what a person can use."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.events import (
@@ -44,7 +44,6 @@ def test_an_event_becomes_these_lines(event: Event, lines: tuple[str, ...]) -> N
 
 
 @given(some.text(some.characters(), max_size=200))
-@settings(deadline=None)
 def test_every_line_is_printable_and_can_be_stored(text: str) -> None:
     for event in (PlainLine(text), LogMessage("ERROR", "x", None, text), FileStatus("A", text)):
         for line in log_line(event):

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_engine.listing import ListedFile, read_listing
@@ -66,7 +66,6 @@ def test_a_line_of_the_engine_is_understood() -> None:
     assert entry.flags == 0, "nothing is left open"
 
 
-@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=5), st.integers(1, 50))
 def test_every_byte_of_a_name_and_of_a_link_is_kept(names: list[bytes], size: int) -> None:
     text = b"".join(line(name, name, type="l", mode="lrwxrwxrwx") for name in names)

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_engine.parse import GarbledOutput
@@ -25,7 +25,6 @@ def written(tmp_path: Path, content: bytes) -> Path:
 
 
 @given(names=st.lists(NAMES, max_size=20), block=st.integers(1, 64))
-@settings(deadline=None)
 def test_records_come_back_as_they_were_listed_wherever_the_blocks_are_cut(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], block: int
 ) -> None:

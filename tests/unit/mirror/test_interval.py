@@ -9,7 +9,7 @@ import time_machine
 from holdfast.access.vault import Vault
 from holdfast.kit import clock
 from holdfast.mirror import feature
-from holdfast.mirror.arrange import Mirrors
+from holdfast.mirror.mirrors import Mirrors
 from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status

@@ -505,7 +505,6 @@ def test_any_steps_leave_the_kernel_as_the_model_says(store_in_memory: Database)
             max_examples=EXAMPLES or SUITE_EXAMPLES,
             stateful_step_count=STEPS,
             derandomize=not EXAMPLES,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -114,7 +114,7 @@ FILTERS = st.builds(
 )
 
 
-@settings(max_examples=250, derandomize=True, deadline=None)
+@settings(max_examples=250, derandomize=True)
 @given(narrowed=FILTERS, limit=st.integers(1, 40), below=st.none() | st.integers(0, ROWS * 3 + 5))
 def test_a_page_is_what_reading_every_row_would_give(
     past: Database, narrowed: Filter, limit: int, below: int | None

@@ -61,9 +61,7 @@ def put_in_place(database: Database, operations: list[dict[str, Any]], limit: in
 
 
 def test_what_sql_lets_start_is_what_the_rules_let_start(database: Database) -> None:
-    @settings(
-        max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-    )
+    @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
     @given(rows(), AGENTS, st.integers(1, 2), st.booleans())
     def hold_for(
         operations: list[dict[str, Any]], agent: tuple[str, tuple[str, ...]], limit: int, paused: bool

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.operations.logs import LogWriter
-from holdfast.operations.stream_lines import Stream, log_text, read_back
+from holdfast.operations.two_stream_log import Stream, log_text, read_back
 from holdfast.runner import spooled_lines
 from holdfast.runner.plain import PlainReader
 

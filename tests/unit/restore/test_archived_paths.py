@@ -1,7 +1,7 @@
 """Paths as clients send them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_jobs import paths as job_paths
@@ -12,13 +12,11 @@ names = st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 0x2F} & s
 paths = st.lists(names, min_size=1, max_size=6).map(b"/".join)
 
 
-@settings(deadline=None)
 @given(paths)
 def test_every_path_survives_its_json_form(path: bytes) -> None:
     assert job_paths.from_json(job_paths.to_json(path)) == path
 
 
-@settings(deadline=None)
 @given(paths)
 def test_what_is_shown_is_exact_or_says_what_is(path: bytes) -> None:
     shown = job_paths.shown(path)

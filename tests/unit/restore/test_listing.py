@@ -1,7 +1,7 @@
 """The exact listing of an archive."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_engine.listing import ListedFile, exact_bytes, read_listing
@@ -24,7 +24,6 @@ def record(item: ListedFile) -> bytes:
     return b"\t".join((literal, (item.type + mode).encode(), str(item.size).encode())) + b"\0"
 
 
-@settings(deadline=None)
 @given(st.lists(items, max_size=8), st.integers(1, 50))
 def test_every_item_is_read_whatever_its_name_and_the_size_of_the_blocks(found: list[ListedFile], size: int) -> None:
     listing = b"".join(map(record, found))
@@ -33,7 +32,6 @@ def test_every_item_is_read_whatever_its_name_and_the_size_of_the_blocks(found: 
     assert list(read_listing(blocks)) == found
 
 
-@settings(deadline=None)
 @given(st.lists(items, min_size=1, max_size=4), st.data())
 def test_a_listing_that_is_cut_off_is_refused(found: list[ListedFile], data: st.DataObject) -> None:
     listing = b"".join(map(record, found))
@@ -66,7 +64,6 @@ def test_a_listing_without_end_is_refused_before_it_fills_the_memory() -> None:
         list(read_listing(b"x" * 65536 for _ in range(100_000)))
 
 
-@settings(deadline=None)
 @given(paths)
 def test_a_literal_gives_back_the_bytes_of_the_name(path: bytes) -> None:
     assert exact_bytes(ascii(path.decode("utf-8", "surrogateescape")).encode()) == path

@@ -14,9 +14,9 @@ from backup_agent.client import Client, NoAnswer, NotAllowed, Refusal
 from backup_agent.config import Config
 from backup_agent.courier import Courier
 from backup_agent.engines import Engines
-from backup_agent.going_on import GoingOn
 from backup_agent.job_folder import Ending, JobFolder
 from backup_agent.places import Places
+from backup_agent.resilient_loop import ResilientLoop
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
 from backup_protocol import (
@@ -65,7 +65,7 @@ class Agent:
         self._changed = threading.Event()
         self._backoff = Backoff(most=config.max_backoff_seconds)
         self._refused = Backoff(FIRST_REFUSED_SECONDS, REFUSED_SECONDS)
-        self._going_on = GoingOn("A round of the agent")
+        self._loop = ResilientLoop("A round of the agent")
         self._heartbeat_seconds = float(DEFAULT_HEARTBEAT_SECONDS)
         self._poll_seconds = float(DEFAULT_POLL_SECONDS)
         self._heartbeat_due = 0.0
@@ -87,7 +87,7 @@ class Agent:
         """Work until `stop`. True when it ended by itself, to be started anew: see `_is_used_up`."""
         self._begin()
         while not self.stopping.is_set():
-            self._wait(self._going_on.turn(lambda: self._round(poll=True)))
+            self._wait(self._loop.turn(lambda: self._round(poll=True)))
             if not self.stopping.is_set() and self._is_used_up():
                 self._end()
                 return True

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from backup_agent.backoff import Backoff
 from backup_agent.client import NoAnswer, NotAllowed, Refusal, TooLarge, Unknown
-from backup_agent.going_on import GoingOn
 from backup_agent.job_folder import Ending, JobFolder
+from backup_agent.resilient_loop import ResilientLoop
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import (
     LARGEST_LOG_BATCH,
@@ -56,7 +56,7 @@ class Courier:
         self._stopping = threading.Event()
         self._backoff = backoff or Backoff()
         self._not_before = 0.0
-        self._going_on = GoingOn("Reporting")
+        self._loop = ResilientLoop("Reporting")
         self._batch_bytes = BATCH_BYTES
         self.trouble: str | None = None
         """Why reports are refused, for the next heartbeat; None while they are not."""
@@ -103,7 +103,7 @@ class Courier:
             self._woken.clear()
             if self._stopping.is_set() or time.monotonic() < self._not_before:
                 continue
-            pause = self._going_on.turn(self._timed_turn)
+            pause = self._loop.turn(self._timed_turn)
             self._not_before = max(self._not_before, time.monotonic() + pause)
 
     def _timed_turn(self) -> float:

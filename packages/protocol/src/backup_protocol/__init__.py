@@ -1,6 +1,20 @@
 """The words and messages between the service and its agents. `docs/agents.md` tells the story they belong to."""
 
 from backup_protocol.calls import CALL_METHODS
+from backup_protocol.enums import (
+    AGENT_TOKEN_PREFIX,
+    AUTHORIZATION_HEADER,
+    ENROLLMENT_TOKEN_PREFIX,
+    SCHEMA_VERSION,
+    TERMINAL_JOB_STATUSES,
+    UNSUPPORTED_JOB,
+    AgentStatus,
+    Capability,
+    JobKind,
+    JobStatus,
+    LogStream,
+    is_warning,
+)
 from backup_protocol.frames import ReceiveEnd, ReceiveSurvey
 from backup_protocol.jobs import (
     BLOCK_OF_KIND,
@@ -57,20 +71,6 @@ from backup_protocol.messages import (
     Stats,
 )
 from backup_protocol.reading import Malformed, read, write
-from backup_protocol.words import (
-    AGENT_TOKEN_PREFIX,
-    AUTHORIZATION_HEADER,
-    ENROLLMENT_TOKEN_PREFIX,
-    SCHEMA_VERSION,
-    TERMINAL_JOB_STATUSES,
-    UNSUPPORTED_JOB,
-    AgentStatus,
-    Capability,
-    JobKind,
-    JobStatus,
-    LogStream,
-    is_warning,
-)
 
 __all__ = [
     "AGENT_TOKEN_PREFIX",

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from backup_protocol.enums import JobKind
 from backup_protocol.reading import Malformed, read, write
-from backup_protocol.words import JobKind
 
 BLOCK_OF_KIND: Mapping[JobKind, str] = {
     JobKind.ENGINE_CALL: "call",

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from backup_protocol.enums import JobStatus
 from backup_protocol.jobs import Job, OfferedCall
-from backup_protocol.words import JobStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from holdfast.access import audit, rights
 from holdfast.access.caller import Caller, SignedIn, forbidden
 from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
+from holdfast.activity.kind_labels import all_words, kinds_of
 from holdfast.activity.overview import read_overview
 from holdfast.activity.schemas import Overview
-from holdfast.activity.words import all_words, kinds_of
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.routes import every_machine
 from holdfast.api.answers import documented
@@ -26,9 +26,9 @@ from holdfast.operations.filters import require_known, unknown_word
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
 from holdfast.operations.present import Presenter
-from holdfast.operations.reach import require, unknown
 from holdfast.operations.routes import ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
+from holdfast.operations.visible import require, unknown
 from holdfast.repositories import store as repositories
 
 routes = router("/api/activity", "activity")

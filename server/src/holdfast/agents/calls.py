@@ -1,6 +1,6 @@
 """Calls that wait for agents: who offers them to their agent, and who connects what the agent sends with whoever waits.
 
-A call is a file in a folder, laid down by `backup_engine.far.called` beside a socket, and gone when nobody waits for it any more.
+A call is a file in a folder, laid down by `backup_engine.far.agent_call` beside a socket, and gone when nobody waits for it any more.
 So nothing of it is stored, and nothing has to be tidied up after a crash but files whose socket is dead.
 """
 

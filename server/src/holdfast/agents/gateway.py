@@ -9,14 +9,14 @@ from functools import partial
 
 from backup_engine.redact import Redactor
 from holdfast.agents import jobs, lost_jobs, store
-from holdfast.agents.board import Board
 from holdfast.agents.calls import Calls, Offer
 from holdfast.agents.credentials import Credentials, KnownAgent
 from holdfast.agents.fleet import Fleet
-from holdfast.agents.intake import Intake
+from holdfast.agents.heartbeat_batches import HeartbeatBatches
 from holdfast.agents.jobs import Jobs
 from holdfast.agents.lost_jobs import Sightings
 from holdfast.agents.payload import Payloads
+from holdfast.agents.work_cache import WorkCache
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
@@ -62,8 +62,8 @@ class Gateway:
         self.registry = registry
         self.credentials = Credentials(database)
         self.fleet = Fleet(settings, database)
-        self.intake = Intake(self.fleet)
-        self.board = Board(database)
+        self.intake = HeartbeatBatches(self.fleet)
+        self.board = WorkCache(database)
         self.progress = ProgressBoard()
         self.payloads = Payloads(registry, opener)
         self.calls = Calls(settings.calls_dir, self.payloads, self.board.call)

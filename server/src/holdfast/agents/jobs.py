@@ -18,11 +18,11 @@ from holdfast.agents import errors, identity, job_logs, lost_jobs, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Fleet, actor
 from holdfast.agents.job_ends import finish
+from holdfast.agents.job_status import job_status
 from holdfast.agents.models import AgentJob, AgentJobPart, AgentMachine
 from holdfast.agents.payload import Payloads
 from holdfast.agents.reports import Body, Items, cleaned_value, report_of
 from holdfast.agents.schemas import Acknowledgement, Claimed, Job, LogEntryBody, LogsKept, PartBody, StatsBody
-from holdfast.agents.words import job_status
 from holdfast.errors import Forbidden, NotFound, Unprocessable
 from holdfast.kit import clock
 from holdfast.operations import pages, queue, transitions, waiting_reasons

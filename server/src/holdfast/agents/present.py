@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from holdfast.agents import store
 from holdfast.agents.fleet import Fleet
+from holdfast.agents.job_status import job_status
 from holdfast.agents.models import AgentJob, AgentMachine, EnrollmentToken
 from holdfast.agents.payload import Payloads
 from holdfast.agents.schemas import AgentItem, AgentJobItem, EnrollmentTokenItem, MachineItem
-from holdfast.agents.words import job_status
 from holdfast.errors import Forbidden, NotFound
 from holdfast.machines.models import SshConnection
 from holdfast.operations.models import Operation

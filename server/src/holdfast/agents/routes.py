@@ -41,9 +41,9 @@ from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.log_answers import LineLimit, Offset, log_page
 from holdfast.operations.models import Operation
-from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
 
 routes = router("/api/managed-machines", "managed machines")

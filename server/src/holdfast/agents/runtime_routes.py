@@ -10,7 +10,6 @@ from starlette.requests import Request
 from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
 from holdfast.access.caller import address_of, public
 from holdfast.agents import enrollment, errors
-from holdfast.agents.board import View
 from holdfast.agents.caller import TheGateway, ThisAgent, admitted, told_of_refusals
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Heartbeat
@@ -39,6 +38,7 @@ from holdfast.agents.schemas import (
     StartBody,
     Unregistered,
 )
+from holdfast.agents.work_cache import View
 from holdfast.api.answers import documented
 from holdfast.api.router import router
 from holdfast.errors import Unauthenticated

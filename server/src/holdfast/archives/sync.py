@@ -13,7 +13,7 @@ from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_ar
 from backup_jobs.endings import Completed
 from backup_jobs.list_archives import CUT_SHORT
 from backup_protocol import JobKind, ListBlock
-from holdfast.archives.bring_in_line import bring_in_line
+from holdfast.archives.archive_sync import sync_archives
 from holdfast.archives.covered import already_done
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
@@ -90,7 +90,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         return Outcome(Status.FAILED, "engine.failed", CUT_SHORT, result={"return_code": report.return_code})
     repository_id = operation.repository_id or 0
     info = info_in(report)
-    synced = bring_in_line(session, repository_id, listed, operation.started_at or clock.now())
+    synced = sync_archives(session, repository_id, listed, operation.started_at or clock.now())
     store.learn_engine_id(session, repository_id, info.repository_id if info else None)
     sizes = _sizes(info)
     if sizes is not None:

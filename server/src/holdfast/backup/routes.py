@@ -20,9 +20,9 @@ from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
-from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.operations.visible import require
 from holdfast.repositories import jobs
 from holdfast.storage.session import Database
 

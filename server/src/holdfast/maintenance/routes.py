@@ -29,8 +29,8 @@ from holdfast.maintenance.schemas import (
 )
 from holdfast.operations import pages
 from holdfast.operations.kinds import Kind
-from holdfast.operations.reach import require
 from holdfast.operations.schemas import StartAnswer
+from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener

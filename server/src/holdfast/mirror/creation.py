@@ -15,12 +15,12 @@ from backup_engine.redact import Redactor
 from holdfast.access.caller import Caller
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.mirror import address, errors, native, store
-from holdfast.mirror.arrange import Mirrors, checked_path
+from holdfast.mirror.mirrors import Mirrors, checked_path
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import IMPATIENT, NOT_FOUND, place
+from holdfast.mirror.rclone_log import RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import MirrorSettings
-from holdfast.mirror.words import Words
 from holdfast.operations import queue
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
@@ -110,7 +110,7 @@ class MirroredPlaces:
         access = self.remotes.access(remote)
         answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
         if answer.code not in (0, NOT_FOUND):
-            words = Words(Redactor(access.secrets.values())).hear_all(answer.words)
+            words = RcloneLog(Redactor(access.secrets.values())).hear_all(answer.words)
             trouble = trouble_of(words.reasons)
             raise Unprocessable(trouble.key, trouble.sentence)
 

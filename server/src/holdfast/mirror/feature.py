@@ -8,8 +8,8 @@ from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
 from holdfast.execution.engines import install_id
 from holdfast.mirror import hydrate, sync
-from holdfast.mirror.arrange import Mirrors
 from holdfast.mirror.creation import MirroredPlaces
+from holdfast.mirror.mirrors import Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.native import NativeRemotes
 from holdfast.mirror.program import Rclone

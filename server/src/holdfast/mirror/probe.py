@@ -12,9 +12,9 @@ from holdfast.access.vault import SecretUnreadable
 from holdfast.errors import HoldfastError
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.program import IMPATIENT, NOT_FOUND, Access, Answer, place
+from holdfast.mirror.rclone_log import RcloneLog
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.schemas import ProbeStep, RemoteVerdict, StepName
-from holdfast.mirror.words import Words
 
 T = TypeVar("T")
 STEPS: tuple[StepName, ...] = ("program", "configuration", "reach", "credentials", "write", "read", "delete")
@@ -103,8 +103,8 @@ class Probe:
             raise _Failed(step, error.key, error.message) from error
 
 
-def _words(answer: Answer, access: Access) -> Words:
-    return Words(Redactor(access.secrets.values())).hear_all(answer.words)
+def _words(answer: Answer, access: Access) -> RcloneLog:
+    return RcloneLog(Redactor(access.secrets.values())).hear_all(answer.words)
 
 
 def _said(answer: Answer, access: Access) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from backup_engine import bounded
 from backup_engine.command import Command, Secret
 from backup_engine.environment import SEARCH_PATH
-from holdfast.mirror import companion, errors
+from holdfast.mirror import engine_rclone, errors
 from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings
 
@@ -114,7 +114,7 @@ class Rclone:
 
     def companion(self) -> str:
         """The program for an engine that starts rclone itself. Raise Unprocessable if rclone is not installed."""
-        words = (sys.executable, "-I", "-S", companion.__file__, self.path())
+        words = (sys.executable, "-I", "-S", engine_rclone.__file__, self.path())
         content = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
         file = Path(self._home) / "rclone-of-engine"
         try:

@@ -14,7 +14,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.mirror import errors, native, store
-from holdfast.mirror.arrange import Mirrors
+from holdfast.mirror.mirrors import Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
 from holdfast.mirror.probe import Probe

@@ -12,8 +12,8 @@ from holdfast.mirror import errors, store
 from holdfast.mirror.layouts import LAYOUTS, Layout
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.program import PATIENT, TOLD_IN_TIME, Access, place
+from holdfast.mirror.rclone_log import Progress, RcloneLog
 from holdfast.mirror.remotes import Remotes
-from holdfast.mirror.words import Progress, Words
 from holdfast.operations.context import Context, ProgramResult
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.status import Status
@@ -31,7 +31,7 @@ class Run:
     """One run of rclone that has ended."""
 
     result: ProgramResult
-    words: Words
+    words: RcloneLog
 
     @property
     def succeeded(self) -> bool:
@@ -114,15 +114,15 @@ class MirrorWork:
             )
 
         self.context.report(progress_percent=start, message=message, speed=None, estimated_time_remaining=None)
-        words = Words(Redactor(self.access.secrets.values()), tell)
+        words = RcloneLog(Redactor(self.access.secrets.values()), tell)
         return self._run(name, (*arguments, *TOLD_IN_TIME, *PATIENT, *bandwidth), words)
 
     def ask(self, name: str, arguments: Sequence[str]) -> Run:
         """A short run whose output is looked at."""
-        words = Words(Redactor(self.access.secrets.values()), is_quiet=True)
+        words = RcloneLog(Redactor(self.access.secrets.values()), is_quiet=True)
         return self._run(name, (*arguments, "--use-json-log", *PATIENT), words)
 
-    def _run(self, name: str, arguments: Sequence[str], words: Words) -> Run:
+    def _run(self, name: str, arguments: Sequence[str], words: RcloneLog) -> Run:
         command = self.remotes.rclone.command(arguments, self.access)
         result = self.context.program_step(name, command, words.hear)
         if result.exit.exec_error is not None:

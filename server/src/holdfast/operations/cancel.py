@@ -12,9 +12,9 @@ from holdfast.access.caller import Caller
 from holdfast.errors import Conflict
 from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
-from holdfast.operations.reach import unknown
 from holdfast.operations.schemas import CancelAnswer
 from holdfast.operations.status import TERMINAL, Status
+from holdfast.operations.visible import unknown
 from holdfast.storage.session import Database
 
 ANSWER_SECONDS = 5.0

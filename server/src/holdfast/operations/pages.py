@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from holdfast.kit import cursor
-from holdfast.operations import streams
+from holdfast.operations import newest
 from holdfast.operations.models import Operation
 from holdfast.operations.status import (
     SUCCEEDED,
@@ -67,7 +67,7 @@ class Filter:
 
 def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
     """The newest operations that fit, and the cursor of the next page."""
-    below = int(cursor.decode(after, int)[0]) if after else streams.BEYOND_ALL_IDS
+    below = int(cursor.decode(after, int)[0]) if after else newest.BEYOND_ALL_IDS
     if narrowed.run_id is not None:
         rows = _of_run_newest_first(session, narrowed, below, limit + 1)
     else:
@@ -78,19 +78,19 @@ def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> t
 
 def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
     axes = _axes(session, narrowed)
-    bounds = streams.Bounds(
+    bounds = newest.Bounds(
         below=below,
         floor=_floor(session, narrowed.since),
         since=narrowed.since,
         of_repositories_only=narrowed.of_repositories_only and "repository_id" not in axes,
         parents_only=narrowed.parents_only,
     )
-    return _by_ids(session, streams.newest_ids(session, axes, bounds, limit))
+    return _by_ids(session, newest.newest_ids(session, axes, bounds, limit))
 
 
-def _axes(session: Session, narrowed: Filter) -> streams.Axes:
+def _axes(session: Session, narrowed: Filter) -> newest.Axes:
     """The columns that the filter narrows, each with the values that it allows and the record may hold."""
-    axes: streams.Axes = {}
+    axes: newest.Axes = {}
     if narrowed.repository_id is not None:
         seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
         axes["repository_id"] = (narrowed.repository_id,) if seen else ()
@@ -99,7 +99,7 @@ def _axes(session: Session, narrowed: Filter) -> streams.Axes:
     if narrowed.kinds or narrowed.categories:
         axes["kind"] = tuple(
             kind
-            for kind, category in streams.known_kinds(session).items()
+            for kind, category in newest.known_kinds(session).items()
             if (not narrowed.kinds or kind in narrowed.kinds)
             and (not narrowed.categories or category in narrowed.categories)
         )
@@ -118,7 +118,7 @@ def _floor(session: Session, since: datetime | None) -> int:
     if since is None:
         return 0
     first = session.scalar(_FIRST_SINCE, {"since": since})
-    return first - CREATED_SLACK if first is not None else streams.BEYOND_ALL_IDS
+    return first - CREATED_SLACK if first is not None else newest.BEYOND_ALL_IDS
 
 
 def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
@@ -214,7 +214,7 @@ def newest_ended(session: Session, repositories: Sequence[int], kinds: Sequence[
     found: dict[tuple[int, str], Ended] = {}
     for first in range(0, len(repositories), REPOSITORIES_AT_ONCE):
         some = tuple(repositories[first : first + REPOSITORIES_AT_ONCE])
-        ids = streams.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
+        ids = newest.newest_of_each(session, {"repository_id": some, "kind": tuple(kinds)}, LOOKED_AT)
         columns = select(
             Operation.id, Operation.repository_id, Operation.kind, Operation.status, Operation.completed_at
         )
@@ -231,8 +231,8 @@ def by_ids(session: Session, ids: Iterable[int]) -> list[Operation]:
 
 
 def latest_of_kind(session: Session, repository_id: int, kinds: Sequence[str], limit: int) -> list[Operation]:
-    axes: streams.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
-    return _by_ids(session, streams.newest_ids(session, axes, streams.Bounds(), limit))
+    axes: newest.Axes = {"repository_id": (repository_id,), "kind": tuple(kinds)}
+    return _by_ids(session, newest.newest_ids(session, axes, newest.Bounds(), limit))
 
 
 def _by_ids(session: Session, ids: list[int]) -> list[Operation]:

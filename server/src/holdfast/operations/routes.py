@@ -34,7 +34,6 @@ from holdfast.operations.log_answers import (
 )
 from holdfast.operations.present import Presenter
 from holdfast.operations.queue_view import read_queue
-from holdfast.operations.reach import require
 from holdfast.operations.schemas import (
     CancelAnswer,
     DerivedDataList,
@@ -47,6 +46,7 @@ from holdfast.operations.schemas import (
     TroubledArchives,
 )
 from holdfast.operations.status import Status
+from holdfast.operations.visible import require
 from holdfast.storage.session import wake_after_commit
 
 routes = router("/api/operations", "operations")

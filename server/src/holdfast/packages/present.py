@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from holdfast.operations.job_status import job_values
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
-from holdfast.operations.stream_lines import Stream, read_back
+from holdfast.operations.two_stream_log import Stream, read_back
 from holdfast.packages import store
 from holdfast.packages.models import Package
 from holdfast.packages.schemas import PackageAnswer, PackageJob

@@ -17,10 +17,10 @@ from holdfast.kit.fields import RowId
 from holdfast.operations import pages, queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.queue import Origin
-from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
+from holdfast.operations.visible import require
 from holdfast.packages import errors, store
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages

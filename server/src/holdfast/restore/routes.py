@@ -15,9 +15,9 @@ from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
-from holdfast.operations.reach import require
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, StartAnswer
+from holdfast.operations.visible import require
 from holdfast.repositories import jobs
 from holdfast.repositories.own_places import ThePlaces
 from holdfast.restore import start as starting

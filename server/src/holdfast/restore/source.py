@@ -13,8 +13,8 @@ from holdfast.operations.queue import lane_of
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
+from holdfast.runner.engine_stream import BLOCK, EngineStream
 from holdfast.runner.inline import InlineCalls
-from holdfast.runner.stream import BLOCK, EngineStream
 
 LOOK_SECONDS = 0.2
 SILENT_SECONDS = 600.0

@@ -16,8 +16,8 @@ from backup_jobs.host import Interrupted
 from holdfast.operations.context import Context, Hear, PlainResult, ProgramResult
 from holdfast.operations.logs import LOG_BYTES_MOST, LogWriter
 from holdfast.operations.models import Operation
-from holdfast.operations.stream_lines import Stream
-from holdfast.runner.listening import LineReader
+from holdfast.operations.two_stream_log import Stream
+from holdfast.runner.line_reader import LineReader
 from holdfast.runner.plain import PlainReader
 from holdfast.runner.progress import ProgressBoard
 from holdfast.storage.session import Database

@@ -25,8 +25,8 @@ from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
+from holdfast.runner.engine_stream import EngineStream, said
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
-from holdfast.runner.stream import EngineStream, said
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.operations.logs import LogWriter
-from holdfast.operations.stream_lines import Stream, log_text
+from holdfast.operations.two_stream_log import Stream, log_text
 from holdfast.runner.spooled_lines import SpooledLines, in_pieces
 
 

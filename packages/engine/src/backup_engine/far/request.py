@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine.command import CalledAgent, Command, Secret
-from backup_engine.far import called, run
+from backup_engine.far import agent_call, run
 
 SUFFIX = ".far"
 SECRETS = "HOLDFAST_FAR_SECRETS"
@@ -76,7 +76,7 @@ def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
     }
     _write(file, record)
     return Command(
-        argv=(sys.executable, "-I", "-S", called.__file__, str(file)),
+        argv=(sys.executable, "-I", "-S", agent_call.__file__, str(file)),
         environment={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
         most_output=command.most_output,
     )

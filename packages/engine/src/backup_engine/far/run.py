@@ -467,7 +467,7 @@ def sources() -> dict[str, str]:
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
     copied = ("shim.py", f"{here}/../shim.py"), ("repository_guard.py", f"{here}/../repository_guard.py")
-    for name, path in (*copied, ("side.py", f"{here}/side.py")):
+    for name, path in (*copied, ("remote_run.py", f"{here}/remote_run.py")):
         with open(path, encoding="utf-8") as file:
             texts[name] = file.read()
     return {**texts, "ready": ""}
@@ -483,7 +483,7 @@ def copy_script() -> str:
 
 def side_command(python: str) -> str:
     folder = f'"$HOME"/{FOLDER}/{version()}'
-    script = f"[ -f {folder}/ready ] || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/side.py"
+    script = f"[ -f {folder}/ready ] || exit {NOT_COPIED}; exec {shlex.quote(python)} -I -S {folder}/remote_run.py"
     return f"exec /bin/sh -c {shlex.quote(script)}"
 
 

@@ -22,8 +22,8 @@ from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStar
 from holdfast.maintenance.wipe.start import WipeStart
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.models import Operation
-from holdfast.operations.reach import require, unknown
 from holdfast.operations.schemas import CancelAnswer
+from holdfast.operations.visible import require, unknown
 from holdfast.repositories import store as repositories
 from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database

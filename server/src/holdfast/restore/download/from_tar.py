@@ -12,7 +12,7 @@ from backup_engine.outcome import Outcome
 from holdfast.restore.download.gate import Gate
 from holdfast.restore.download.zip_stream import Member, ZipStream
 from holdfast.restore.source import BrokenOff, Source
-from holdfast.runner.stream import BLOCK
+from holdfast.runner.engine_stream import BLOCK
 
 TAR_BLOCK = tarfile.BLOCKSIZE
 MANIFEST_MODE = 0o644

@@ -20,7 +20,7 @@ from holdfast.errors import Unauthenticated, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
 from holdfast.operations.log_answers import log_download
-from holdfast.operations.reach import require as require_operation
+from holdfast.operations.visible import require as require_operation
 from holdfast.repositories.own_places import ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Opened

@@ -1,6 +1,6 @@
 """The near side of a call: takes the place of the engine under the shim here, while an agent runs the engine on its machine.
 
-Run as ``python -I -S called.py REQUEST``. Nobody can reach an agent; it comes by itself. So the call is laid down in a folder
+Run as ``python -I -S agent_call.py REQUEST``. Nobody can reach an agent; it comes by itself. So the call is laid down in a folder
 beside a socket, the service tells the agent of it, and connects the socket with what the agent sends: frames of what its engine
 says, and at last how it ended. This process says the same, and ends the same way. A link that is cut before anything was
 heard is waited for once more if the call only reads; later that is the end of the call, because what was passed on cannot be told again.

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 MOST_SECONDS = 60.0
 
 
-class GoingOn:
+class ResilientLoop:
     """For one loop. Whatever it knows how to handle it handles itself; this is for all the rest."""
 
     def __init__(self, what: str, backoff: Backoff | None = None) -> None:

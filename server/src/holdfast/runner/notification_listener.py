@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LOOP = "listen"
 
 
-class Listener:
+class NotificationListener:
     def __init__(self, database: Database, supervisor: Supervisor) -> None:
         self._database = database
         self._supervisor = supervisor

@@ -25,7 +25,7 @@ class Progress:
 
 
 @dataclass
-class Words:
+class RcloneLog:
     """Listens to one run. `on_progress` hears each second how far it is."""
 
     redactor: Redactor
@@ -60,7 +60,7 @@ class Words:
             return self._complain(message, self.redactor.redact(str(record.get("msg") or "")))
         return [message]
 
-    def hear_all(self, stream: bytes) -> "Words":
+    def hear_all(self, stream: bytes) -> "RcloneLog":
         for line in stream.split(b"\n"):
             self.hear(line)
         return self

@@ -1,6 +1,6 @@
 """The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
-Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S side.py``. It imports the standard
+Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S remote_run.py``. It imports the standard
 library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:
 ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten,
 ``HERE`` only that somebody is there. The end of the input, and no word for the request's ``silence_seconds`` (a network that is

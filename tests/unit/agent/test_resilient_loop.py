@@ -17,10 +17,10 @@ from backup_agent.client import Client, NotAllowed
 from backup_agent.commands import locking
 from backup_agent.config import Config
 from backup_agent.courier import Courier
-from backup_agent.going_on import GoingOn
 from backup_agent.job_folder import JobFolder
 from backup_agent.places import Places
 from backup_agent.problems import AlreadyRunning
+from backup_agent.resilient_loop import ResilientLoop
 from backup_agent.runtime_api import RuntimeApi
 from backup_protocol import Complete, Job, Result
 from tests.support.service import wait_until
@@ -69,7 +69,7 @@ def failing(*_: Any, **__: Any) -> Any:
 
 
 def test_a_turn_that_fails_is_tried_again_after_longer_and_longer() -> None:
-    going_on = GoingOn("A loop", Backoff(first=1, most=8, chance=lambda: 1.0))
+    going_on = ResilientLoop("A loop", Backoff(first=1, most=8, chance=lambda: 1.0))
     assert [going_on.turn(failing) for _ in range(5)] == [1, 2, 4, 8, 8]
     assert going_on.turn(lambda: 0.25) == 0.25
     assert going_on.turn(failing) == 1

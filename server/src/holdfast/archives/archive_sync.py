@@ -28,7 +28,7 @@ class Synced:
     total: int
 
 
-def bring_in_line(session: Session, repository_id: int, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
+def sync_archives(session: Session, repository_id: int, listed: Sequence[ArchiveInfo], began: datetime) -> Synced:
     """Make the stored list equal to a complete listing. Given twice, it changes nothing the second time."""
     repository = _held(session, repository_id)
     if repository is None:

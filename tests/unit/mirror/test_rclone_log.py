@@ -6,7 +6,7 @@ import pytest
 
 from backup_engine.rclone import OTHER, trouble_of
 from backup_engine.redact import Redactor
-from holdfast.mirror.words import Progress, Words
+from holdfast.mirror.rclone_log import Progress, RcloneLog
 
 STATS = {
     "level": "warning",
@@ -30,7 +30,7 @@ def line(level: str, message: str, subject: str = "") -> bytes:
 
 def test_statistics_become_progress_and_no_log_lines() -> None:
     heard: list[Progress] = []
-    words = Words(Redactor(()), heard.append)
+    words = RcloneLog(Redactor(()), heard.append)
 
     logged = words.hear(json.dumps(STATS).encode())
 
@@ -41,7 +41,7 @@ def test_statistics_become_progress_and_no_log_lines() -> None:
 
 
 def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
-    words = Words(Redactor(()))
+    words = RcloneLog(Redactor(()))
 
     logged = [
         *words.hear(line("info", "Copied (new)", "data/0/1")),
@@ -56,14 +56,14 @@ def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
 
 
 def test_a_remote_without_hashes_is_no_complaint_but_is_known() -> None:
-    words = Words(Redactor(()))
+    words = RcloneLog(Redactor(()))
     words.hear(line("error", "No common hash found - not using a hash for checks"))
 
     assert (words.complaints, words.compared_hashes) == ([], False)
 
 
 def test_secrets_are_kept_out_of_all_that_is_kept() -> None:
-    words = Words(Redactor(("obscured-secret",)))
+    words = RcloneLog(Redactor(("obscured-secret",)))
     logged = words.hear(line("error", "bad password obscured-secret", "obscured-secret/file"))
 
     assert "obscured-secret" not in f"{logged} {words.complaints} {words.reasons}"
@@ -96,7 +96,7 @@ def test_each_kind_of_trouble_has_its_own_key(said: str, key: str) -> None:
 
 
 def test_a_segment_whose_number_looks_like_a_status_is_no_trouble_of_the_remote() -> None:
-    words = Words(Redactor(()))
+    words = RcloneLog(Redactor(()))
     words.hear(line("error", "sizes differ", "data/0/401"))
     words.hear(line("error", "sizes differ", "data/0/507"))
 

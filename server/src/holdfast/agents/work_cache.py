@@ -53,7 +53,7 @@ class View:
         return list(self.stopping.get(agent_machine_id, ()))
 
 
-class Board:
+class WorkCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._refreshing = threading.Lock()

@@ -11,7 +11,7 @@ MOST_AT_ONCE = 200
 """Agents of one transaction: other writers wait for it."""
 
 
-class Intake:
+class HeartbeatBatches:
     """Belongs to the event loop of the service."""
 
     def __init__(self, fleet: Fleet) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from backup_engine.far import called
-from backup_engine.far.called import END, ERRORS, HEAD, HERE, OUTPUT
+from backup_engine.far import agent_call
+from backup_engine.far.agent_call import END, ERRORS, HEAD, HERE, OUTPUT
 from tests.support.service import PATIENCE, wait_until
 
 
@@ -33,7 +33,7 @@ class Called:
         file = folder / "request.far"
         file.write_text(json.dumps({**request, "method": method, "request": {"archive": "a"}}))
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", called.__file__, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-I", "-S", agent_call.__file__, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def waiting(self) -> list[Path]:
@@ -109,7 +109,7 @@ def test_a_reading_call_whose_link_is_cut_before_that_is_offered_again(folder: P
     assert run.ended() == (0, b"all", b"")
 
 
-@pytest.mark.parametrize("method", called.ONCE)
+@pytest.mark.parametrize("method", agent_call.ONCE)
 def test_what_changes_a_repository_is_never_asked_for_twice(folder: Path, method: str) -> None:
     run = Called(folder, method)
     run.answer(frame(HERE))
@@ -121,7 +121,7 @@ def test_what_changes_a_repository_is_never_asked_for_twice(folder: Path, method
 def test_an_agent_that_does_not_come_is_not_waited_for_without_end(folder: Path) -> None:
     code, output, errors = Called(folder, "list_files", patience=0.2).ended()
 
-    assert (code, output) == (called.UNREACHABLE, b"")
+    assert (code, output) == (agent_call.UNREACHABLE, b"")
     assert b"did not come" in errors
 
 

@@ -1,6 +1,6 @@
 """Becomes the rclone that engine 2 starts for itself: deaf to signals that are meant for the engine, and gone with it.
 
-Run as ``python -I -S companion.py RCLONE ARGUMENTS...``. A cancel signals the engine's whole process group. An rclone that
+Run as ``python -I -S engine_rclone.py RCLONE ARGUMENTS...``. A cancel signals the engine's whole process group. An rclone that
 heard it would be gone before the engine could give back its lock; one that outlived a killed engine would never end.
 """
 
