@@ -736,7 +736,7 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("Recording needs root.")
     for path in options.programs:
-        program = detect(path)
+        program = detect(path, str(Path.home()))
         for case in CASES:
             if options.only and case.__name__ not in options.only:
                 continue

@@ -32,7 +32,7 @@ def programs() -> dict[str, str]:
 
 
 def real_engine(program: str, folder: Path) -> Engine:
-    return engine_for(detect(program), EngineEnvironment(str(folder / "base"), "tests@1"), lock_wait=1)
+    return engine_for(detect(program, str(folder)), EngineEnvironment(str(folder / "base"), "tests@1"), lock_wait=1)
 
 
 def run(

@@ -196,7 +196,7 @@ def test_a_file_listing_is_the_same_at_every_run(engine: Engine, location: Repos
 def test_the_real_program_knows_every_flag_of_the_table(
     engine: Engine, location: RepositoryLocation, source: Path, program: str
 ) -> None:
-    unknown = set() if features(detect(program)).files_changed_option else {"--files-changed"}
+    unknown = set() if features(detect(program, str(tmp_path))).files_changed_option else {"--files-changed"}
     flags = [flag for flag in CUSTOM_FLAGS if flag not in unknown]
     words = tuple(word for flag in flags for word in ((flag, VALUES[flag]) if flag in VALUES else (flag,)))
     init(engine, location)

@@ -30,7 +30,7 @@ class Site:
         assert ENGINE_2 is not None
         self.folder = folder
         environment = EngineEnvironment(str(folder / "base"), "tests@1")
-        self.engine: Engine = engine_for(detect(str(ENGINE_2)), environment, lock_wait=60)
+        self.engine: Engine = engine_for(detect(str(ENGINE_2), str(folder)), environment, lock_wait=60)
         source = folder / "source"
         source.mkdir()
         (source / "file").write_text("content")

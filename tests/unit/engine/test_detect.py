@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect, find_engines
+from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
 from backup_engine.features import SINCE, features
 
 
@@ -31,7 +31,7 @@ def test_a_program_tells_what_it_is(
 ) -> None:
     path = program(tmp_path, says)
 
-    assert detect(path) == EngineProgram(path, version, version_tuple, major)
+    assert detect(path, str(tmp_path)) == EngineProgram(path, version, version_tuple, major)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_a_program_tells_what_it_is(
 )
 def test_a_program_that_is_too_old_or_something_else_is_unsupported(tmp_path: Path, says: str) -> None:
     with pytest.raises(EngineUnsupported):
-        detect(program(tmp_path, says))
+        detect(program(tmp_path, says), str(tmp_path))
 
 
 def test_a_missing_program_is_not_installed(tmp_path: Path) -> None:
     with pytest.raises(EngineNotInstalled, match="no engine program"):
-        detect(str(tmp_path / "borg"))
+        detect(str(tmp_path / "borg"), str(tmp_path))
 
 
 def test_a_file_that_cannot_be_run_is_not_installed(tmp_path: Path) -> None:
@@ -53,33 +53,13 @@ def test_a_file_that_cannot_be_run_is_not_installed(tmp_path: Path) -> None:
     path.chmod(0o755)
 
     with pytest.raises(EngineNotInstalled, match="cannot be run"):
-        detect(str(path))
+        detect(str(path), str(tmp_path))
 
 
-def test_configured_programs_are_found_by_major(tmp_path: Path) -> None:
-    one, two = program(tmp_path, "echo borg 1.4.5", "one"), program(tmp_path, "echo borg 2.0.0b23", "two")
+def test_a_program_that_writes_to_its_home_first_is_detected(tmp_path: Path) -> None:
+    path = program(tmp_path, 'mkdir "$HOME/.config" && echo borg 2.0.0b23')
 
-    found = find_engines({1: one, 2: two})
-
-    assert {major: engine.path for major, engine in found.items()} == {1: one, 2: two}
-
-
-def test_a_configured_program_of_another_major_is_left_out(tmp_path: Path) -> None:
-    assert find_engines({2: program(tmp_path, "echo borg 1.4.5")}) == {}
-
-
-def test_a_configured_program_that_is_missing_is_left_out_and_not_replaced(tmp_path: Path) -> None:
-    assert find_engines({1: str(tmp_path / "gone")}) == {}
-
-
-def test_without_configuration_the_search_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two = program(tmp_path, "echo borg 2.0.0b23", "borg2")
-    one = program(tmp_path, "echo borg 1.2.4", "borg")
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    found = find_engines({1: None, 2: None})
-
-    assert {major: engine.path for major, engine in found.items()} == {1: one, 2: two}
+    assert detect(path, str(tmp_path)).major == 2
 
 
 @pytest.mark.parametrize(

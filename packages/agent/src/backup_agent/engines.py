@@ -75,19 +75,19 @@ class Engines:
         with self._lock:
             known = self._known.get(identity)
             if known is None and time.monotonic() >= self._unknown.get(identity, 0.0):
-                known = _ask(path)
+                known = self._ask(path)
                 if known is None:
                     self._unknown[identity] = time.monotonic() + ASK_AGAIN_SECONDS
                 else:
                     self._known[identity] = known
             return known
 
-
-def _ask(path: str) -> EngineProgram | None:
-    try:
-        return detect(path)
-    except (EngineNotInstalled, EngineUnsupported):
-        return None
+    def _ask(self, path: str) -> EngineProgram | None:
+        private_files.make_folder(self._places.engine)
+        try:
+            return detect(path, str(self._places.engine))
+        except (EngineNotInstalled, EngineUnsupported):
+            return None
 
 
 def install_id(places: Places) -> str:

@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,30 +34,19 @@ class EngineProgram:
     major: int
 
 
-def detect(path: str) -> EngineProgram:
+def detect(path: str, home: str) -> EngineProgram:
     """Given the path of a program, run it once and return what it is.
+
+    `home` must be a folder that this user may write to: engine 2 creates its folders there before it prints a version.
 
     Raise EngineNotInstalled if it cannot be run, EngineUnsupported if it is no engine, or one older than 1.2.
     """
-    return _identify(path, _version_text(path))
+    return _identify(path, _version_text(path, home))
 
 
 def identified(path: str, version: str) -> EngineProgram:
-    """The program that another machine tells of. Raise EngineUnsupported if it is none that can be driven."""
+    """The program that another machine reports. Raise EngineUnsupported if it cannot be used."""
     return _identify(path, f"borg {version}")
-
-
-def find_engines(configured: Mapping[int, str | None]) -> dict[int, EngineProgram]:
-    """Given the configured program of each major (None: look in PATH), return those that answer with that major.
-
-    A program that is missing or of another major is left out; ``detect`` on its path tells why.
-    """
-    found = {}
-    for major, path in configured.items():
-        program = _first_of_major(major, (path,) if path else USUAL_NAMES.get(major, ()))
-        if program is not None:
-            found[major] = program
-    return found
 
 
 def program_in_path(name: str) -> str | None:
@@ -67,28 +56,14 @@ def program_in_path(name: str) -> str | None:
     return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
 
 
-def _first_of_major(major: int, candidates: Iterable[str]) -> EngineProgram | None:
-    for candidate in candidates:
-        resolved = candidate if "/" in candidate else program_in_path(candidate)
-        if resolved is None:
-            continue
-        try:
-            program = detect(resolved)
-        except (EngineNotInstalled, EngineUnsupported):
-            continue
-        if program.major == major:
-            return program
-    return None
-
-
-def _version_text(path: str) -> str:
+def _version_text(path: str, home: str) -> str:
     try:
         answer = subprocess.run(
             (path, "--version"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS_TO_ANSWER,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/"},
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": home},
             check=False,
         )
     except FileNotFoundError as error:
@@ -98,14 +73,14 @@ def _version_text(path: str) -> str:
     except (OSError, ValueError) as error:
         raise EngineNotInstalled(f"The engine program {path} cannot be run: {error}.") from error
     except subprocess.TimeoutExpired as error:
-        raise EngineUnsupported(f"{path} did not tell its version within {SECONDS_TO_ANSWER} seconds.") from error
+        raise EngineUnsupported(f"{path} did not report its version within {SECONDS_TO_ANSWER} seconds.") from error
     return (answer.stdout + b"\n" + answer.stderr).decode("utf-8", "replace")
 
 
 def _identify(path: str, text: str) -> EngineProgram:
     match = VERSION.search(text)
     if match is None:
-        raise EngineUnsupported(f"{Path(path).name} is not a BorgBackup program: it did not tell a version.")
+        raise EngineUnsupported(f"{Path(path).name} is not a BorgBackup program: it did not report a version.")
     version_tuple = tuple(int(part) for part in match["release"].split("."))
     major = version_tuple[0]
     if version_tuple < OLDEST_SUPPORTED or major not in SUPPORTED_MAJORS:

@@ -51,7 +51,7 @@ class Engines:
         identity = _Identity(found, stat.st_ino, stat.st_mtime_ns)
         with self._lock:
             if identity not in self._known:
-                self._known[identity] = _detect(found)
+                self._known[identity] = _detect(found, self._environment.base_directory)
             program = self._known[identity]
         if program.major != major:
             raise Unprocessable(
@@ -84,9 +84,9 @@ class Engines:
         return programs
 
 
-def _detect(path: str) -> EngineProgram:
+def _detect(path: str, home: str) -> EngineProgram:
     try:
-        return detect(path)
+        return detect(path, home)
     except (EngineNotInstalled, EngineUnsupported) as error:
         raise Unprocessable(error.key, str(error)) from error
 

@@ -35,10 +35,10 @@ ROOT = b"."
 """The entry of the folder that was backed up as a whole."""
 LONGEST_NAME = 65_534
 """Zip files hold names of two bytes' length; a folder's ends with a slash."""
-LARGEST_HEADER = 1 << 20
-MOST_HEADERS = 6
-EXTENDED = (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
-NEVER_WRITTEN = (tarfile.XGLTYPE, tarfile.GNUTYPE_SPARSE)
+LARGEST_HEADERS = 1 << 20
+"""Bytes that the headers of one entry may have."""
+MOST_READS = 13
+"""The end of the entry before, and a header and its content for each of six."""
 MOST_KEPT = 8 << 20
 """Bytes of extended attributes of folders, which are set at the end."""
 MOST_IDS = 10_000
@@ -68,45 +68,45 @@ class Attributes(NamedTuple):
     extended: dict[str, bytes]
 
 
-class BoundedEntry(tarfile.TarInfo):
-    """An entry of a tar stream whose headers take no more memory than they may. Raises ReadError before more is read.
+class HeaderReads:
+    """The stream under a tar file. It bounds what the headers of one entry may read, before the bytes are read.
 
-    Names and attributes that do not fit into a header stand in others before it, of any size and in any number. The engine
-    needs three of them at most, and never those for sparse files or for all entries.
+    Names and attributes that do not fit into a header are stored in others before it, of any size and in any number. The
+    engine needs three of them at most. Python's versions parse them in different ways, but all of them read here.
     """
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "BoundedEntry":
-        entry = super().frombuf(buf, encoding, errors)
-        if entry.type in NEVER_WRITTEN or (entry.type in EXTENDED and entry.size > LARGEST_HEADER):
-            raise tarfile.ReadError("the stream holds a header that is too large")
-        return entry
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._most_bytes = self._most_reads = sys.maxsize
+        self.seek, self.tell, self.close = stream.seek, stream.tell, stream.close
 
-    @classmethod
-    def fromtarfile(cls, tarfile: tarfile.TarFile) -> "BoundedEntry":
-        assert isinstance(tarfile, BoundedTar)
-        with tarfile.one_more_header():
-            return super().fromtarfile(tarfile)
-
-    def _proc_gnusparse_10(self, *_: object) -> None:
-        raise tarfile.ReadError("the stream holds a sparse file")
-
-
-class BoundedTar(tarfile.TarFile):
-    """Of the headers that stand before an entry the last ones are read within the first ones."""
-
-    tarinfo = BoundedEntry
-    _within = 0
+    def read(self, size: int) -> bytes:
+        self._most_bytes -= size
+        self._most_reads -= 1
+        if self._most_bytes < 0 or self._most_reads < 0:
+            raise tarfile.ReadError("the headers of an entry are too large")
+        return cast("bytes", self._stream.read(size))
 
     @contextmanager
-    def one_more_header(self) -> Iterator[None]:
-        if self._within == MOST_HEADERS:
-            raise tarfile.ReadError("the stream holds too many headers for one entry")
-        self._within += 1
+    def bounded(self) -> Iterator[None]:
+        self._most_bytes, self._most_reads = LARGEST_HEADERS, MOST_READS
         try:
             yield
         finally:
-            self._within -= 1
+            self._most_bytes = self._most_reads = sys.maxsize
+
+
+class BoundedTar(tarfile.TarFile):
+    """A tar stream whose entries take no more memory than they may. Raises ReadError for headers no engine writes."""
+
+    def next(self) -> "tarfile.TarInfo | None":
+        if not isinstance(self.fileobj, HeaderReads):
+            self.fileobj: Any = HeaderReads(self.fileobj)
+        with self.fileobj.bounded():
+            entry = super().next()
+        if self.pax_headers or (entry is not None and entry.issparse()):
+            raise tarfile.ReadError("the stream has headers for all entries, or a sparse file")
+        return entry
 
 
 class Watched:
