@@ -194,7 +194,7 @@ def test_a_file_listing_is_the_same_at_every_run(engine: Engine, location: Repos
 
 
 def test_the_real_program_knows_every_flag_of_the_table(
-    engine: Engine, location: RepositoryLocation, source: Path, program: str
+    engine: Engine, location: RepositoryLocation, source: Path, program: str, tmp_path: Path
 ) -> None:
     unknown = set() if features(detect(program, str(tmp_path))).files_changed_option else {"--files-changed"}
     flags = [flag for flag in CUSTOM_FLAGS if flag not in unknown]

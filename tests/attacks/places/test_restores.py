@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.attacks.places.own import backed_up, bound, data_folder, repository_of
 from tests.attacks.places.test_backups import engines
 from tests.support.running import Running
@@ -69,6 +71,7 @@ def test_a_file_of_the_data_folder_is_not_replaced_by_name(running: Running) -> 
     assert (install_id.read_bytes(), install_id.stat().st_ino) == before
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root restores to /")
 @engines
 def test_a_wide_restore_passes_over_the_data_folder_and_says_so(running: Running, engine: int) -> None:
     data, beside = data_folder(running), running.new_folder("beside")

@@ -175,7 +175,7 @@ def mutate(tree: Path, rng: random.Random, changes: int = 8) -> None:
             _write(path, rng)
         elif roll < 0.6:
             path.chmod(rng.choice([0o600, 0o640, 0o755, 0o2755]))
-        elif roll < 0.7:
+        elif roll < 0.7 and os.geteuid() == 0:
             os.chown(path, rng.randrange(3), rng.randrange(3))
         elif roll < 0.8:
             path.rename(path.with_name(f"f-moved-{rng.randrange(1000)}"))

@@ -20,7 +20,8 @@ def stream_of(*entries: Entry) -> bytes:
     with tarfile.open(fileobj=written, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for name, kind, content, target in entries:
             entry = tarfile.TarInfo(name)
-            entry.type, entry.size, entry.linkname, entry.mode = kind, len(content), target, 0o640
+            entry.type, entry.size, entry.linkname = kind, len(content), target
+            entry.mode = 0o750 if kind == tarfile.DIRTYPE else 0o640
             tar.addfile(entry, io.BytesIO(content.encode()))
     return written.getvalue()
 
