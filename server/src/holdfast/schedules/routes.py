@@ -140,7 +140,12 @@ def _warnings(found: preview.Forecast, targets: list[Target]) -> list[Warned]:
     return warned
 
 
-@paths.get("/calendar", summary="Past and coming due times of all schedules", response_model=CalendarAnswer)
+@paths.get(
+    "/calendar",
+    summary="Past and coming due times of all schedules",
+    response_model=CalendarAnswer,
+    responses=documented(404),
+)
 def read_calendar(
     caller: SignedIn,
     session: Reading,
