@@ -4,7 +4,6 @@
 HOST = $(or $(HOLDFAST_HOST),127.0.0.1)
 PORT = $(or $(HOLDFAST_PORT),8080)
 DATA_DIR = $(or $(HOLDFAST_DATA_DIR),.data)
-# One more than there are cores: tests wait for services and engines a third of their time.
 # Tests wait for services and engines for more than half of their time.
 WORKERS = $(shell echo $$(($$(nproc 2>/dev/null || echo 2) * 2 + 1)))
 N = 100
