@@ -59,6 +59,8 @@ pytestmark = pytest.mark.skipif(not AXE.exists(), reason="the packages of the pa
 def go(page: Page, path: str) -> None:
     """Follow a link within the page, as its own links do: loading it anew each time would cost minutes."""
     page.evaluate("to => { history.pushState({}, '', to); dispatchEvent(new PopStateEvent('popstate')) }", path)
+    shown = path.partition("?")[0]
+    expect(page.locator(f'[data-page="{shown}"]')).to_be_visible()
     expect(page.locator("h1").first).to_be_visible()
     expect(page.locator(".skeleton")).to_have_count(0)
 

@@ -22,6 +22,7 @@ export function useMe() {
 export function Shell() {
   const [open, setOpen] = useState(false)
   const path = useRouterState({ select: (state) => state.location.pathname })
+  const shown = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   const { data: me } = useMe()
   const { data: overview } = useQuery({
     queryKey: keys.overview,
@@ -58,7 +59,7 @@ export function Shell() {
         {me?.role === 'admin' && <Entry place={{ to: '/settings', name: 'Settings', icon: 'settings' }} path={path} />}
         <Entry place={{ to: '/account', name: me?.username ?? 'Account', icon: 'user' }} path={path} />
       </nav>
-      <div>
+      <div aria-busy={shown !== path} data-page={shown}>
         <header className="top">
           <button type="button" className="command-field" onClick={() => setOpen(true)}>
             <Icon name="search" />
