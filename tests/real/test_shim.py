@@ -149,6 +149,24 @@ def test_an_argument_that_no_program_can_take_does_not_make_a_second_shim(spool:
     assert "null byte" in record.exec_error
 
 
+@pytest.mark.parametrize(("folder", "is_entered"), [("/", True), ("/usr", False)])
+def test_a_user_who_is_not_root_works_in_the_root_folder_and_in_no_other_of_roots(
+    folder: str, is_entered: bool
+) -> None:
+    """Packages are installed, and mirrors written, from there."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(OSError):
+            os.seteuid(65534)  # of root; anybody else is none already
+        try:
+            shim.enter(os.fsencode(folder))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert (os.waitstatus_to_exitcode(status) == 0) is is_entered
+
+
 def test_an_engine_that_is_killed_leaves_the_signal_that_killed_it(spool: Spool) -> None:
     spool.launch(shell("echo begun; exec sleep 600"))
     said(spool, "begun")

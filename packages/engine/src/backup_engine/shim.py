@@ -115,15 +115,19 @@ def process_start_time(pid: int) -> str | None:
 
 
 def enter(directory: bytes) -> None:
-    """Change to a folder of our own, not through a symbolic link: others may have changed the way since it was checked."""
+    """Change to a folder of our own, not through a symbolic link: others may have changed the way since it was checked.
+
+    The root folder belongs to the system, and nobody can put another one in its place.
+    """
     through = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
     try:
         here = os.open("/", through)
-        for part in filter(None, directory.split(b"/")):
+        parts = [part for part in directory.split(b"/") if part]
+        for part in parts:
             below = os.open(part, through, dir_fd=here)
             os.close(here)
             here = below
-        if os.fstat(here).st_uid != os.geteuid():
+        if parts and os.fstat(here).st_uid != os.geteuid():
             raise PermissionError("it is somebody else's")
         os.fchdir(here)
         os.close(here)
