@@ -22,7 +22,6 @@ from holdfast.operations.status import Status
 from holdfast.storage.session import Database
 from tests.unit.operations.kernel import AGENT, BACKUP, REGISTRY, SCRIPT, add_agent, enqueue, read, status_of
 
-
 ADMIN = Caller(1, "admin", Role.ADMIN, None, None, None, must_change_password=False, address=None)
 
 
