@@ -5,16 +5,15 @@ Every case is an archive of its own, made from its seed: `HOLDFAST_HOSTILE_SEEDS
 
 import json
 import os
-import random
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.archives.history.listing import ENVIRONMENT, listing_arguments
 from tests.support.engines import ENGINES
-from tests.support.hostile import HostileArchive, HostileRepository, hostile_repository, item
+from tests.support.hostile import HostileRepository, hostile_repository
+from tests.support.hostile_cases import case, wanted_seeds
 from tests.support.peak import MIB, growths_of
 
 BOUND = 64 * MIB
@@ -22,99 +21,6 @@ IN_EVERY_RUN = 50
 IN_THE_CAMPAIGN = 1000
 LISTED_IN_EVERY_RUN = 4
 LISTED_IN_THE_CAMPAIGN = 100
-FILE, FOLDER, LINK = 0o100644, 0o040755, 0o120777
-
-
-def numbers(rng: random.Random) -> Any:
-    return rng.choice([-1, 0, 2**31, 2**32, 2**63 - 1, 2**64 - 1, -(2**63), None, b"text", [], {}, 1.5, True])
-
-
-def paths(rng: random.Random, outside: bytes) -> Any:
-    return rng.choice(
-        [
-            b"../evil", b"a/../../evil", b"..", b"/", b"//evil", b"./evil", outside + b"/evil", b"nul\0byte", b"", b".",
-            b"caf\xe9", b"\xff\xfe", b"new\nline", b"\x1b[2J", b"<script>", b"n" * 300, b"d/" * 600 + b"x", b"tree/file",
-            b"tree", b"tree/file/below", b"link/evil", b"a" * 20_000, None, 7, [], {b"a": 1},
-        ]
-    )  # fmt: skip
-
-
-def hostile_item(rng: random.Random, outside: bytes) -> bytes:
-    """An item with one to three fields that no engine writes; or what is no item at all."""
-    roll = rng.random()
-    if roll < 0.05:
-        return rng.randbytes(rng.randrange(1, 200))
-    if roll < 0.08:
-        return b"\x91" * rng.randrange(1, 3000)
-    fields: dict[str, Any] = {"mode": rng.choice([FILE, FOLDER, LINK, 0o10644, 0o60644]), "mtime": 1, "chunks": []}
-    if fields["mode"] == LINK:
-        fields["source"] = rng.choice([b"/etc", outside, b"..", b"link", b"tree"])
-    for _ in range(rng.randrange(1, 4)):
-        name = rng.choice(
-            [
-                "path",
-                "path",
-                "mode",
-                "uid",
-                "gid",
-                "user",
-                "group",
-                "mtime",
-                "source",
-                "chunks",
-                "size",
-                "xattrs",
-                "acl_access",
-                "hardlink_master",
-                "part",
-                "rdev",
-                "bsdflags",
-            ]
-        )
-        fields[name] = _value(name, rng, outside)
-    path = fields.pop("path", rng.choice([b"evil", b"tree/evil", b"link"]))
-    return item(path, **fields)
-
-
-def _value(name: str, rng: random.Random, outside: bytes) -> Any:
-    if rng.random() < 0.15:
-        return ...  # missing
-    if name in ("path", "source"):
-        return paths(rng, outside)
-    if name == "chunks":
-        unknown = [rng.randbytes(32), rng.choice([5, 2**40, -5]), 5]
-        return rng.choice([[], [unknown], [[]], [unknown[:1]], [[b"short", 1, 1]], b"chunks", [[[]] * 5000], None])
-    if name in ("user", "group"):
-        return rng.choice([b"\xff", b"n" * 5000, b"nul\0", 5, [], None])
-    return numbers(rng)
-
-
-def case(seed: int, outside: Path) -> HostileArchive:
-    """An honest folder and file, and hostile items before and after them."""
-    rng = random.Random(f"hostile {seed}")
-    honest = [
-        item(b"tree", mode=FOLDER),
-        item(b"tree/file", chunks=[]),
-        item(b"link", mode=LINK, source=os.fsencode(outside)),
-    ]
-    items = [*honest, *(hostile_item(rng, os.fsencode(outside)) for _ in range(rng.randrange(1, 4)))]
-    rng.shuffle(items)
-    stream = b"".join(items)
-    if rng.random() < 0.1:
-        damaged = bytearray(stream)
-        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
-        stream = bytes(damaged)
-    cut = rng.randrange(1, len(stream))
-    return HostileArchive(f"case-{seed:06}", [stream[:cut], stream[cut:]] if rng.random() < 0.5 else [stream])
-
-
-def wanted_seeds(usual: int) -> list[int]:
-    given = os.environ.get("HOLDFAST_HOSTILE_SEEDS")
-    if given is None:
-        return list(range(usual))
-    first, _, last = given.partition("-")
-    return list(range(int(first), int(last or first) + 1))
-
 
 INDEXED = """
 from pathlib import Path

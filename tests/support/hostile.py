@@ -37,6 +37,7 @@ class HostileArchive:
 class HostileRepository:
     program: Path
     location: Path
+    major: int = 1
 
     @property
     def environment(self) -> dict[str, str]:
@@ -68,14 +69,21 @@ class HostileRepository:
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
-        listed = json.loads(self.run("list", "--json", str(self.location)))
+        place = (
+            ("list", "--json", str(self.location))
+            if self.major == 1
+            else ("-r", str(self.location), "repo-list", "--json")
+        )
+        listed = json.loads(self.run(*place))
         return {archive["name"]: archive["id"] for archive in listed["archives"]}
 
 
-def hostile_repository(program: Path, folder: Path) -> HostileRepository:
-    made = HostileRepository(program, folder / "repository")
+def hostile_repository(program: Path, folder: Path, major: int = 1) -> HostileRepository:
+    made = HostileRepository(program, folder / "repository", major)
     folder.mkdir(parents=True, exist_ok=True)
-    made.run("init", "--encryption", "none", str(made.location))
+    place = str(made.location)
+    words = ("init", "--encryption", "none", place) if major == 1 else ("-r", place, "repo-create", "-e", "none-sha256")
+    made.run(*words)
     return made
 
 
@@ -84,6 +92,17 @@ def item(path: bytes = b"file", **more: Any) -> bytes:
     fields = {"path": path, "mode": 0o100644, "uid": 0, "gid": 0, "user": b"root", "group": b"root", "mtime": 1, **more}
     packed: bytes = msgpack.packb(
         {name.encode(): value for name, value in fields.items() if value is not ...}, use_bin_type=False
+    )
+    return packed
+
+
+def item_2(path: Any = "file", **more: Any) -> bytes:
+    """The same for engine 2, which keeps text and bytes apart."""
+    fields = {"path": path, "mode": 0o100644, "uid": 0, "gid": 0, "user": "root", "group": "root", "mtime": 1, **more}
+    packed: bytes = msgpack.packb(
+        {name: value for name, value in fields.items() if value is not ...},
+        use_bin_type=True,
+        unicode_errors="surrogateescape",
     )
     return packed
 

@@ -31,6 +31,7 @@ LOOSE = Bounds(
     stall_seconds=PATIENCE,
 )
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
 LARGE = 64 * 1024 * 1024
 Ask = Callable[..., Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
@@ -162,6 +163,36 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(monkeypatch: p
             for _ in range(4):
                 writer.write(b"y" * (MOST_HEAD_BYTES // 2))
             assert await status_of(reader) == 431
+
+    play(story)
+
+
+@pytest.mark.parametrize("fields", [b"x: y\r\n" * 8000, b"y" * 48_000], ids=["many", "one without end"])
+def test_header_fields_behind_a_body_are_refused_before_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, fields: bytes
+) -> None:
+    """A stranger took 550 MB of the service with 45 MB of them, in two seconds."""
+
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, writer = await ask(CHUNKED + b"0\r\nx: ")
+            for _ in range(4):
+                writer.write(fields)
+            assert await is_cut(reader)
+
+    play(story)
+
+
+def test_a_body_in_many_small_chunks_is_taken_and_so_are_a_few_fields_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with serving(LOOSE, monkeypatch) as (_, ask):
+            reader, writer = await ask(CHUNKED)
+            for _ in range(10):
+                writer.write(b"1\r\nx\r\n" * 10_000)
+            writer.write(b"0\r\nx: y\r\n\r\n")
+            assert await status_of(reader) == 200
 
     play(story)
 

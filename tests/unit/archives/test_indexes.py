@@ -1,5 +1,6 @@
 """Indexes that come, go, and break: in files and in PostgreSQL."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -139,3 +140,41 @@ def test_nothing_of_a_forgotten_repository_stays(indexes: Indexes, tmp_path: Pat
     assert indexes.reading(NAME) is None
     assert indexes.reading("another") is not None
     assert indexes.size(NAME) == 0
+
+
+def test_the_indexes_used_last_stay_open_and_no_more(indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of the whole fleet asks every index: each would keep its descriptors and the memory of its answers."""
+    monkeypatch.setattr("holdfast.archives.file_indexes.MOST_OPEN", 3)
+    monkeypatch.setattr("holdfast.archives.database_indexes.MOST_OPEN", 3)
+    first = indexes.writing("first")
+    first.ingest_listing("old", listing_of([a_file(b"f")]))
+    for number in range(10):
+        indexes.writing(f"other{number}")
+        assert indexes.reading("first") is first, "it is used again and again"
+    for number in range(10):
+        indexes.reading(f"other{number}")
+
+    assert list(indexes._open) == ["other7", "other8", "other9"]  # type: ignore[attr-defined]
+    assert archives(first) == ["old"], "whoever still has it goes on"
+    first.ingest_listing("new", listing_of([a_file(b"f")]))
+    assert archives(indexes.reading("first")) == ["old", "new"]
+
+
+def test_an_index_that_nobody_uses_any_more_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.archives.file_indexes.MOST_OPEN", 1)
+    indexes = FileIndexes(tmp_path / "history")
+    first = indexes.writing("first")
+    with first._store.write():
+        indexes.writing("second")  # does not wait for who writes
+
+    assert open_files(tmp_path / "history" / "first") == []
+    assert open_files(tmp_path / "history" / "second") != []
+    indexes.close()
+    assert open_files(tmp_path / "history") == []
+
+
+def open_files(prefix: Path) -> list[str]:
+    links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
+    return [os.readlink(link) for link in links if os.path.lexists(link) and os.readlink(link).startswith(str(prefix))]

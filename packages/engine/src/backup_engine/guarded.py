@@ -6,6 +6,8 @@ restore never follows links below its destination, so what is looked at here is 
 The text of this file is also handed to the Python of other machines: it imports the standard library alone.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,6 +5,8 @@ Folders are therefore compared by device and inode. A backup leaves the places o
 names that its sources lead through are worked out here, when the backup starts.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -21,7 +23,7 @@ STRIPPED_UP_TO = "/./"
 Identity = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mount:
     """``root`` of the file system on ``device`` is visible at ``point``."""
 

@@ -161,6 +161,7 @@ class Gateway:
         for job in unconfirmed:
             with self.database.writing() as session:
                 lost_jobs.end_unconfirmed(session, self.registry, job)
+        jobs.end_orphans(self.database, self.registry)
 
     def _check_credentials(self) -> None:
         """Another process may have shut an agent out: then a long poll that waits here must end."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from backup_engine import bounded_json
@@ -306,25 +306,28 @@ def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
 
 
 def startable(session: Session, agent_machine_id: int) -> list[Operation]:
-    """Waiting operations of an agent that its lanes and its capabilities let start now, in queue order."""
-    statement = (
-        select(Operation)
-        .where(
-            Operation.status == Status.PENDING,
-            Operation.executor == "agent",
-            Operation.machine_id == agent_machine_id,
-        )
-        .order_by(Operation.queue_rank, Operation.id)
-        .limit(CANDIDATES)
+    """Waiting operations of an agent that its lanes and its capabilities let start now, in queue order.
+
+    However many wait in one lane, they do not hide what may start in another.
+    """
+    own = (
+        Operation.status == Status.PENDING,
+        Operation.executor == "agent",
+        Operation.machine_id == agent_machine_id,
     )
-    waiting = list(session.scalars(statement))
-    lanes = {operation.lock_key for operation in waiting if operation.lock_key is not None}
-    if not lanes:
+    lanes = session.scalars(select(Operation.lock_key).where(*own, Operation.lock_key.is_not(None)).distinct())
+    wanted = sorted(lane for lane in lanes if lane is not None)
+    if not wanted:
         return []
-    _, judged = waiting_reasons.verdicts(
-        session, clock.now(), only_lanes=sorted(lanes), everyone=True, agent_is_here=True
+    waiting, judged = waiting_reasons.verdicts(
+        session, clock.now(), only_lanes=wanted, everyone=True, agent_is_here=True
     )
-    return [operation for operation in waiting if operation.id in judged and judged[operation.id].may_start]
+    ids = [waiter.id for waiter in waiting if waiter.executor == "agent" and judged[waiter.id].may_start]
+    found = {
+        operation.id: operation
+        for operation in session.scalars(select(Operation).where(*own, Operation.id.in_(ids[:CANDIDATES])))
+    }
+    return [found[number] for number in ids if number in found]
 
 
 def joined_parts(session: Session, job_id: int, parts: int) -> list[dict[str, Any]] | None:
@@ -382,6 +385,23 @@ def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, 
         else:
             transitions.fail_pending(session, operation.id, error_key, sentence)
     return len(unfinished)
+
+
+def end_orphans(database: Database, registry: Registry) -> int:
+    """End what waits for, or runs on, agents that no longer exist. Deleting an agent ends its jobs; this ends one that was
+    put in the queue at the same moment."""
+    orphans = select(Operation.machine_id).where(
+        Operation.executor == "agent",
+        Operation.status.in_((Status.PENDING, Status.RUNNING)),
+        ~exists().where(AgentMachine.id == Operation.machine_id),
+    )
+    with database.reading() as session:
+        gone = {number for number in session.scalars(orphans.distinct()) if number is not None}
+    if not gone:
+        return 0
+    sentence = "The agent of this job was deleted before the job had ended."
+    with database.writing() as session:
+        return sum(end_unfinished(session, registry, number, "agents.revoked", sentence) for number in sorted(gone))
 
 
 def expire(database: Database, before: datetime) -> int:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,7 @@ from holdfast.archives.history.postgres import (
     schema_size,
     sole_holder,
 )
-from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
+from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
 
 MOST_CONNECTIONS = 16
 """Of one process. An ingest takes three: the right to build, the right to write, and the transaction itself."""
@@ -28,7 +29,7 @@ class DatabaseIndexes(Indexes):
     def __init__(self, url: str) -> None:
         self._url = url
         self._made: Pool | None = None
-        self._open: dict[str, HistoryIndex] = {}
+        self._open: OrderedDict[str, HistoryIndex] = OrderedDict()
         self._guard = threading.Lock()
 
     def reading(self, repository_uuid: str) -> HistoryIndex | None:
@@ -37,6 +38,7 @@ class DatabaseIndexes(Indexes):
         with self._guard:
             known = self._open.get(repository_uuid)
             if known is not None and known.generation == generation:
+                self._open.move_to_end(repository_uuid)
                 return known
             self._open.pop(repository_uuid, None)
         if generation is None:
@@ -46,6 +48,8 @@ class DatabaseIndexes(Indexes):
         except NOT_TO_BE_TRUSTED:
             return None
         with self._guard:
+            if len(self._open) >= MOST_OPEN:
+                self._open.popitem(last=False)
             return self._open.setdefault(repository_uuid, index)
 
     def forget(self, repository_uuid: str) -> None:

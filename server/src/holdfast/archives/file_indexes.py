@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.archives.indexes import NOT_TO_BE_TRUSTED, Indexes
+from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
@@ -44,6 +45,11 @@ class _Open:
         self.index.close()
         os.close(self._pin)
 
+    def retire(self) -> None:
+        """As `close`, but without waiting for an ingest; it may go on, and others may still be reading."""
+        self.index.retire()
+        os.close(self._pin)
+
     def forget(self) -> None:
         self.index.forget()
         os.close(self._pin)
@@ -52,7 +58,7 @@ class _Open:
 class FileIndexes(Indexes):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._open: dict[str, _Open] = {}
+        self._open: OrderedDict[str, _Open] = OrderedDict()
         self._guard = threading.Lock()
 
     def reading(self, repository_uuid: str) -> HistoryIndex | None:
@@ -60,6 +66,7 @@ class FileIndexes(Indexes):
         with self._guard:
             known = self._open.get(repository_uuid)
             if known is not None:
+                self._open.move_to_end(repository_uuid)
                 if known.is_still(file):
                     return known.index
                 known.close()
@@ -68,6 +75,8 @@ class FileIndexes(Indexes):
                 opened = self._open[repository_uuid] = _Open(file)
             except (FileNotFoundError, *NOT_TO_BE_TRUSTED):
                 return None
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)[1].retire()
             return opened.index
 
     def forget(self, repository_uuid: str) -> None:
@@ -101,7 +110,7 @@ class FileIndexes(Indexes):
 
     def close(self) -> None:
         with self._guard:
-            opened, self._open = list(self._open.values()), {}
+            opened, self._open = list(self._open.values()), OrderedDict()
         for one in opened:
             one.close()
 

@@ -27,6 +27,8 @@ log = structlog.get_logger("holdfast.archives")
 
 T = TypeVar("T")
 NOT_TO_BE_TRUSTED = (IndexMissing, IndexDamaged, IndexVersionMismatch)
+MOST_OPEN = 64
+"""Indexes that one process keeps open, those used last. Each takes descriptors, and memory for its latest answers."""
 NOT_NOW = (IndexBusy, IndexStorageFull, IndexUnavailable)
 
 

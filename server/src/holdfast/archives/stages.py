@@ -13,7 +13,7 @@ from holdfast.operations import queue
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
-from holdfast.operations.status import Status, Trigger
+from holdfast.operations.status import Needs, Status, Trigger
 from holdfast.repositories import agent_target, store
 from holdfast.repositories.models import Repository
 
@@ -36,6 +36,11 @@ IMPORT: tuple[Stage, ...] = ("stats", "archives", "history")
 def can_be_listed(session: Session, repository: Repository) -> bool:
     """False for a repository whose agent only makes backups: no index of it can be built."""
     return agent_target.can(session, repository.agent_machine_id, JobKind.ARCHIVES_LIST)
+
+
+def _needed_of(stage: str) -> Needs:
+    """Sizes are for people: where the engine cannot tell them, because of one damaged archive, the rest goes on."""
+    return Needs.RAN if stage == "stats" else Needs.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class Stages:
                 run_id=queued[0].run_id if queued else origin.run_id,
                 parent_id=origin.parent_id,
                 depends_on_id=queued[-1].id if queued else origin.depends_on_id,
+                depends_needs=_needed_of(queued[-1].kind) if queued else Needs.SUCCEEDED,
             )
             params = self._params(session, repository, stage, origin)
             queued.append(queue.enqueue(session, self.kinds[stage], params, link, subject=store.subject(repository)))

@@ -12,6 +12,8 @@ from holdfast.api.known_connections import KEY
 from holdfast.entry.connection_gate import Gate
 
 MOST_HEAD_BYTES = 64 * 1024
+FRAMING_FOR_EACH_BYTE = 8
+"""Bytes around one byte of a body that comes in chunks. More are header fields behind the body, which belong to the head."""
 IDLE, HEAD, BODY = 0, 1, 2
 
 
@@ -51,6 +53,8 @@ class GuardedHttp(HttpToolsProtocol):
         self._stage = HEAD
         self._message = 0
         self._head_bytes = 0
+        self._body_bytes = 0
+        """Of the piece that is being read."""
         self._watched: tuple[int, int] | None = None
         """The message and stage whose deadline is running."""
         self._deadline = 0.0
@@ -74,9 +78,11 @@ class GuardedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._body_bytes = 0
         super().data_received(data)
-        if self._stage == HEAD:
-            self._head_bytes += len(data)
+        if self._stage != IDLE:
+            framing = len(data) - (1 + FRAMING_FOR_EACH_BYTE) * self._body_bytes
+            self._head_bytes = max(0, self._head_bytes + framing)
             if self._head_bytes > MOST_HEAD_BYTES:
                 self._refuse(HEAD_TOO_LARGE)
                 return
@@ -105,6 +111,14 @@ class GuardedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stage = BODY
         super().on_headers_complete()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._stage == HEAD:  # fields behind the body are for nobody
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._stage = IDLE

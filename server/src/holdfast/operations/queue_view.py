@@ -14,6 +14,7 @@ from holdfast.operations import pages, runners
 from holdfast.operations.limits import GROUP_FIELDS
 from holdfast.operations.models import Operation
 from holdfast.operations.present import Presenter
+from holdfast.operations.queue import lane_of
 from holdfast.operations.schemas import LaneOperation, LaneQueue, LimitsInForce, OperationItem, Queue, RunnerItem
 from holdfast.operations.status import LockMode, Status
 
@@ -36,7 +37,7 @@ def _lanes(active: Sequence[Operation], items: dict[int, OperationItem]) -> list
     lanes = []
     for repository_id, group in groupby(ordered, key=lambda operation: operation.repository_id):
         operations = list(group)
-        holders = [operation for operation in operations if operation.status == Status.RUNNING and operation.lock_key]
+        holders = [operation for operation in operations if _holds_lane(operation)]
         holders.sort(key=lambda operation: (operation.lock_mode != LockMode.EXCLUSIVE, operation.id))
         shown = [_holder(holder) for holder in holders]
         lanes.append(
@@ -50,6 +51,12 @@ def _lanes(active: Sequence[Operation], items: dict[int, OperationItem]) -> list
             )
         )
     return lanes
+
+
+def _holds_lane(operation: Operation) -> bool:
+    """Whether a repository's lane is taken by this one. A script that an agent runs is in a lane of its machine."""
+    lane = lane_of(operation.repository_id) if operation.repository_id is not None else operation.lock_key
+    return operation.status == Status.RUNNING and operation.lock_key is not None and operation.lock_key == lane
 
 
 def _holder(operation: Operation) -> LaneOperation:

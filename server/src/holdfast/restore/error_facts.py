@@ -132,7 +132,7 @@ FACTS = (
     Fact(
         "restore.python_missing",
         (422,),
-        "A restore to an ssh machine needs Python 3.10 or newer there.",
+        "A restore to an ssh machine needs Python 3.9 or newer there.",
         "Install Python there.",
     ),
     Fact(

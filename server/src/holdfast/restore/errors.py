@@ -77,7 +77,7 @@ def no_preview_there() -> Unprocessable:
 
 
 def python_missing() -> Unprocessable:
-    sentence = "A restore to an ssh machine needs Python 3.10 or newer there; install it."
+    sentence = "A restore to an ssh machine needs Python 3.9 or newer there; install it."
     return Unprocessable("restore.python_missing", sentence)
 
 

@@ -8,6 +8,8 @@ A single file that cannot be written becomes a warning in the engine's form (``p
 stream that is not complete ends with a code of its own: what was written until then is not to be used.
 """
 
+from __future__ import annotations
+
 import base64
 import errno
 import json

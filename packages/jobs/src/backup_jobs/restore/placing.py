@@ -7,6 +7,8 @@ restored is what was to be moved less what is left.
 The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -34,7 +36,7 @@ NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 Folders = Mapping[bytes, tuple[int, int]]
 
 
-@dataclass(slots=True)
+@dataclass
 class Tally:
     files: int = 0
     size: int = 0
@@ -47,7 +49,7 @@ class Tally:
             self.named.append((path, reason))
 
 
-@dataclass(slots=True)
+@dataclass
 class Placed:
     """What was left where it was. All else was moved."""
 
@@ -60,7 +62,7 @@ class Placed:
     cancelled: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class _Level:
     source: int
     target: int

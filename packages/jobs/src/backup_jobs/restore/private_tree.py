@@ -6,6 +6,8 @@ above it and never through a symbolic link: what somebody else has put there mus
 The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -121,7 +123,7 @@ def deepest_folder(path: bytes, names: list[bytes]) -> bytes:
     return path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A folder of the tree, its archived path, and which of its names are to be moved; None: all of them."""
 

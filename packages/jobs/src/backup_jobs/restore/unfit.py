@@ -5,6 +5,8 @@ tree. Restored, the name would share its content with the other file from then o
 names than the tree holds. The text of this file is also handed to the Python of ssh machines, with that of `walking`.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator

@@ -5,6 +5,8 @@ One descriptor is open at a time for each tree. The way up again is checked: it 
 The text of this file is also handed to the Python of ssh machines: it imports the standard library alone.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 from collections.abc import Callable, Iterator

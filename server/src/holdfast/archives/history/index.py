@@ -61,6 +61,10 @@ class HistoryIndex:
     def close(self) -> None:
         self._store.close()
 
+    def retire(self) -> None:
+        """Keep no file open that is not in use; those in use are closed when their work ends."""
+        self._store.retire()
+
     def forget(self) -> None:
         """Delete the whole index."""
         self._store.destroy()

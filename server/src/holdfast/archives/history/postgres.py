@@ -299,6 +299,9 @@ class PostgresStore:
     def close(self) -> None:
         """Nothing: the pool is the caller's."""
 
+    def retire(self) -> None:
+        """Nothing, as for `close`."""
+
     def destroy(self) -> None:
         destroy(self._pool, self.schema)
 

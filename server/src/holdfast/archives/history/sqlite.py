@@ -271,6 +271,9 @@ class SqliteStore:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                if self._closed:
+                    self._close_writer()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -291,15 +294,26 @@ class SqliteStore:
         return [str(row[0]) for row in found if row[0] != "ok"]
 
     def close(self) -> None:
+        self.retire()
+        with self._writing:
+            self._close_writer()
+
+    def retire(self) -> None:
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        with self._writing:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+        if self._writing.acquire(blocking=False):
+            try:
+                self._close_writer()
+            finally:
+                self._writing.release()
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def destroy(self) -> None:
         self.close()

@@ -114,5 +114,8 @@ class Store(Protocol):
 
     def close(self) -> None: ...
 
+    def retire(self) -> None:
+        """Keep nothing open that is not in use, and wait for nobody. It can still be used, at the cost of opening it."""
+
     def destroy(self) -> None:
         """Forget the whole index."""
