@@ -46,11 +46,14 @@ class Chunk(NamedTuple):
 
 def packed(chunks: Any, size: int) -> bytes:
     """Given the list of chunks of an item, return it for `Entry.chunks`; nothing if it is not one that can be kept."""
+    rows, total = bytearray(), 0
     try:
-        rows = [_packed_row(*chunk) for chunk in chunks]
+        for chunk in chunks:
+            rows += _packed_row(*chunk)
+            total += chunk[1]
     except (TypeError, ValueError, struct.error):
         return b""
-    return b"".join(rows) if _total(rows) == size else b""
+    return bytes(rows) if total == size else b""
 
 
 def _packed_row(chunk_id: bytes, size: int, stored: int = 0) -> bytes:
@@ -58,10 +61,6 @@ def _packed_row(chunk_id: bytes, size: int, stored: int = 0) -> bytes:
     if len(chunk_id) != _ID_BYTES or not 0 < size <= _SIZE_MOST:
         raise ValueError("not a chunk that an engine makes")
     return _PACKED.pack(chunk_id, size, min(stored, _SIZE_MOST))
-
-
-def _total(rows: list[bytes]) -> int:
-    return int.from_bytes(rows[0][32:36], "little") if len(rows) == 1 else sum(_PACKED.unpack(row)[1] for row in rows)
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------
