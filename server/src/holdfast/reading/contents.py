@@ -50,7 +50,10 @@ class Contents:
             found = self.indexes.ask(repository.uuid, ask)
         except Unavailable:
             return None
-        return Content(self.readers, repository, archive, found) if found is not None else None
+        if found is None:
+            return None
+        is_readable = _fits(found) and self.readers.can_serve(repository)
+        return Content(self.readers, repository, archive, found, is_readable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Content:
     repository: Repository
     archive: Archive
     stored: StoredFile
+    is_readable: bool
+    """Whether parts of it can be read without the rest, unless something is wrong with the repository."""
 
     @property
     def is_file(self) -> bool:
@@ -75,14 +80,6 @@ class Content:
     @property
     def modified(self) -> datetime:
         return EPOCH + timedelta(microseconds=self.stored.entry.mtime)
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether parts of it can be read without the rest, unless something is wrong with the repository."""
-        chunks = self.stored.chunks
-        if chunks is None or not self.readers.can_serve(self.repository):
-            return False
-        return all(chunk.size <= LARGEST_CHUNK for chunk in chunks)
 
     def blocks(self, start: int, end: int, gone: threading.Event) -> Iterator[bytes] | None:
         """Its bytes from `start` to `end`, the first of them read already; None if they cannot be read."""
@@ -102,6 +99,10 @@ class Content:
                 yield self.readers.read(self.repository, group, gone)
             except NotReadable as error:
                 raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
+
+
+def _fits(stored: StoredFile) -> bool:
+    return stored.chunks is not None and all(chunk.size <= LARGEST_CHUNK for chunk in stored.chunks)
 
 
 def parts_of(chunks: list[Chunk], start: int, end: int) -> Iterator[list[Part]]:

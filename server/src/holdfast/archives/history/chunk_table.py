@@ -30,11 +30,11 @@ from holdfast.archives.history.store import Snapshot, Store, Transaction
 _PACKED = struct.Struct("<32sII")
 _ROW = np.dtype([("key", "<u8"), ("rest", "V24"), ("size", "<u4"), ("stored", "<u4")])
 _ID_BYTES = 32
-_SIZE_MOST = 2**32 - 1
 _BATCH = 20_000
 
 Numbers = npt.NDArray[np.uint32]
-Segments = Callable[[Sequence[bytes]], Sequence[int | None]]
+Segments = Callable[[bytes], bytes]
+"""Given ids side by side, return a number of 4 bytes for each, see CHUNK_SEGMENT."""
 
 
 class Chunk(NamedTuple):
@@ -49,18 +49,15 @@ def packed(chunks: Any, size: int) -> bytes:
     rows, total = bytearray(), 0
     try:
         for chunk in chunks:
-            rows += _packed_row(*chunk)
-            total += chunk[1]
-    except (TypeError, ValueError, struct.error):
+            chunk_id, part = chunk[0], chunk[1]
+            if len(chunk_id) != _ID_BYTES or part < 1:
+                return b""
+            # Engine 2 does not say how large a chunk is where it is stored.
+            rows += _PACKED.pack(chunk_id, part, chunk[2] if len(chunk) > 2 else 0)
+            total += part
+    except (TypeError, IndexError, struct.error):
         return b""
     return bytes(rows) if total == size else b""
-
-
-def _packed_row(chunk_id: bytes, size: int, stored: int = 0) -> bytes:
-    """Engine 2 does not say how large a chunk is where it is stored."""
-    if len(chunk_id) != _ID_BYTES or not 0 < size <= _SIZE_MOST:
-        raise ValueError("not a chunk that an engine makes")
-    return _PACKED.pack(chunk_id, size, min(stored, _SIZE_MOST))
 
 
 # --- writing ------------------------------------------------------------------------------------------------------------
@@ -76,25 +73,29 @@ class ChunkNumbers:
         self._added: list[Numbers] = []
 
     def note(self, transaction: Transaction, versions: Ids, entries: Sequence[Entry]) -> None:
-        """Keep the chunks of these versions, in the order of the entries that led to them."""
-        listed = {version: entry.chunks for version, entry in zip(versions.tolist(), entries, strict=True)}
-        listed = {version: chunks for version, chunks in listed.items() if chunks}
-        known = columns.read(transaction, VERSION_CHUNK, np.fromiter(listed, np.int64, len(listed))).tolist()
-        listed = {version: chunks for (version, chunks), one in zip(listed.items(), known, strict=True) if not one}
-        if not listed:
+        """Keep the chunks that the entries of these versions name."""
+        lists = [entry.chunks for entry in entries]
+        counts = np.fromiter(map(len, lists), np.int64, len(lists)) // _ROW.itemsize
+        _, places = np.unique(versions, return_index=True)
+        places = places[counts[places] != 0]
+        ids = versions[places].astype(np.int64)
+        is_new = columns.read(transaction, VERSION_CHUNK, ids) == 0
+        ids, places = ids[is_new], places[is_new]
+        if not len(ids):
             return
-        numbers = self._numbers(transaction, np.frombuffer(b"".join(listed.values()), _ROW))
-        firsts: list[tuple[int, int]] = []
-        further: list[tuple[int, bytes]] = []
-        at = 0
-        for version, chunks in listed.items():
-            own, at = numbers[at : at + len(chunks) // _ROW.itemsize], at + len(chunks) // _ROW.itemsize
-            if own.all():
-                firsts.append((version, int(own[0])))
-                if len(own) > 1:
-                    further.append((version, own[1:].astype("<u4").tobytes()))
-        if firsts:
-            columns.update(transaction, VERSION_CHUNK, *np.array(firsts, np.int64).T)
+        rows = np.frombuffer(b"".join([lists[place] for place in places.tolist()]), _ROW)
+        numbers = self._numbers(transaction, rows)
+        ends = np.cumsum(counts[places])
+        starts = ends - counts[places]
+        is_whole = np.minimum.reduceat(numbers, starts) != 0
+        columns.update(transaction, VERSION_CHUNK, ids[is_whole], numbers[starts[is_whole]])
+        has_more = np.flatnonzero(is_whole & (counts[places] > 1))
+        further = [
+            (version, numbers[start + 1 : end].astype("<u4").tobytes())
+            for version, start, end in zip(
+                ids[has_more].tolist(), starts[has_more].tolist(), ends[has_more].tolist(), strict=True
+            )
+        ]
         if further:
             transaction.put_column(MORE_CHUNKS, further)
 
@@ -104,11 +105,9 @@ class ChunkNumbers:
         for start in range(0, len(added), _BATCH):
             numbers = added[start : start + _BATCH]
             with self._store.read() as snapshot:
-                ids = _Blocks(snapshot).ids(numbers)
-            # One more than the segment's own number, so that 0 means that it is not known.
-            found = [0 if one is None or not 0 <= one < _SIZE_MOST else one + 1 for one in segments(ids)]
+                found = np.frombuffer(segments(_Blocks(snapshot).joined_ids(numbers)), ">u4")
             with self._store.write() as transaction:
-                columns.update(transaction, CHUNK_SEGMENT, numbers.astype(np.int64), np.array(found, np.int64))
+                columns.update(transaction, CHUNK_SEGMENT, numbers.astype(np.int64), found)
         self._added = []
 
     def _numbers(self, transaction: Transaction, rows: npt.NDArray[Any]) -> Numbers:
@@ -190,10 +189,13 @@ class _Blocks:
         return [Chunk(*both) for both in zip(self.ids(numbers), sizes.tolist(), strict=True)]
 
     def ids(self, numbers: Numbers) -> list[bytes]:
+        joined = self.joined_ids(numbers)
+        return [joined[at : at + _ID_BYTES] for at in range(0, len(joined), _ID_BYTES)]
+
+    def joined_ids(self, numbers: Numbers) -> bytes:
         rows = np.zeros(len(numbers), [("key", "<u8"), ("rest", "V24")])
         rows["key"], rows["rest"] = self.take(CHUNK_KEY, numbers), self.take(CHUNK_REST, numbers)
-        joined = rows.tobytes()
-        return [joined[at : at + _ID_BYTES] for at in range(0, len(joined), _ID_BYTES)]
+        return rows.tobytes()
 
     def further(self, version: int) -> bytes:
         found = self._snapshot.column_chunks(MORE_CHUNKS, [version])

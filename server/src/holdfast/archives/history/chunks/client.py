@@ -26,7 +26,7 @@ from holdfast.archives.history.errors import (
 PROTOCOL = 3
 
 _FRAME = struct.Struct(">cQ")
-_SEGMENT = struct.Struct(">I")
+_SEGMENT_BYTES = 4
 _ANSWER_BYTES_MOST = 64 * 1024
 _IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
 _CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
@@ -254,13 +254,15 @@ class EngineChunks(HelperProcess):
         finally:
             ahead.abandon()
 
-    def segments(self, ids: Sequence[bytes]) -> list[int | None]:
-        """Given chunk ids, return the segment that the repository keeps each in; None where that cannot be told."""
-        self._ask({"op": "segments", "count": len(ids)}, b"".join(ids))
-        data = self._frame(b"I", len(ids) * _SEGMENT.size)
-        if len(data) != len(ids) * _SEGMENT.size:
+    def segments(self, joined_ids: bytes) -> bytes:
+        """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
+        bytes; 0 where that cannot be told."""
+        count = len(joined_ids) // ID_BYTES
+        self._ask({"op": "segments", "count": count}, joined_ids)
+        data = self._frame(b"I", count * _SEGMENT_BYTES)
+        if len(data) != count * _SEGMENT_BYTES:
             raise ChunkRouteFailed("the helper answered for another number of chunks")
-        return [number - 1 if number else None for (number,) in _SEGMENT.iter_unpack(data)]
+        return data
 
     def ask_for_chunks(self, ids: Sequence[bytes]) -> None:
         self._send({"op": "get", "ids": [one.hex() for one in ids]})
