@@ -21,6 +21,7 @@ hypothesis.settings.load_profile("tests")
 ON_ONE_STORE = (
     "contract/access",
     "contract/archives/test_index_runs.py",
+    "contract/archives/test_reading.py",
     "contract/maintenance",
     "contract/mirror",
     "contract/packages",

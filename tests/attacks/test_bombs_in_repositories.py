@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
 from holdfast.archives.history.errors import ArchiveTooLarge
 from tests.support.engines import ENGINES
 from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item
@@ -43,6 +43,10 @@ HARMFUL = {
     "an item of empty maps": [item(xattrs=[{}] * 60_000) + item(b"other", chunks=[{}] * (3 * MIB))],
     "a list of chunks that holds lists": [item(chunks=[[[]] * 1000 for _ in range(3_000)])],
     "an item of many megabytes": [item(acl_access=b"\x00" * (3 * MIB)), *[b"\x00" * (3 * MIB)] * 4],
+    "a file of many chunks": [
+        item(size=180_000, chunks=[[b"%032d" % number, 1, 1] for number in range(180_000)])[at : at + 3 * MIB]
+        for at in range(0, 9 * MIB, 3 * MIB)
+    ],
     "deep paths": [item(deep(number)) for number in range(200)],
     "items of one byte": [b"\x80" * (2 * MIB)],
     "a path of a megabyte": [item(b"x/" * (MIB // 2))],
@@ -104,6 +108,21 @@ def test_a_helper_is_refused_more_memory_than_its_limit(
             chunks.chunk_ids(archives["a record of lists"])
         assert chunks.chunk_ids(archives["good"])
         assert peak_of(chunks._process.pid) - before < 2 * BOUND
+
+
+def test_a_reader_of_files_refuses_the_same(repository: HostileRepository, archives: dict[str, str]) -> None:
+    place = repository.program, str(repository.location)
+    with EngineChunks(*place, environment=repository.environment) as chunks:
+        ids = {name: chunks.chunk_ids(archives[name])[0] for name in (*BOMBS, "good")}
+    with FileChunks(*place, environment=repository.environment) as files:
+        assert files._process is not None
+        before = peak_of(files._process.pid)
+        for name in BOMBS:
+            with pytest.raises(ArchiveTooLarge):
+                files.read([Part(ids[name], 1000, 0, 1000)])
+        size = len(item(b"a") * 2)
+        assert len(files.read([Part(ids["good"], size, 0, size)])) == size
+        assert peak_of(files._process.pid) - before < BOUND
 
 
 def test_the_service_takes_little_memory_for_hostile_archives(

@@ -46,6 +46,8 @@ from holdfast.operations.present import Presenter
 from holdfast.operations.readers import Horizon, Readers
 from holdfast.operations.routes import routes as operation_routes
 from holdfast.packages import feature as packages
+from holdfast.reading import readers
+from holdfast.reading.contents import Contents
 from holdfast.repositories.agent_register import AgentRegister
 from holdfast.repositories.corrections import Corrections
 from holdfast.repositories.key_files import keep_known_keys, key_context
@@ -142,6 +144,7 @@ class Service:
         self.readers.register(*metrics.READERS)
         self.events = EventHub(settings, database, self.presenter, self.supervisor, horizon)
         self.inline = InlineCalls(settings, database, self.runner.identity.id, self.supervisor)
+        self.readers_of_files = readers.Readers(self.opener, self.archive_index.chooser, database, self.supervisor)
         kinds = self.registry.kinds
         of_agents = AgentRegister(database, self.opener, kinds["init"], kinds["import"], kinds["break_lock"])
         self.register = Register(
@@ -152,7 +155,7 @@ class Service:
             Corrections(database, self.inline, self.opener, of_agents),
             on_import=(self.archive_index.stages.after_import,),
             on_index_mode=(self.archive_index.stages.after_mode_change,),
-            on_forget=(self.archive_index.forget,),
+            on_forget=(self.archive_index.forget, self._end_reader),
             cloud=self.mirror.places,
         )
         self.agents = agents.Gateway(settings, database, self.registry, self.opener, self.supervisor)
@@ -167,6 +170,7 @@ class Service:
         if self.settings.role in ("all", "api"):
             self.events.start()
             self.agents.start()
+            self.supervisor.every("readers", readers.TIDY_SECONDS, self.readers_of_files.tidy)
         if self.settings.role in ("all", "runner"):
             self.readers.start()
             self.schedules.start()
@@ -185,10 +189,14 @@ class Service:
         self.events.stop()
         self.agents.stop()
         self.runner.stop()
+        self.readers_of_files.close()
         self.archive_index.indexes.close()
         if self.access is not None:
             self.access.close()
         self.database.dispose()
+
+    def _end_reader(self, _session: Session, repository: Repository) -> None:
+        self.readers_of_files.end(repository.uuid)
 
     def _enqueue_due_mirrors(self) -> None:
         self.mirror.mirrors.enqueue_due(self.database)
@@ -247,7 +255,8 @@ class Service:
         self.access = access.install(app, self.settings, self.database, self.vault)
         machines.install(app, self.machines)
         maintenance.install(app, self.database, self.inline, self.opener)
-        restore.install(app, self.database, self.inline, self.opener)
+        contents = Contents(self.archive_index.indexes, self.readers_of_files)
+        restore.install(app, self.database, self.inline, self.opener, contents)
         mirror.install(app, self.mirror)
         notifications.install(app, self.notifications)
         schedules.install(app, self.schedules)

@@ -54,6 +54,12 @@ class TooLarge(HoldfastError):
     status = 413
 
 
+class RangeNotSatisfiable(HoldfastError):
+    """With the `size` of what some of was asked for."""
+
+    status = 416
+
+
 class Unprocessable(HoldfastError):
     status = 422
 

@@ -132,6 +132,7 @@ DELETE /api/restore-grants/{grant_id}                                           
 GET    /api/restore/status/{job_id}                                             viewer
 POST   /api/restore/cancel/{job_id}                                             operator      login
 GET    /api/repositories/{repository_id}/archives/{archive_id}/files            viewer
+GET    /api/repositories/{repository_id}/archives/{archive_id}/preview          viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/download         viewer
 POST   /api/downloads                                                           viewer        reads
 GET    /api/downloads/{ticket}                                                  public

@@ -18,7 +18,7 @@ import json, os, struct, sys, time
 def frame(letter, data): os.write(1, struct.pack(">cQ", letter, len(data)) + data)
 def hello(**more):
     sys.stdin.readline()
-    frame(b"J", json.dumps({"protocol": 2, "version": "1.4.5", "latest_nanoseconds": 5, **more}).encode())
+    frame(b"J", json.dumps({"protocol": 3, "version": "1.4.5", "latest_nanoseconds": 5, **more}).encode())
 """
 
 Start = Callable[[str], EngineChunks]
@@ -41,7 +41,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     ("body", "says"),
     [
         ("sys.exit('no module named borg')", "no module named borg"),
-        ("hello(protocol=3)", "another protocol"),
+        ("hello(protocol=4)", "another protocol"),
         ("hello(version=None)", "which engine"),
         ("sys.stdin.readline(); os.write(1, b'Warning: something')", "garbled|ended early"),
         ("sys.stdin.readline(); os.write(1, b'J' + b'\\xff' * 8)", "garbled"),

@@ -4116,6 +4116,55 @@ export interface paths {
                         "application/octet-stream": string;
                     };
                 };
+                /** @description The part that `Range` asks for. */
+                206: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/archives/{archive_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    max_bytes?: number;
+                    path?: string | null;
+                    path_b64?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                    archive_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FilePreview"];
+                    };
+                };
             };
         };
         put?: never;
@@ -8584,6 +8633,16 @@ export interface components {
         };
         ExactPath: {
             path_b64: string;
+        };
+        FilePreview: {
+            content_b64?: string | null;
+            encoding?: string | null;
+            /** @enum {string} */
+            kind: "text" | "image" | "binary";
+            media_type?: string | null;
+            size: number;
+            text?: string | null;
+            truncated: boolean;
         };
         Fire: {
             /** Format: date-time */

@@ -31,6 +31,8 @@ def error_answer(error: HoldfastError) -> JSONResponse:
     headers = {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.status == 416:
+        headers["Content-Range"] = f"bytes */{error.params['size']}"
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
     return JSONResponse({"detail": error.detail()}, status_code=error.status, headers=headers)

@@ -32,6 +32,7 @@ class ArchiveIndex:
     stages: Stages
     indexes: Indexes
     state: IndexState
+    chooser: RouteChooser
 
     @property
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
@@ -56,4 +57,4 @@ def build(settings: Settings, opener: Opener) -> ArchiveIndex:
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
     kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
     stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
-    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes))
+    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser)

@@ -129,7 +129,7 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
     _make_sure(work)
     command = work.engine.list_archives(work.location, ListArchivesRequest())
     with contextlib.ExitStack() as stack:
-        environment, descriptors = stack.enter_context(_inherited_secrets(command))
+        environment, descriptors = stack.enter_context(inherited_secrets(command))
         try:
             chunks = stack.enter_context(
                 EngineChunks(
@@ -155,7 +155,7 @@ def _make_sure(work: RepositoryWork) -> None:
 
 
 @contextlib.contextmanager
-def _inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[int]]]:
+def inherited_secrets(command: Command) -> Iterator[tuple[dict[str, str], list[int]]]:
     """The command's environment, with a pipe for each secret that is read from a descriptor."""
     environment = dict(command.environment)
     descriptors: list[int] = []

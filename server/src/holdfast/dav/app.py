@@ -2,8 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from threading import Event
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -23,8 +21,8 @@ from holdfast.dav.properties import Resource
 from holdfast.errors import Forbidden, HoldfastError, TooLarge, Unauthenticated
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
-from holdfast.restore.download.opening import Downloads, Opened
-from holdfast.restore.download.response import Download, DownloadRules
+from holdfast.restore.download.opening import Downloads
+from holdfast.restore.download.response import Download, DownloadRules, file_answer
 from holdfast.storage.session import Database
 
 METHODS = "OPTIONS, GET, HEAD, PROPFIND"
@@ -158,23 +156,16 @@ class Dav:
 
         place, sealed, resource = await in_thread("reading", look)
         repository, archive = place.repository, place.archive
-        if resource.size is None or resource.etag is None or repository is None or archive is None:
+        if resource.size is None or repository is None or archive is None:
             raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")
-        told = {"ETag": resource.etag, "Accept-Ranges": "none", "Cache-Control": "private, no-cache"}
-        if resource.modified is not None:
-            told["Last-Modified"] = properties.http_date(resource.modified)
-        if resource.etag in {tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")}:
-            return Response(status_code=304, headers=told)
-        if request.method == "HEAD":
-            told |= {"Content-Length": str(resource.size), "Content-Type": properties.ANY_FILE}
-            return Response(headers=told)
-        self._rules.turns.require_one(caller.user_id)
-        await in_thread("writing", lambda: self._leave_trail(caller, archive))
-
-        def begin(gone: Event) -> Opened:
-            return replace(self._downloads.file(repository, archive, place.path, gone, sealed), more_headers=told)
-
-        return Download(begin, self._rules, caller.user_id)
+        allowed = repository, archive, sealed
+        answer = await in_thread(
+            "reading", lambda: file_answer(self._downloads, self._rules, caller, allowed, place.path, request)
+        )
+        if isinstance(answer, Download):
+            self._rules.turns.require_one(caller.user_id)
+            await in_thread("writing", lambda: self._leave_trail(caller, archive))
+        return answer
 
     def _leave_trail(self, caller: Caller, archive: Archive) -> None:
         """Note who reads in which archive: once an hour, not for each file."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from backup_jobs.paths import readable
+from holdfast.archives.content_tags import etag_of
 from holdfast.archives.coverage import Covered
 from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.history.entry import Entry, implicit_directory
@@ -92,8 +92,7 @@ class Files:
         modified = None if entry.is_implicit else EPOCH + timedelta(microseconds=entry.mtime)
         if entry.is_directory:
             return Resource(f"{where}/", name, None, modified)
-        told = f"{entry.content or self._archive.engine_id} {entry.size} {entry.mtime} ".encode() + path
-        return Resource(where, name, entry.size, modified, f'"{hashlib.sha256(told).hexdigest()[:32]}"')
+        return Resource(where, name, entry.size, modified, etag_of(entry, self._archive))
 
 
 def _is_shown(entry: Entry) -> bool:

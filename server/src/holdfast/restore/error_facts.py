@@ -136,6 +136,12 @@ FACTS = (
         "Install Python there.",
     ),
     Fact(
+        "restore.range_outside",
+        (416,),
+        "The file has none of the bytes that `Range` asks for.",
+        "Ask for bytes within the size that `Content-Range` names.",
+    ),
+    Fact(
         "restore.repository_unclear",
         (422,),
         "The request names no repository, or two.",

@@ -30,6 +30,16 @@ def take(column: Numbers, ids: Numbers) -> Numbers:
     return np.where(ids < len(column), column[np.minimum(ids, len(column) - 1)], 0)
 
 
+def read(snapshot: Snapshot, kind: int, ids: Numbers) -> Numbers:
+    """Return the numbers at these ids, 0 where none is stored, reading only the chunks of the column that they are in."""
+    chunks = np.unique(ids >> CHUNK_BITS)
+    stored = dict(snapshot.column_chunks(kind, chunks.tolist()))
+    empty = bytes(CHUNK_IDS * np.dtype(COLUMN_TYPES[kind]).itemsize)
+    joined = np.frombuffer(b"".join(stored.get(chunk, empty) for chunk in chunks.tolist()), COLUMN_TYPES[kind])
+    places = np.searchsorted(chunks, ids >> CHUNK_BITS) << CHUNK_BITS
+    return joined[places + (ids & (CHUNK_IDS - 1))]
+
+
 def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) -> None:
     """Set the numbers at these ids."""
     if not len(ids):
@@ -65,7 +75,7 @@ class CachedColumn:
             return np.zeros(0, COLUMN_TYPES[self._kind])
         chunks = np.flatnonzero(np.bincount(ids >> CHUNK_BITS)).tolist()
         if chunks[-1] >= _CACHED_CHUNKS:
-            return self._take_uncached(snapshot, chunks, ids)
+            return read(snapshot, self._kind, ids)  # too large a column to keep
         with self._guard:
             if epoch != self._epoch:
                 self._forget(epoch)
@@ -90,11 +100,3 @@ class CachedColumn:
         for chunk, data in snapshot.column_chunks(self._kind, chunks):
             self._numbers[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, self._numbers.dtype)
         self._loaded.update(chunks)
-
-    def _take_uncached(self, snapshot: Snapshot, chunks: list[int], ids: Numbers) -> Numbers:
-        """For a column too large to keep: read only the chunks asked for."""
-        stored = dict(snapshot.column_chunks(self._kind, chunks))
-        empty = bytes(CHUNK_IDS * np.dtype(COLUMN_TYPES[self._kind]).itemsize)
-        joined = b"".join(stored.get(chunk, empty) for chunk in chunks)
-        place = np.searchsorted(np.array(chunks), ids >> CHUNK_BITS)
-        return np.frombuffer(joined, COLUMN_TYPES[self._kind])[(place << CHUNK_BITS) + (ids & (CHUNK_IDS - 1))]

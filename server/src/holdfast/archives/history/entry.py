@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     link: bytes = b""  # target of a symbolic link; path of the first name of a hard link (engine 1)
     content: int = 0  # identity of the content; 0 when there is none (directory, empty) or it is unknown
     flags: int = 0
+    chunks: bytes = b""  # of the content, as `chunk_table.packed` returns them; only while an archive is being read
 
     @property
     def type(self) -> str:
@@ -80,7 +81,7 @@ def implicit_directory(path: bytes) -> Entry:
 def listed(entry: Entry) -> Entry:
     """Given an exact entry, return the same file as the CLI listing shows it: content unknown, odd link bytes as '?'."""
     link = printable(entry.link)
-    return entry._replace(link=link, content=0, flags=listing_flags(entry.mode, entry.size, link))
+    return entry._replace(link=link, content=0, flags=listing_flags(entry.mode, entry.size, link), chunks=b"")
 
 
 def listing_flags(mode: int, size: int, link: bytes) -> int:

@@ -65,5 +65,9 @@ class ArchiveGone(ChunkRouteFailed):
     """The repository has no archive with that id."""
 
 
+class ContentMoved(ChunkRouteFailed):
+    """An engine is writing to the repository and has moved the chunk; it may be found in a moment."""
+
+
 class SelfTestFailed(Exception):
     """The chunk route must not be used with this program; the message says why."""

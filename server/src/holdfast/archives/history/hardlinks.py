@@ -12,9 +12,9 @@ from holdfast.archives.history import bits, columns
 from holdfast.archives.history.answers import PathHistory, Presence
 from holdfast.archives.history.bits import Ids, Packed
 from holdfast.archives.history.entry import Entry
-from holdfast.archives.history.presence import histories
+from holdfast.archives.history.presence import histories, version_in
 from holdfast.archives.history.schema import VERSION_LINK
-from holdfast.archives.history.store import Snapshot
+from holdfast.archives.history.store import Found, Snapshot
 
 
 def unchanged_behind_links(
@@ -78,9 +78,22 @@ def looked_behind(snapshot: Snapshot, history: PathHistory) -> PathHistory:
         file = held.get((target_of.get(one.version, 0), one.archive))
         if file is None:
             return one
-        return one._replace(entry=one.entry._replace(size=file.size, link=b"", content=file.content, flags=file.flags))
+        return one._replace(entry=_with_content_of(one.entry, file))
 
     return PathHistory(history.path, [behind(one) for one in history.presence])
+
+
+def held_by(snapshot: Snapshot, archive: int, pointer: Found) -> Found:
+    """The name that holds the content of a hard link, under the link's own name; the link itself if there is none."""
+    target = columns.read(snapshot, VERSION_LINK, np.array([pointer.version]))
+    file = version_in(snapshot, archive, int(target[0]))
+    if file is None or file.entry.is_hard_link:
+        return pointer
+    return file._replace(entry=_with_content_of(pointer.entry, file.entry))
+
+
+def _with_content_of(pointer: Entry, file: Entry) -> Entry:
+    return pointer._replace(size=file.size, link=b"", content=file.content, flags=file.flags)
 
 
 def _content_differs(before: Entry, after: Entry) -> bool:

@@ -2,27 +2,31 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from holdfast.archives.history import bits
 from holdfast.archives.history.answers import BrowsePage, ChangeKind, ChangePage, PathHistory, SearchPage
 from holdfast.archives.history.browse import Browser
 from holdfast.archives.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
+from holdfast.archives.history.chunk_table import Chunk, chunk_damage, chunks_of
 from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
+from holdfast.archives.history.chunks.items import content_of
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.history.excludes import Excludes
-from holdfast.archives.history.hardlinks import looked_behind
+from holdfast.archives.history.hardlinks import held_by, looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
 from holdfast.archives.history.lanes import LanesPage, lanes
 from holdfast.archives.history.losses import LossPage, losses
-from holdfast.archives.history.presence import histories, path_id
+from holdfast.archives.history.presence import histories, path_id, version_in
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
 from holdfast.archives.history.sweep import SweepResult, sweep
 
 _ENTRIES_AT_ONCE = 1000
+_PROBLEMS_MOST = 20
 _NOTHING_EXCLUDED = Excludes()
 
 
@@ -41,6 +45,14 @@ class IndexStats:
     versions: int
     paths: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """What is at a path of an archive; a hard link is what it leads to."""
+
+    entry: Entry
+    chunks: list[Chunk] | None  # of its content, in order; None where they are not known
 
 
 class HistoryIndex:
@@ -175,6 +187,17 @@ class HistoryIndex:
         with self._store.read() as snapshot:
             return looked_behind(snapshot, _path_history(snapshot, path))
 
+    def file(self, archive: str, path: bytes) -> StoredFile | None:
+        """What is at a path of an archive, and the chunks of its content; None if nothing is. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            row = _row(snapshot, archive)
+            found = version_in(snapshot, row.id, path_id(snapshot, path))
+            if found is not None and found.entry.is_hard_link:
+                found = held_by(snapshot, row.id, found)
+            if found is None:
+                return None
+            return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
+
     def browse(self, archive: str, directory: bytes, *, limit: int = 500, cursor: str | None = None) -> BrowsePage:
         """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
@@ -220,7 +243,10 @@ class HistoryIndex:
 
     def damage(self) -> list[str]:
         """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
-        return self._store.damage()
+        found = self._store.damage()
+        with self._store.read() as snapshot:
+            content = partial(content_of, snapshot.meta()["secret"])
+            return [*found, *islice(chunk_damage(snapshot, content), _PROBLEMS_MOST)]
 
 
 def _path_history(snapshot: Snapshot, path: bytes) -> PathHistory:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import CHUNK_BITS, Ids
+from holdfast.archives.history.chunk_table import ChunkNumbers
 from holdfast.archives.history.dictionary import Dictionary
 from holdfast.archives.history.entry import ITEM, LISTING, Entry, flaw_of, implicit_directory
 from holdfast.archives.history.errors import ArchiveTooLarge, ArchiveUnreadable, IndexDamaged
@@ -67,6 +68,7 @@ class Ingest:
         self._missed_bytes = 0
         self._bytes = 0
         self._learned: list[tuple[Ids, Keys]] = []
+        self.chunks = ChunkNumbers(store)
         self.read = 0
         self.parsed = 0
         self.lossy = False
@@ -170,6 +172,7 @@ class Ingest:
                 self.lossy = self.lossy or entry.is_lossy
         with self._store.write() as transaction:
             versions = self._dictionary.intern(transaction, wanted)
+            self.chunks.note(transaction, versions, wanted)
         if self._dictionary.directory_bytes > _DIRECTORY_BYTES_FREE + _DIRECTORY_RATIO_MOST * self._bytes:
             raise ArchiveTooLarge("its paths have far more directories above them than files")
         for number, version in zip(places, versions.tolist(), strict=True):

@@ -7,7 +7,7 @@ from holdfast.archives.history import bits
 from holdfast.archives.history.answers import PathHistory, Presence
 from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_BYTES, CHUNK_IDS
 from holdfast.archives.history.names import split_path
-from holdfast.archives.history.store import Snapshot
+from holdfast.archives.history.store import Found, Snapshot
 
 
 def path_id(snapshot: Snapshot, path: bytes) -> int:
@@ -18,6 +18,17 @@ def path_id(snapshot: Snapshot, path: bytes) -> int:
         return 0
     pair = (directories[directory], names[name])
     return snapshot.find_paths([pair]).get(pair, 0)
+
+
+def version_in(snapshot: Snapshot, archive: int, path: int) -> Found | None:
+    """What a path is in an archive, parents that the archive does not list itself left out; None if it is nothing."""
+    versions = [version for _, version in snapshot.versions_of_paths([path])]
+    stored = dict(snapshot.bits(archive, {version >> CHUNK_BITS for version in versions}))
+    for version in versions:
+        data = stored.get(version >> CHUNK_BITS)
+        if data is not None and bits.holds(data, version & (CHUNK_IDS - 1)):
+            return snapshot.entries([version])[0]
+    return None
 
 
 def holders(snapshot: Snapshot, versions: Iterable[int], within: Collection[int] | None = None) -> dict[int, list[int]]:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import Ids
+from holdfast.archives.history.chunk_table import forget_versions, sweep_chunks
 from holdfast.archives.history.chunks.state import SeriesState
 from holdfast.archives.history.entry import ITEM, LISTING
 from holdfast.archives.history.ingest import all_chunks, directories_above
@@ -31,10 +32,11 @@ class SweepResult:
     paths: int
     directories: int
     names: int
+    chunks: int
 
 
 def sweep(store: Store) -> SweepResult:
-    """Delete versions that no archive holds, then paths, directories and names that nothing uses."""
+    """Delete versions that no archive holds, then paths, directories, names and chunks that nothing uses."""
     with store.read() as snapshot:
         dead_versions = _dead_versions(snapshot)
     for start in range(0, len(dead_versions), _BATCH):
@@ -49,7 +51,8 @@ def sweep(store: Store) -> SweepResult:
     for start in range(0, len(dead_directories), _BATCH):
         with store.write() as transaction:
             _delete_directories(transaction, dead_directories[start : start + _BATCH])
-    return SweepResult(len(dead_versions), len(dead_paths), len(dead_directories), names)
+    chunks = sweep_chunks(store)
+    return SweepResult(len(dead_versions), len(dead_paths), len(dead_directories), names, chunks)
 
 
 def _dead_versions(snapshot: Snapshot) -> Ids:
@@ -74,6 +77,7 @@ def _delete_versions(transaction: Transaction, versions: Ids) -> None:
         columns.update(transaction, kind, ids, nothing)
     linked = ids[columns.take(columns.load(transaction, VERSION_LINK), ids) != 0]
     columns.update(transaction, VERSION_LINK, linked, nothing[: len(linked)])
+    forget_versions(transaction, versions)
     if len(formats) > 1:
         _delete_twins(transaction, versions)
     _next_epoch(transaction)

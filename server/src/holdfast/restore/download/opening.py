@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from email.utils import format_datetime
 from tarfile import TarError, TarInfo
-from typing import Literal
+from typing import Literal, Protocol
 
 from backup_engine.command import Command
 from backup_engine.requests import ExportTarRequest, InvalidRequest
@@ -27,9 +29,30 @@ MOST_NAMED = 10
 """Paths that an error names."""
 
 
+class Content(Protocol):
+    """What is known of a path of an archive without asking the engine."""
+
+    @property
+    def is_file(self) -> bool: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def modified(self) -> datetime: ...
+    @property
+    def is_readable(self) -> bool: ...
+    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterator[bytes] | None:
+        """Its bytes from `start` to `end`, the first of them read already; None if only the engine can read them."""
+
+
+class Contents(Protocol):
+    def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """``size`` is None where it is not known before the end."""
+    """``size`` is that of what is sent, None where it is not known before the end."""
 
     name: str
     media_type: str
@@ -39,17 +62,52 @@ class Opened:
     in_the_way: Callable[[], bool] = lambda: False
     """Whether work that needs the repository for itself waits for this to end."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Downloads:
     inline: InlineCalls
     opener: Opener
+    contents: Contents
+
+    def known(self, repository: Repository, archive: Archive, path: bytes) -> Content | None:
+        """What the index knows of a file. Raise Unprocessable if it is something else."""
+        content = self.contents.find(repository, archive, path)
+        if content is not None and not content.is_file:
+            raise errors.not_a_file()
+        return content
 
     def file(
+        self,
+        repository: Repository,
+        archive: Archive,
+        path: bytes,
+        gone: threading.Event,
+        sealed: Sealed,
+        content: Content | None = None,
+        part: tuple[int, int] | None = None,
+    ) -> Opened:
+        """A file, or a part of it where its content is known and can be read by parts, else all of it by the engine.
+
+        Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file.
+        """
+        if content is None:
+            return self._file_by_engine(repository, archive, path, gone, sealed)
+        start, end = part or (0, content.size)
+        blocks = content.blocks(start, end, gone)
+        if blocks is None:
+            whole = self._file_by_engine(repository, archive, path, gone, sealed)
+            return replace(whole, more_headers=told_of(content, is_readable=False))
+        told = told_of(content)
+        if part is not None:
+            told["Content-Range"] = f"bytes {start}-{end - 1}/{content.size}"
+        name, status = readable(path.rpartition(b"/")[2]), 200 if part is None else 206
+        return Opened(name, ANY_FILE, end - start, blocks, _nothing, more_headers=told, status=status)
+
+    def _file_by_engine(
         self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
     ) -> Opened:
-        """Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file."""
         name = path.rpartition(b"/")[2]
         source = self._source(repository, archive, (path,), gone, sealed)
         try:
@@ -100,6 +158,21 @@ class Downloads:
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
         return Source(self.inline, repository, command, gone)
+
+
+def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:
+    """The headers that tell a client which content this is, and whether it can be had by parts."""
+    has_parts = content.is_readable if is_readable is None else is_readable
+    return {
+        "ETag": content.etag,
+        "Last-Modified": format_datetime(content.modified.replace(microsecond=0), usegmt=True),
+        "Accept-Ranges": "bytes" if has_parts else "none",
+        "Cache-Control": "private, no-cache",
+    }
+
+
+def _nothing() -> None:
+    """No engine runs, and no lane is held."""
 
 
 def shared_folder(paths: Sequence[bytes]) -> bytes:

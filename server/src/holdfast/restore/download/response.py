@@ -10,12 +10,18 @@ from urllib.parse import quote
 import structlog
 from anyio import CancelScope, CapacityLimiter, create_task_group, fail_after, sleep, to_thread
 from anyio.lowlevel import RunVar
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from holdfast.access.caller import Caller
 from holdfast.api.errors import error_answer
 from holdfast.errors import HoldfastError
-from holdfast.restore.download.opening import Opened
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed
+from holdfast.restore.download.conditions import Asked
+from holdfast.restore.download.opening import ANY_FILE, Downloads, Opened, told_of
 from holdfast.restore.download.pace import Pace
 from holdfast.restore.download.turns import DownloadTurns
 from holdfast.restore.source import BrokenOff, NobodyWaits
@@ -48,12 +54,14 @@ class Download(Response):
         self._begin = begin
         self._rules = rules
         self._user_id = user_id
+        self._has_body = True
         self._gone = threading.Event()
         self._pace = Pace(rules.least_rate) if rules is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with create_task_group() as tasks:
             tasks.start_soon(self._watch, receive)
+            self._has_body = scope["method"] != "HEAD"
             await self._answer(scope, receive, send)
             tasks.cancel_scope.cancel()
 
@@ -133,8 +141,8 @@ class Download(Response):
 
     async def _send(self, opened: Opened, send: Send) -> None:
         """Left without its last message, the answer is seen to be incomplete: the server breaks the connection off."""
-        await send({"type": "http.response.start", "status": 200, "headers": headers(opened)})
-        while (block := await self._in_thread(lambda: _next(opened.blocks))) is not None:
+        await send({"type": "http.response.start", "status": opened.status, "headers": headers(opened)})
+        while self._has_body and (block := await self._in_thread(lambda: _next(opened.blocks))) is not None:
             allowed = self._pace.begin(len(block)) if self._pace is not None else STANDSTILL_SECONDS
             with fail_after(allowed):
                 await send({"type": "http.response.body", "body": block, "more_body": True})
@@ -144,6 +152,36 @@ class Download(Response):
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(call, limiter=self._rules.threads if self._rules is not None else _threads())
+
+
+def file_answer(
+    downloads: Downloads,
+    rules: "DownloadRules",
+    caller: Caller,
+    found: tuple[Repository, Archive, Sealed],
+    path: bytes,
+    request: Request | None = None,
+) -> Response:
+    """The answer to a request for a file of an archive that the caller may read, or for the headers of one.
+
+    What the index alone can answer needs no turn. Raise Unprocessable, RangeNotSatisfiable.
+    """
+    repository, archive, sealed = found
+    content = downloads.known(repository, archive, path)
+    part: tuple[int, int] | None = None
+    if content is not None and request is not None:
+        asked, told = Asked.by(request), told_of(content)
+        if asked.is_known(content.etag):
+            return Response(status_code=304, headers=told)
+        if request.method == "HEAD":
+            return Response(headers={**told, "Content-Length": str(content.size)}, media_type=ANY_FILE)
+        if content.is_readable:
+            part = asked.part(content.size, content.etag)
+
+    def begin(gone: threading.Event) -> Opened:
+        return downloads.file(repository, archive, path, gone, sealed, content, part)
+
+    return Download(begin, rules, caller.user_id)
 
 
 class DownloadRules:

@@ -22,7 +22,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Format, Opened
-from holdfast.restore.download.response import Download, DownloadRules
+from holdfast.restore.download.response import Download, DownloadRules, file_answer
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
@@ -65,13 +65,27 @@ def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
     return {**documented(404, 423, 429), 200: {"content": content, "description": "The content."}}
 
 
+PARTS: dict[int | str, dict[str, Any]] = {
+    206: {"description": "The part that `Range` asks for."},
+    304: {"description": "The client has it already: its `If-None-Match` names the `ETag`."},
+    416: {"description": "The file has none of the bytes that `Range` asks for."},
+}
+
+
 @routes.get(
     "/files",
-    summary="Download one file",
+    summary="Download one file, or a part of it",
     response_class=Response,
-    responses=binary("application/octet-stream"),
+    responses={**binary("application/octet-stream"), **PARTS},
+)
+@routes.head(
+    "/files",
+    summary="Size and ETag of a file",
+    response_class=Response,
+    responses={**binary("application/octet-stream"), **PARTS},
 )
 def download_file(
+    request: Request,
     caller: SignedIn,
     repository_id: RowId,
     archive_id: RowId,
@@ -81,15 +95,15 @@ def download_file(
     places: ThePlaces,
     rules: TheDownloadRules,
 ) -> Response:
-    """A connection that breaks off means that the content is not complete."""
+    """`Range`, `If-Range` and `If-None-Match` count where the answer has `Accept-Ranges: bytes`: archives of a repository on
+    the service's machine whose index knows the chunks of files. Elsewhere the whole file is sent.
+
+    A connection that breaks off means that the content is not complete.
+    """
     if not path:
         raise errors.not_a_file()
-    repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
-
-    def begin(gone: Event) -> Opened:
-        return downloads.file(repository, archive, path, gone, sealed)
-
-    return Download(begin, rules, caller.user_id)
+    allowed = found(database, caller, repository_id, archive_id, (path,), places)
+    return file_answer(downloads, rules, caller, allowed, path, request)
 
 
 @routes.get(

@@ -11,15 +11,22 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from holdfast.archives.history.chunks.program import HELPER, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
-from holdfast.archives.history.errors import ArchiveGone, ArchiveTooLarge, ChunkRouteFailed, HistoryError
+from holdfast.archives.history.errors import (
+    ArchiveGone,
+    ArchiveTooLarge,
+    ChunkRouteFailed,
+    ContentMoved,
+    HistoryError,
+)
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 _FRAME = struct.Struct(">cQ")
+_SEGMENT_BYTES = 4
 _ANSWER_BYTES_MOST = 64 * 1024
 _IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
 _CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
@@ -34,12 +41,14 @@ _CHUNKS_ASKED_FOR = 256  # at once
 _TOO_LARGE = frozenset({"TooLarge", "MemoryError"})
 
 
-class EngineChunks:
-    """Metadata chunks of a repository, read through a helper process. Use as a context manager.
+class HelperProcess:
+    """The helper, and what is said to it. Use as a context manager.
 
     The environment is the one for the engine itself (passphrase by variable or by an inherited descriptor, remote shell,
     base folder). Raise ChunkRouteFailed for anything that goes wrong on the other side.
     """
+
+    silence_seconds = SILENCE_SECONDS
 
     def __init__(
         self,
@@ -48,22 +57,18 @@ class EngineChunks:
         *,
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
-        lock_wait: int = 60,
         niceness: int = 10,
+        **opening: Any,
     ) -> None:
         self._program = program
-        self._repository = repository
+        self._opening = {"repository": repository, "niceness": niceness, **opening}
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
-        self._lock_wait = lock_wait
-        self._niceness = niceness
         self._process: subprocess.Popen[bytes] | None = None
-        self._reader: threading.Thread | None = None
         self._listener: threading.Thread | None = None
         self._complaints = b""
         self.is_usable = True  # False once the helper has ended or speaks nonsense
         self.version = ""
-        self.latest_nanoseconds = 0
 
     def __enter__(self) -> Self:
         python = interpreter_of(self._program)
@@ -81,35 +86,6 @@ class EngineChunks:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stop()
-
-    def chunk_ids(self, archive: str) -> list[bytes]:
-        """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
-        ArchiveTooLarge."""
-        self._ask({"op": "ids", "archive": archive})
-        joined = self._frame(b"I", _IDS_BYTES_MOST)
-        if len(joined) % ID_BYTES:
-            raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
-        return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
-
-    def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
-        """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
-        if not ids:
-            return
-        self._wait_for_reader()
-        ahead = _Ahead(self, ids)
-        self._reader = threading.Thread(target=ahead.read, daemon=True)
-        self._reader.start()
-        try:
-            for _ in ids:
-                yield ahead.take()
-        finally:
-            ahead.abandon()
-
-    def ask_for_chunks(self, ids: Sequence[bytes]) -> None:
-        self._send({"op": "get", "ids": [one.hex() for one in ids]})
-
-    def read_chunk(self) -> bytes:
-        return self._frame(b"C", _CHUNK_BYTES_MOST)
 
     def _start(self, python: list[str]) -> None:
         try:
@@ -129,14 +105,18 @@ class EngineChunks:
         self._listener.start()
 
     def _greet(self) -> None:
-        self._ask({"repository": self._repository, "lock_wait": self._lock_wait, "niceness": self._niceness})
+        self._send(self._opening)
         hello = self._json()
         if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
             raise ChunkRouteFailed("the helper speaks another protocol")
-        version, latest = hello.get("version"), hello.get("latest_nanoseconds")
-        if not isinstance(version, str) or not isinstance(latest, int):
+        version = hello.get("version")
+        if not isinstance(version, str) or not self._is_understood(hello):
             raise ChunkRouteFailed("the helper does not say which engine it belongs to")
-        self.version, self.latest_nanoseconds = version, latest
+        self.version = version
+
+    def _is_understood(self, hello: dict[str, Any]) -> bool:
+        """Take what else the helper says about itself; False if that is not enough."""
+        raise NotImplementedError
 
     def _stop(self) -> None:
         """End the helper: it leaves by itself when its input ends, and gives the lock back in any case but the last."""
@@ -147,9 +127,7 @@ class EngineChunks:
         assert process.stdout is not None
         with suppress(BrokenPipeError):
             process.stdin.close()
-        if self._reader is not None and self._reader.is_alive():
-            process.terminate()
-            self._reader.join()
+        self._let_go(process)
         process.stdout.close()
         for insist in (process.terminate, process.kill):
             try:
@@ -157,6 +135,9 @@ class EngineChunks:
             except subprocess.TimeoutExpired:
                 insist()
         process.wait()
+
+    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+        """Have nobody read from the helper any more."""
 
     def _keep_complaints(self) -> None:
         process = self._process
@@ -171,19 +152,10 @@ class EngineChunks:
             raise ChunkRouteFailed("the helper is not running")
         return self._process
 
-    def _ask(self, request: dict[str, Any]) -> None:
-        self._wait_for_reader()
-        self._send(request)
-
-    def _wait_for_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.join()  # the rest of an answer that nobody wanted any more
-            self._reader = None
-
-    def _send(self, request: dict[str, Any]) -> None:
+    def _send(self, request: dict[str, Any], more: bytes = b"") -> None:
         pipe = self._running().stdin
         assert pipe is not None
-        rest = memoryview(json.dumps(request).encode() + b"\n")
+        rest = memoryview(json.dumps(request).encode() + b"\n" + more)
         try:
             while rest:
                 rest = rest[pipe.write(rest) :]
@@ -212,8 +184,8 @@ class EngineChunks:
         """Given a number of bytes within bounds, return that many. Raise ChunkRouteFailed if the helper ends or stops."""
         pieces = []
         while size:
-            if not select.select([pipe], [], [], SILENCE_SECONDS)[0]:
-                raise self._unusable(f"the helper did not answer within {SILENCE_SECONDS:.0f} seconds")
+            if not select.select([pipe], [], [], self.silence_seconds)[0]:
+                raise self._unusable(f"the helper did not answer within {self.silence_seconds:.0f} seconds")
             piece = os.read(pipe.fileno(), min(size, _READ_BYTES))
             if not piece:
                 raise self._failed("the helper ended early")
@@ -235,6 +207,143 @@ class EngineChunks:
         return ChunkRouteFailed(f"{what}: {said[-1]}" if said else what)
 
 
+class EngineChunks(HelperProcess):
+    """Metadata chunks of a repository, read under a shared lock."""
+
+    def __init__(
+        self,
+        program: Path,
+        repository: str,
+        *,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
+        lock_wait: int = 60,
+        niceness: int = 10,
+    ) -> None:
+        super().__init__(
+            program,
+            repository,
+            environment=environment,
+            pass_fds=pass_fds,
+            niceness=niceness,
+            lock_wait=lock_wait,
+        )
+        self._reader: threading.Thread | None = None
+        self.latest_nanoseconds = 0
+
+    def chunk_ids(self, archive: str) -> list[bytes]:
+        """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
+        ArchiveTooLarge."""
+        self._ask({"op": "ids", "archive": archive})
+        joined = self._frame(b"I", _IDS_BYTES_MOST)
+        if len(joined) % ID_BYTES:
+            raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
+        return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+
+    def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
+        """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
+        if not ids:
+            return
+        self._wait_for_reader()
+        ahead = _Ahead(self, ids)
+        self._reader = threading.Thread(target=ahead.read, daemon=True)
+        self._reader.start()
+        try:
+            for _ in ids:
+                yield ahead.take()
+        finally:
+            ahead.abandon()
+
+    def segments(self, joined_ids: bytes) -> bytes:
+        """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
+        bytes; 0 where that cannot be told."""
+        count = len(joined_ids) // ID_BYTES
+        self._ask({"op": "segments", "count": count}, joined_ids)
+        data = self._frame(b"I", count * _SEGMENT_BYTES)
+        if len(data) != count * _SEGMENT_BYTES:
+            raise ChunkRouteFailed("the helper answered for another number of chunks")
+        return data
+
+    def ask_for_chunks(self, ids: Sequence[bytes]) -> None:
+        self._send({"op": "get", "ids": [one.hex() for one in ids]})
+
+    def read_chunk(self) -> bytes:
+        return self._frame(b"C", _CHUNK_BYTES_MOST)
+
+    def _is_understood(self, hello: dict[str, Any]) -> bool:
+        latest = hello.get("latest_nanoseconds")
+        if not isinstance(latest, int):
+            return False
+        self.latest_nanoseconds = latest
+        return True
+
+    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+        if self._reader is not None and self._reader.is_alive():
+            process.terminate()
+            self._reader.join()
+
+    def _ask(self, request: dict[str, Any], more: bytes = b"") -> None:
+        self._wait_for_reader()
+        self._send(request, more)
+
+    def _wait_for_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.join()  # the rest of an answer that nobody wanted any more
+            self._reader = None
+
+
+class Part(NamedTuple):
+    """Some bytes of a chunk of a file."""
+
+    chunk: bytes
+    size: int  # of the whole chunk
+    start: int
+    end: int
+
+
+class FileChunks(HelperProcess):
+    """Chunks of files of a repository on this machine, read without a lock. Any number of threads may ask.
+
+    Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
+    """
+
+    silence_seconds = 60.0
+
+    def __init__(
+        self, program: Path, repository: str, *, environment: Mapping[str, str], pass_fds: Sequence[int] = ()
+    ) -> None:
+        super().__init__(program, repository, environment=environment, pass_fds=pass_fds, niceness=0, reads_files=True)
+        self._turn = threading.Lock()
+        self.repository_id = ""
+
+    def read(self, parts: Sequence[Part]) -> bytes:
+        """Return the bytes of these parts, one after the other."""
+        wanted = sum(part.end - part.start for part in parts)
+        if not self._turn.acquire(timeout=self.silence_seconds):
+            raise ChunkRouteFailed("the helper is busy with other files")
+        try:
+            self._send({"parts": [(part.chunk.hex(), *part[1:]) for part in parts]})
+            data = self._frame(b"C", wanted)
+        finally:
+            self._turn.release()
+        if len(data) != wanted:
+            raise self._unusable("the helper answered another number of bytes")
+        return data
+
+    def end(self) -> None:
+        """End the helper from any thread; whoever waits for an answer gets none."""
+        self.is_usable = False
+        process = self._process
+        if process is not None:
+            process.kill()
+        with self._turn:
+            self._stop()
+
+    def _is_understood(self, hello: dict[str, Any]) -> bool:
+        self.repository_id = str(hello.get("repository_id"))
+        return True
+
+
 def _named(data: bytes) -> HistoryError:
     """Given the helper's error, return ours."""
     try:
@@ -244,6 +353,8 @@ def _named(data: bytes) -> HistoryError:
         return ChunkRouteFailed("the helper failed and did not say why")
     if kind == "LookupError":
         return ArchiveGone(message)
+    if kind == "Moved":
+        return ContentMoved(message)
     if kind in _TOO_LARGE:
         return ArchiveTooLarge(message or "reading the archive's metadata takes more memory than is allowed")
     return ChunkRouteFailed(f"{kind}: {message}" if message else kind)

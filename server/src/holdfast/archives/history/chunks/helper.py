@@ -1,10 +1,11 @@
-"""Hands out an archive's metadata chunks, decrypted. Runs under the engine's own Python, as its own process.
+"""Hands out chunks of a repository, decrypted. Runs under the engine's own Python, as its own process.
 
 This is the only file that touches the engine's private API, so it is small, stands alone (no import of ours) and is used
-only after the self-test has passed with the very program it belongs to. It reads and never writes, under a shared lock.
+only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
+under a shared lock, the content of files without one (see `Contents`).
 
-Requests come as JSON lines on standard input, answers go as frames (one letter, 8 bytes of length, content) to what was
-standard output when it started: J a JSON answer, I chunk ids side by side, C a chunk, E an error. It ends when its input does.
+Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one letter, 8 bytes of length, content) to what was
+standard output when it started: J a JSON answer, I ids or numbers side by side, C a chunk, E an error. It ends when its input does.
 
 The repository may be hostile. Nothing is unpacked before its size is known, an archive may not unpack to far more than is
 stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
@@ -14,23 +15,31 @@ import json
 import lzma
 import os
 import resource
+import select
 import signal
 import struct
 import sys
+import time
 import zlib
 from pathlib import Path
 from typing import IO, Any
 
-PROTOCOL = 2
+PROTOCOL = 3
 MEMORY_BYTES = 128 * 1024 * 1024
 STORED_BYTES_MOST = 8 * 1024 * 1024
+ENVELOPE_BYTES_MOST = 64 * 1024  # what encrypting and packing may add to a chunk that cannot be packed
 CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
+FILE_CHUNK_BYTES_MOST = 8 * 1024 * 1024  # the engine cuts files into chunks of at most 8 MiB
+INDEX_BYTES_MOST = 2 * 1024 * 1024 * 1024  # of the repository's own index: about 40 million chunks
+FILES_OPEN_SECONDS = 60.0  # an open file takes space that a compaction has freed
 OBJECT_BYTES_MOST = 20 * 1024 * 1024  # manifest, and what an archive says about itself: the engine's own limit
 SAME_CHUNK_MOST = 4  # times, on average; a real archive names one twice where a folder was given twice
 ARCHIVE_BYTES_FREE = 8 * 1024 * 1024
 ARCHIVE_RATIO_MOST = 200  # metadata of real trees packs 3 to 60 times
 
 _FRAME = struct.Struct(">cQ")
+_SEGMENT = struct.Struct(">I")
+_ID_BYTES = 32
 _CHUNKS_AT_ONCE = 32
 MESSAGE_CHARACTERS_MOST = 1000
 _LZ4_BYTES_MOST = 16 * 1024 * 1024
@@ -38,6 +47,10 @@ _LZ4_BYTES_MOST = 16 * 1024 * 1024
 
 class TooLarge(Exception):
     """Unpacking would take more memory than a real archive needs."""
+
+
+class Moved(Exception):
+    """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
 
 
 def main() -> int:
@@ -48,7 +61,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGHUP, _stop)
     try:
-        serve(json.loads(sys.stdin.readline()), output)
+        serve(json.loads(sys.stdin.buffer.readline()), output)
     except BrokenPipeError:
         return 1
     except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to be told
@@ -62,18 +75,18 @@ def serve(request: Any, output: IO[bytes]) -> None:
     os.nice(request["niceness"])
     setup_logging(level="error")
 
-    import borg  # type: ignore[import-not-found]
+    if request.get("reads_files"):
+        serve_files(Contents(request["repository"]), output)
+    else:
+        serve_metadata(request, output)
 
+
+def serve_metadata(request: Any, output: IO[bytes]) -> None:
     with open_repository(request["repository"], request["lock_wait"]) as repository:
         manifest, key = open_manifest(repository)
-        send(
-            output,
-            b"J",
-            {"protocol": PROTOCOL, "version": borg.__version__, "latest_nanoseconds": latest_nanoseconds()},
-        )
-        output.flush()
+        greet(output, latest_nanoseconds=latest_nanoseconds())
         budget = Budget()
-        for line in sys.stdin:
+        for line in sys.stdin.buffer:
             try:
                 answer(json.loads(line), repository, manifest, key, budget, output)
             except BrokenPipeError:
@@ -81,6 +94,34 @@ def serve(request: Any, output: IO[bytes]) -> None:
             except Exception as error:  # noqa: BLE001 - one archive is at fault, others may be fine
                 complain(output, error)
             output.flush()
+
+
+def serve_files(contents: "Contents", output: IO[bytes]) -> None:
+    """Answer requests for parts of chunks, each `[id, size, start, end]`, one request after the other."""
+    greet(output, repository_id=contents.repository_id)
+    while True:
+        # Nothing is left in a buffer meanwhile: whoever asks waits for the answer before the next request.
+        if not select.select([sys.stdin], [], [], FILES_OPEN_SECONDS)[0]:
+            contents.close_files()
+            continue
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        try:
+            parts = [contents.part(bytes.fromhex(chunk), *rest) for chunk, *rest in json.loads(line)["parts"]]
+            send_bytes(output, b"C", b"".join(parts))
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one chunk is at fault, others may be fine
+            complain(output, error)
+        output.flush()
+
+
+def greet(output: IO[bytes], **about: Any) -> None:
+    import borg  # type: ignore[import-not-found]
+
+    send(output, b"J", {"protocol": PROTOCOL, "version": borg.__version__, **about})
+    output.flush()
 
 
 def open_repository(location: str, lock_wait: int) -> Any:
@@ -147,8 +188,19 @@ def answer(request: Any, repository: Any, manifest: Any, key: Any, budget: "Budg
         send_bytes(output, b"I", b"".join(item_chunks(request["archive"], repository, manifest, key)))
     elif request["op"] == "get":
         hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], repository, key, budget, output)
+    elif request["op"] == "segments":
+        send_bytes(output, b"I", segments(sys.stdin.buffer.read(request["count"] * _ID_BYTES), repository))
     else:
         raise ValueError("unknown request")
+
+
+def segments(ids: bytes, repository: Any) -> bytes:
+    """Return where each chunk is: one more than its segment, 0 where the repository does not say."""
+    index = getattr(repository, "index", None)
+    if not index:
+        return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
+    places = (index.get(ids[at : at + _ID_BYTES]) for at in range(0, len(ids), _ID_BYTES))
+    return b"".join(_SEGMENT.pack(place[0] + 1 if place else 0) for place in places)
 
 
 def item_chunks(archive_id: str, repository: Any, manifest: Any, key: Any) -> Any:
@@ -175,6 +227,98 @@ def hand_out(ids: Any, repository: Any, key: Any, budget: "Budget", output: IO[b
             send_bytes(output, b"C", plain)
 
 
+class Contents:
+    """The chunks of a repository on this machine, read without a lock, also while an engine writes to it.
+
+    Of the engine's code only what reads is used. Its `open_index` removes an index that it cannot read and
+    `get_transaction_id` may replay segments, so the index is read here. It may be out of date at any time: then a chunk is
+    missing, or something else stands in its place. The id is a hash of the content and is compared after unpacking, so
+    nothing but the right content is ever handed out.
+    """
+
+    def __init__(self, path: str) -> None:
+        from borg.crypto.key import key_factory
+        from borg.helpers import Manifest
+        from borg.repository import Repository
+
+        self._repository = Repository(path, lock=False, check_segment_magic=False)
+        self._repository.open(path, exclusive=False, lock=False)
+        self._path = Path(path)
+        self._index: Any = None
+        self._transaction: Any = None
+        self._files_since = time.monotonic()
+        self._load_index()
+        stored = self._stored(Manifest.MANIFEST_ID)
+        limit_memory()
+        self._key = key_factory(self._repository, stored)
+
+    @property
+    def repository_id(self) -> Any:
+        return self._repository.id.hex()
+
+    def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
+        """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
+        if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
+            self.close_files()
+        plain = self._plain(chunk)
+        if len(plain) != size:
+            raise ValueError("a chunk has another size than its archive says")
+        return plain[start:end]
+
+    def close_files(self) -> None:
+        files = self._repository.io.fds
+        for segment, _ in list(files.items()):
+            del files[segment]  # `clear` of 1.2 leaves half of it behind
+        self._files_since = time.monotonic()
+
+    def _plain(self, chunk: bytes) -> Any:
+        try:
+            return unpack(self._key, chunk, self._stored(chunk), FILE_CHUNK_BYTES_MOST)
+        except (TooLarge, MemoryError):
+            raise
+        except Exception:  # whatever stands where the chunk was
+            if not self._may_be_out_of_date():
+                raise
+        try:
+            self._load_index()
+            return unpack(self._key, chunk, self._stored(chunk), FILE_CHUNK_BYTES_MOST)
+        except (TooLarge, MemoryError):
+            raise
+        except Exception as error:
+            raise Moved(str(error)) from error
+
+    def _may_be_out_of_date(self) -> bool:
+        """Whether an engine has written another index, or is at work and may have removed what its next index lacks."""
+        try:
+            is_known = self._repository.get_index_transaction_id() == self._transaction
+        except OSError:  # a file that was listed is gone
+            return True
+        return not is_known or (self._path / "lock.exclusive").exists()
+
+    def _stored(self, chunk: bytes) -> Any:
+        segment, offset = self._index[chunk]
+        return self._repository.io.read(segment, offset, chunk)
+
+    def _load_index(self) -> None:
+        from borg.crypto.file_integrity import IntegrityCheckedFile  # type: ignore[import-not-found]
+        from borg.hashindex import NSIndex  # type: ignore[import-not-found]
+
+        transaction = self._repository.get_index_transaction_id()
+        if self._index is not None and transaction == self._transaction:
+            return
+        if transaction is None:
+            raise LookupError("the repository has no index")
+        file = self._path / f"index.{transaction}"
+        if file.stat().st_size > INDEX_BYTES_MOST:
+            raise TooLarge("the repository's index is too large to be kept in memory")
+        self._index = self._transaction = None  # two of them would take twice the memory
+        self.close_files()
+        expected = self._repository._read_integrity(transaction, b"index")  # noqa: SLF001 - it only reads
+        with IntegrityCheckedFile(str(file), write=False, integrity_data=expected) as stream:
+            self._index = NSIndex.read(stream)
+        self._transaction = transaction
+
+
 class Budget:
     """What the metadata of one archive may unpack to: a chunk that is named again and again is stored once."""
 
@@ -198,20 +342,21 @@ class Budget:
 
 def unpack(key: Any, chunk: Any, stored: Any, most: int) -> Any:
     """Given a stored chunk, return its content, authenticated. Raise TooLarge if that has more bytes than `most`."""
-    check_size(key, chunk, stored, most)
-    plain = key.decrypt(chunk, stored)
+    plain = key.decompress(check_size(key, chunk, stored, most))
     if len(plain) > most:
-        raise TooLarge("a chunk of metadata is larger than any the engine makes")
+        raise TooLarge("a chunk is larger than any the engine makes")
+    key.assert_id(chunk, plain)
     return plain
 
 
-def check_size(key: Any, chunk: Any, stored: Any, most: int) -> None:
-    """Raise TooLarge if the chunk would unpack to more bytes than `most`."""
-    if len(stored) > max(STORED_BYTES_MOST, most):
-        raise TooLarge("a stored chunk of metadata is larger than any the engine makes")
+def check_size(key: Any, chunk: Any, stored: Any, most: int) -> Any:
+    """Return what was packed, decrypted. Raise TooLarge if it would unpack to more bytes than `most`."""
+    if len(stored) > max(STORED_BYTES_MOST, most) + ENVELOPE_BYTES_MOST:
+        raise TooLarge("a stored chunk is larger than any the engine makes")
     packed = bytes(key.decrypt(chunk, stored, decompress=False))
     if not fits(packed, most):
-        raise TooLarge("a chunk of metadata unpacks to more than any the engine makes")
+        raise TooLarge("a chunk unpacks to more than any the engine makes")
+    return packed
 
 
 def fits(packed: bytes, most: int) -> bool:

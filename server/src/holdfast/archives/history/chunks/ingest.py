@@ -25,6 +25,7 @@ class ChunkSource(Protocol):
     def latest_nanoseconds(self) -> int: ...
     def chunk_ids(self, archive: str) -> list[bytes]: ...
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]: ...
+    def segments(self, joined_ids: bytes) -> bytes: ...
 
 
 def ingest_chunks(
@@ -83,5 +84,6 @@ def _read(
     ingest.compare_with(base)
     result = scan(ids, known.table, source.chunks, ingest.accept)
     versions = result.assemble(known.versions, ingest.versions())
+    ingest.chunks.locate(source.segments)
     state = SeriesState(result.table, versions, excludes.fingerprint)
     return ingest.finish(ROUTE, versions, series, state.dump())

@@ -1,12 +1,13 @@
 """An item of the engine's metadata stream (engine 1) as an entry."""
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from holdfast.archives.history.chunk_table import packed
 from holdfast.archives.history.entry import Entry, microseconds, owner_name
 from holdfast.archives.history.errors import GarbledItems
 
@@ -46,7 +47,8 @@ class ItemParser:
         if not isinstance(path, bytes) or not path or b"\0" in path or not isinstance(link, bytes):
             raise TypeError("a path is not bytes")
         size = _size(item, mode, link, chunks)
-        content = self._content(chunks) if size and stat.S_ISREG(mode) and not link else 0
+        has_content = size and stat.S_ISREG(mode) and not link
+        content = content_of(self._secret, (chunk[0] for chunk in chunks)) if has_content else 0
         mtime = microseconds(_big_integer(item[b"mtime"]), self._latest)
         return Entry(
             path,
@@ -59,14 +61,16 @@ class ItemParser:
             mtime,
             link,
             content,
+            chunks=packed(chunks, size) if has_content else b"",
         )
 
-    def _content(self, chunks: Any) -> int:
-        """Two files with the same chunks in the same order have the same content."""
-        hashed = blake2b(digest_size=_CONTENT_BYTES, key=self._secret)
-        for chunk in chunks:
-            hashed.update(chunk[0])
-        return int.from_bytes(hashed.digest(), "little", signed=True) or 1
+
+def content_of(secret: bytes, chunk_ids: Iterable[bytes]) -> int:
+    """Two files with the same chunks in the same order have the same content."""
+    hashed = blake2b(digest_size=_CONTENT_BYTES, key=secret)
+    for chunk_id in chunk_ids:
+        hashed.update(chunk_id)
+    return int.from_bytes(hashed.digest(), "little", signed=True) or 1
 
 
 def _unpacked(record: bytes) -> Any:

@@ -38,15 +38,22 @@ class RouteChooser:
 
     def choose(self, program: Path, version: str) -> RouteDecision:
         """Return how to read archives with this program. The first call for a program takes some seconds."""
+        decision = self.known(program, version)
+        if decision is None:
+            self._remember(_identity(program, version), self._try(program))
+            decision = self.known(program, version)
+        assert decision is not None
+        return decision
+
+    def known(self, program: Path, version: str) -> RouteDecision | None:
+        """The same, if it can be told without a test."""
         if not _TRIED.fullmatch(version):
             return RouteDecision(Route.LISTING, f"engine {version} is not one the chunk route was written for")
         if interpreter_of(program) is None:
             return RouteDecision(Route.LISTING, "the engine is a standalone program without a Python of its own")
-        identity = _identity(program, version)
-        verdict = self._remembered(identity)
+        verdict = self._remembered(_identity(program, version))
         if verdict is None:
-            verdict = self._try(program)
-            self._remember(identity, verdict)
+            return None
         if verdict:
             return RouteDecision(Route.LISTING, f"the self-test with engine {version} failed: {verdict}")
         return RouteDecision(Route.CHUNKS, f"the self-test with engine {version} passed")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from holdfast.archives.history.chunks.client import EngineChunks
+from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import HistoryError, SelfTestFailed
 from holdfast.archives.history.index import HistoryIndex
@@ -47,6 +47,9 @@ def _compare(program: Path, folder: Path) -> None:
                 _check_equal(archive, shown, (listed(entry) for entry in index.entries(engine_id)))
         if not index.changes(ids["first"], ids["second"]).changes:
             raise SelfTestFailed("a change between two archives was not seen")
+        with FileChunks(program, str(repository), environment=environment) as files:
+            for path in (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink()):
+                _check_content(index, ids["second"], path, b"tree/" + os.fsencode(path.relative_to(tree)), files)
     finally:
         index.close()
 
@@ -119,6 +122,15 @@ def _listing(program: Path, environment: Mapping[str, str], repository: Path, ar
         assert process.stdout is not None
         listing = Listing(process.stdout, lambda: process.wait(_COMMAND_SECONDS))
         return [listing.parse(record) for record in chain.from_iterable(listing.batches())]
+
+
+def _check_content(index: HistoryIndex, archive: str, path: Path, inside: bytes, files: FileChunks) -> None:
+    found = index.file(archive, inside)
+    if found is None or found.chunks is None:
+        raise SelfTestFailed(f"the chunks of {inside!r} are not known")
+    parts = [Part(chunk.id, chunk.size, 0, chunk.size) for chunk in found.chunks]
+    if files.read(parts) != path.read_bytes():
+        raise SelfTestFailed(f"the content of {inside!r} differs")
 
 
 def _check_equal(archive: str, expected: Iterable[Entry], found: Iterable[Entry]) -> None:

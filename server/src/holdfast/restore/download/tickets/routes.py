@@ -24,7 +24,7 @@ from holdfast.operations.visible import require as require_operation
 from holdfast.repositories.own_places import ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Opened
-from holdfast.restore.download.response import Download, DownloadRules
+from holdfast.restore.download.response import Download, DownloadRules, file_answer
 from holdfast.restore.download.routes import TheDownloads, binary, found
 from holdfast.restore.download.tickets import store
 from holdfast.restore.download.tickets.schemas import ArchiveDownload, DownloadLink, LogDownload
@@ -119,11 +119,12 @@ def _answer(
     if isinstance(wanted, LogDownload):
         return _log(database, settings, holder.caller, wanted)
     paths, form = _paths(wanted), wanted.format
-    repository, archive, sealed = found(database, holder.caller, wanted.repository_id, wanted.archive_id, paths, places)
+    allowed = found(database, holder.caller, wanted.repository_id, wanted.archive_id, paths, places)
+    if form == "file":
+        return file_answer(downloads, rules, holder.caller, allowed, paths[0])
+    repository, archive, sealed = allowed
 
     def begin(gone: Event) -> Opened:
-        if form == "file":
-            return downloads.file(repository, archive, paths[0], gone, sealed)
         return downloads.folder(repository, archive, paths, form, gone, sealed)
 
     return Download(begin, rules, holder.caller.user_id)

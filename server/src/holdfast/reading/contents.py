@@ -1,0 +1,125 @@
+"""Files of archives as the index knows them: what is at a path, and its content by chunks."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from backup_engine.outcome import Outcome
+from holdfast.archives.content_tags import etag_of
+from holdfast.archives.history.errors import ArchiveNotIndexed
+from holdfast.archives.indexes import Indexes
+from holdfast.errors import Unavailable
+from holdfast.reading.readers import NotReadable, Readers
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.restore.source import BrokenOff
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.chunk_table import Chunk
+    from holdfast.archives.history.chunks.client import Part
+    from holdfast.archives.history.index import HistoryIndex, StoredFile
+
+AT_ONCE_BYTES = 1 << 20
+"""Small chunks are asked for together; a large one comes alone."""
+AT_ONCE_CHUNKS = 256
+LARGEST_CHUNK = 8 << 20
+"""As large as the engine makes them unless told otherwise; more is not taken into memory."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    indexes: Indexes
+    readers: Readers
+
+    def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None:
+        """What the index says of a path; None where it does not know the archive, or nothing at that path."""
+
+        def ask(index: HistoryIndex | None) -> StoredFile | None:
+            try:
+                return index.file(archive.engine_id, path) if index is not None else None
+            except ArchiveNotIndexed:
+                return None
+
+        try:
+            found = self.indexes.ask(repository.uuid, ask)
+        except Unavailable:
+            return None
+        if found is None:
+            return None
+        is_readable = _fits(found) and self.readers.can_serve(repository)
+        return Content(self.readers, repository, archive, found, is_readable)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    readers: Readers
+    repository: Repository
+    archive: Archive
+    stored: StoredFile
+    is_readable: bool
+    """Whether parts of it can be read without the rest, unless something is wrong with the repository."""
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.stored.entry.mode) and not self.stored.entry.is_hard_link
+
+    @property
+    def size(self) -> int:
+        return self.stored.entry.size
+
+    @property
+    def etag(self) -> str:
+        return etag_of(self.stored.entry, self.archive)
+
+    @property
+    def modified(self) -> datetime:
+        return EPOCH + timedelta(microseconds=self.stored.entry.mtime)
+
+    def blocks(self, start: int, end: int, gone: threading.Event) -> Iterator[bytes] | None:
+        """Its bytes from `start` to `end`, the first of them read already; None if they cannot be read."""
+        if not self.is_readable:
+            return None
+        groups = parts_of(self.stored.chunks or [], start, end)
+        try:
+            first = [self.readers.read(self.repository, group, gone) for group in [next(groups, None)] if group]
+        except NotReadable:
+            return None
+        return self._blocks(first, groups, gone)
+
+    def _blocks(self, first: list[bytes], groups: Iterator[list[Part]], gone: threading.Event) -> Iterator[bytes]:
+        yield from first
+        for group in groups:
+            try:
+                yield self.readers.read(self.repository, group, gone)
+            except NotReadable as error:
+                raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
+
+
+def _fits(stored: StoredFile) -> bool:
+    return stored.chunks is not None and all(chunk.size <= LARGEST_CHUNK for chunk in stored.chunks)
+
+
+def parts_of(chunks: list[Chunk], start: int, end: int) -> Iterator[list[Part]]:
+    """The parts of chunks that make up the bytes from `start` to `end`, in groups that are asked for together."""
+    from holdfast.archives.history.chunks.client import Part  # brings numpy, and a start has no need of it
+
+    group: list[Part] = []
+    size = at = 0
+    for chunk in chunks:
+        begin, until = max(start - at, 0), min(end - at, chunk.size)
+        at += chunk.size
+        if begin >= until:
+            continue
+        if group and (size + until - begin > AT_ONCE_BYTES or len(group) == AT_ONCE_CHUNKS):
+            yield group
+            group, size = [], 0
+        group.append(Part(chunk.id, chunk.size, begin, until))
+        size += until - begin
+    if group:
+        yield group

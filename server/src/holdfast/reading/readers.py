@@ -1,0 +1,249 @@
+"""Warm readers: for a repository on this machine, a process that hands out chunks of its files without a lock.
+
+A reader is started by the first who reads and ends when nobody has for some minutes, when its repository is changed or
+forgotten, or when another repository needs its place. What it cannot do, the engine does.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import select
+
+from backup_engine.requests import ListArchivesRequest
+from holdfast.archives.history.chunks.route import Route, RouteChooser
+from holdfast.archives.history.errors import ContentMoved, HistoryError
+from holdfast.archives.reading import inherited_secrets
+from holdfast.errors import HoldfastError
+from holdfast.kit.supervisor import Supervisor
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.restore.source import NobodyWaits
+from holdfast.storage.session import Database
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.chunks.client import FileChunks, Part
+
+log = structlog.get_logger("holdfast.reading")
+
+MOST = 4
+IDLE_SECONDS = 300.0
+TIDY_SECONDS = 15.0
+OPENING_SECONDS = 90.0
+MOVED_SECONDS = 30.0
+"""How long a chunk that a compaction moves is looked for: until the engine has written its new index."""
+LOOK_SECONDS = 0.1
+
+Place = tuple[object, ...]
+
+
+class NotReadable(Exception):
+    """The content cannot be read by chunks, or not now: the engine has to."""
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """The place of a reader; the first who comes starts it."""
+
+    place: Place
+    config: Place
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    reader: "FileChunks | None" = None
+    users: int = 0
+    used_at: float = field(default_factory=time.monotonic)
+
+    def end(self) -> None:
+        reader = self.reader
+        if reader is not None:
+            reader.end()
+
+
+class Readers:
+    """Safe for use from many threads."""
+
+    def __init__(self, opener: Opener, chooser: RouteChooser, database: Database, supervisor: Supervisor) -> None:
+        self._opener = opener
+        self._chooser = chooser
+        self._database = database
+        self._supervisor = supervisor
+        self._guard = threading.Lock()
+        self._slots: dict[str, _Slot] = {}
+        self._being_tested: set[tuple[str, str]] = set()
+
+    @staticmethod
+    def can_serve(repository: Repository) -> bool:
+        """Whether the repository is one that readers are for, as far as its record says."""
+        is_here = repository.execution_target == "local" and repository.path.startswith("/")
+        return is_here and repository.rclone_remote_id is None and repository.engine_version == 1
+
+    def read(self, repository: Repository, parts: Sequence["Part"], gone: threading.Event) -> bytes:
+        """The bytes of these parts. Raise NotReadable, or NobodyWaits."""
+        deadline = time.monotonic() + MOVED_SECONDS
+        has_failed = False
+        while True:
+            try:
+                with self._lent(repository) as reader:
+                    return reader.read(parts)
+            except ContentMoved as moved:
+                if time.monotonic() > deadline:
+                    raise NotReadable(str(moved)) from moved
+                if gone.wait(LOOK_SECONDS) or self._supervisor.stopping.is_set():
+                    raise NobodyWaits from moved
+            except HistoryError as error:
+                # A reader that ended is started anew; what is wrong with a chunk stays so.
+                if has_failed or reader.is_usable:
+                    raise NotReadable(str(error)) from error
+                has_failed = True
+
+    def tidy(self) -> None:
+        """End readers that nobody has used for a while, or whose repository is not as it was when they were started."""
+        with self._guard:
+            known = {uuid: slot.place for uuid, slot in self._slots.items()}
+        if not known:
+            return
+        with self._database.reading() as session:
+            rows = session.scalars(select(Repository).where(Repository.uuid.in_(known))).all()
+            places = {row.uuid: _place(row) for row in rows}
+        for uuid, place in known.items():
+            if places.get(uuid) != place:
+                self.end(uuid)
+        with self._guard:
+            late = time.monotonic() - IDLE_SECONDS
+            idle = [uuid for uuid, slot in self._slots.items() if not slot.users and slot.used_at < late]
+            ended = [self._slots.pop(uuid) for uuid in idle]
+        for slot in ended:
+            slot.end()
+
+    def end(self, repository_uuid: str) -> None:
+        with self._guard:
+            slot = self._slots.pop(repository_uuid, None)
+        if slot is not None:
+            slot.end()
+
+    def close(self) -> None:
+        with self._guard:
+            slots, self._slots = list(self._slots.values()), {}
+        for slot in slots:
+            slot.end()
+
+    # --- lending ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _lent(self, repository: Repository) -> Iterator["FileChunks"]:
+        slot = self._slot(repository)
+        try:
+            yield self._reader(slot, repository)
+        finally:
+            with self._guard:
+                slot.users -= 1
+                slot.used_at = time.monotonic()
+                is_lost = slot.reader is None or not slot.reader.is_usable
+                if self._slots.get(repository.uuid) is not slot:  # ended by another thread, maybe before it had begun
+                    is_lost = True
+                elif is_lost:
+                    del self._slots[repository.uuid]
+            if is_lost:
+                slot.end()
+
+    def _slot(self, repository: Repository) -> _Slot:
+        """The slot of a repository as it is now, counted as in use. Raise NotReadable if there is no room for one."""
+        place, config = _place(repository), _config(repository)
+        ended: list[_Slot] = []
+        try:
+            with self._guard:
+                slot = self._slots.get(repository.uuid)
+                if slot is not None and (slot.place, slot.config) != (place, config):
+                    ended.append(self._slots.pop(repository.uuid))
+                    slot = None
+                if slot is None:
+                    if len(self._slots) >= MOST:
+                        ended.append(self._slots.pop(self._longest_idle()))
+                    slot = self._slots[repository.uuid] = _Slot(place, config)
+                slot.users += 1
+                return slot
+        finally:
+            for one in ended:
+                one.end()
+
+    def _longest_idle(self) -> str:
+        idle = [(slot.used_at, uuid) for uuid, slot in self._slots.items() if not slot.users]
+        if not idle:
+            raise NotReadable("all readers are busy")
+        return min(idle)[1]
+
+    def _reader(self, slot: _Slot, repository: Repository) -> "FileChunks":
+        if not slot.guard.acquire(timeout=OPENING_SECONDS):
+            raise NotReadable("the reader does not come up")
+        try:
+            if slot.reader is None:
+                try:
+                    slot.reader = self._opened(repository)
+                except (HoldfastError, HistoryError) as error:
+                    log.info("a repository cannot be read by chunks", repository=repository.id, reason=str(error))
+                    raise NotReadable(str(error)) from error
+            return slot.reader
+        finally:
+            slot.guard.release()
+
+    def _opened(self, repository: Repository) -> "FileChunks":
+        from holdfast.archives.history.chunks.client import FileChunks  # brings numpy, and a start has no need of it
+
+        engine, location = self._opener.engine(repository), self._opener.location(repository)
+        if location.machine is not None or location.rclone is not None:
+            raise NotReadable("the repository lies elsewhere")
+        self._require_tested(engine.program.path, engine.program.version)
+        command = engine.list_archives(location, ListArchivesRequest(last=1))
+        with inherited_secrets(command) as (environment, descriptors):
+            reader = FileChunks(
+                Path(engine.program.path), location.path, environment=environment, pass_fds=descriptors
+            ).__enter__()
+        if repository.engine_id not in (None, reader.repository_id):
+            reader.end()
+            raise NotReadable("another repository lies in its place")
+        return reader
+
+    def _require_tested(self, program: str, version: str) -> None:
+        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by and by."""
+        decision = self._chooser.known(Path(program), version)
+        if decision is not None and decision.route is Route.CHUNKS:
+            return
+        with self._guard:
+            is_new = decision is None and (program, version) not in self._being_tested
+            self._being_tested.add((program, version))
+        if is_new:
+            self._supervisor.finish("self-test", partial(self._test, program, version))
+        raise NotReadable(decision.reason if decision is not None else f"engine {version} is being tested")
+
+    def _test(self, program: str, version: str) -> None:
+        self._chooser.choose(Path(program), version)
+        with self._guard:
+            self._being_tested.discard((program, version))
+
+
+def _place(repository: Repository) -> Place:
+    """What a reader was started with: any change of it needs another reader."""
+    return (
+        repository.path,
+        repository.engine_id,
+        repository.passphrase,
+        repository.keyfile,
+        repository.execution_target,
+        repository.engine_version,
+        repository.rclone_remote_id,
+    )
+
+
+def _config(repository: Repository) -> Place:
+    """Which repository lies there, without reading it. Raise NotReadable if none does."""
+    try:
+        status = os.stat(f"{repository.path}/config")  # noqa: PTH116 - for each chunk that is read
+    except OSError as error:
+        raise NotReadable(str(error)) from error
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

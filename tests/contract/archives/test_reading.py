@@ -1,0 +1,210 @@
+"""Files of archives, read at once: by parts, beside work that holds the repository, and never past a right."""
+
+import base64
+import os
+import random
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.contract.fields import error_of
+from tests.support.engines import ENGINES
+from tests.support.gate import FLAG
+from tests.support.running import Running, Services
+from tests.support.service import Client, wait_until
+
+LARGE = 12_000_000
+PNG = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A repository with one archive that is indexed by chunks."""
+
+    running: Running
+    repository: dict[str, Any]
+    source: Path
+    archive_id: int
+
+    @property
+    def url(self) -> str:
+        return f"/api/repositories/{self.repository['id']}/archives/{self.archive_id}"
+
+    def get(self, name: str, client: Client | None = None, what: str = "files", **headers: str) -> Any:
+        path = str(self.source / name)
+        return (client or self.running.admin).get(f"{self.url}/{what}", params={"path": path}, headers=headers)
+
+    def readers(self) -> list[psutil.Process]:
+        """The processes that read for this service."""
+        children = psutil.Process(self.running.process.process.pid).children(recursive=True)
+        return [child for child in children if any("chunks/helper.py" in word for word in _words(child))]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def fill(source: Path) -> None:
+    rng = random.Random(5)
+    (source / "large").write_bytes(rng.randbytes(LARGE))
+    (source / "small").write_bytes(b"0123456789")
+    (source / "empty").touch()
+    os.link(source / "small", source / "zz-second-name")
+    (source / "link").symlink_to("small")
+    (source / "folder").mkdir()
+    (source / "picture").write_bytes(PNG)
+    (source / "words").write_text("héllo\n" * 5000)
+
+
+def make(running: Running, **more: Any) -> Library:
+    source = running.new_folder("source")
+    fill(source)
+    repository = running.admin.create_repository(
+        running.new_path(), [source], **{"index_mode": "full", "custom_flags": [FLAG], **more}
+    )
+    assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"
+
+    def indexed() -> int | None:
+        listed = running.admin.get(f"/api/repositories/{repository['id']}/archives").json()["archives"]
+        return next((one["id"] for one in listed if one["history_state"] == "indexed"), None)
+
+    return Library(running, repository, source, wait_until(indexed, what="the archive is indexed"))
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def library(request: pytest.FixtureRequest, services: Services) -> Library:
+    running = services.new(request.param, HOLDFAST_BORG1=str(ENGINES["1.4"]))
+    return make(running)
+
+
+def test_any_part_of_a_file_is_those_bytes_of_it(library: Library) -> None:
+    content = (library.source / "large").read_bytes()
+    whole = library.get("large")
+    assert (whole.status_code, whole.content == content, whole.headers["accept-ranges"]) == (200, True, "bytes")
+    rng = random.Random(7)
+    edges = [0, 1, LARGE // 2, LARGE - 1, LARGE, LARGE + 5]
+    for _ in range(12):
+        first, last = sorted(rng.choice([*edges, rng.randrange(LARGE)]) for _ in range(2))
+        for text, start, end in (
+            (f"bytes={first}-{last}", first, last + 1),
+            (f"bytes={first}-", first, LARGE),
+            (f"bytes=-{last}", max(LARGE - last, 0), LARGE),
+        ):
+            answer = library.get("large", Range=text)
+            if start >= LARGE or text == "bytes=-0":
+                assert error_of(answer) == (416, "restore.range_outside"), text
+                assert answer.headers["content-range"] == f"bytes */{LARGE}"
+                continue
+            end = min(end, LARGE)
+            assert answer.status_code == 206, text
+            assert answer.headers["content-range"] == f"bytes {start}-{end - 1}/{LARGE}"
+            assert answer.headers["content-length"] == str(end - start)
+            assert answer.content == content[start:end], text
+
+
+@pytest.mark.parametrize("text", ["bytes=1-2,4-5", "bytes=5-2", "bytes=-", "lines=1-2", "bytes=a-b", "bytes=1-2-3"])
+def test_a_range_that_is_not_understood_means_the_whole_file(library: Library, text: str) -> None:
+    answer = library.get("small", Range=text)
+    assert (answer.status_code, answer.content) == (200, b"0123456789")
+
+
+def test_what_the_client_has_is_not_sent_again_and_what_has_changed_is_sent_whole(library: Library) -> None:
+    head = library.running.admin.head(f"{library.url}/files", params={"path": str(library.source / "small")})
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, "10", b"")
+    tag = head.headers["etag"]
+    for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        answer = library.get("small", **{"If-None-Match": known})
+        assert (answer.status_code, answer.content) == (304, b"")
+    assert library.get("small", **{"If-None-Match": '"other"'}).status_code == 200
+    resumed = library.get("small", Range="bytes=5-", **{"If-Range": tag})
+    assert (resumed.status_code, resumed.content) == (206, b"56789")
+    for changed in ('"other"', f"W/{tag}", "Wed, 21 Oct 2015 07:28:00 GMT"):
+        whole = library.get("small", Range="bytes=5-", **{"If-Range": changed})
+        assert (whole.status_code, whole.content) == (200, b"0123456789")
+
+
+def test_empty_files_links_and_folders_are_answered_as_the_engine_answers_them(library: Library) -> None:
+    assert (library.get("empty").status_code, library.get("empty").content) == (200, b"")
+    assert error_of(library.get("empty", Range="bytes=0-")) == (416, "restore.range_outside")
+    assert library.get("zz-second-name", Range="bytes=2-3").content == b"23"
+    for name in ("link", "folder"):
+        assert error_of(library.get(name)) == (422, "archives.not_a_file")
+    assert error_of(library.get("nothing")) == (404, "archives.path_not_found")
+
+
+def test_a_right_that_was_withdrawn_hides_the_file_from_the_next_request(library: Library) -> None:
+    user = library.running.new_user()
+    client = library.running.client_of(user)
+    right = f"/api/users/{user['id']}/repositories/{library.repository['id']}"
+    assert library.get("small", client).status_code == 404
+    assert library.running.admin.put(right, json={"role": "viewer"}).status_code == 200
+    assert library.get("small", client, Range="bytes=0-0").status_code == 206
+    assert library.running.admin.delete(right).status_code in (200, 204)
+    assert library.get("small", client, Range="bytes=0-0").status_code == 404
+    assert library.get("small", client, what="preview").status_code == 404
+
+
+def test_a_reader_that_is_killed_is_replaced_and_a_changed_repository_gets_another(library: Library) -> None:
+    assert library.get("small").content == b"0123456789"
+    (reader,) = library.readers()
+    reader.send_signal(signal.SIGKILL)
+    assert library.get("small").content == b"0123456789"
+    (reader,) = library.readers()
+    config = Path(library.repository["path"]) / "config"
+    os.utime(config, ns=(0, config.stat().st_mtime_ns + 1))
+    assert library.get("small").content == b"0123456789"
+    assert not reader.is_running()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "rest"),
+    [
+        ("small", "text", {"text": "0123456789", "truncated": False, "encoding": "utf-8"}),
+        ("empty", "text", {"text": "", "size": 0}),
+        ("picture", "image", {"media_type": "image/png", "content_b64": base64.b64encode(PNG).decode()}),
+        ("large", "binary", {"size": LARGE, "truncated": True}),
+        ("words", "text", {"truncated": False, "text": "héllo\n" * 5000}),
+    ],
+)
+def test_the_beginning_of_a_file_is_shown_as_what_it_is(
+    library: Library, name: str, kind: str, rest: dict[str, Any]
+) -> None:
+    answer = library.get(name, what="preview")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert {"kind": kind, **rest}.items() <= answer.json().items()
+
+
+def test_a_file_is_read_while_a_backup_holds_the_repository(library: Library) -> None:
+    lock = Path(library.repository["path"]) / "lock.exclusive"
+    with library.running.held_backup(library.repository):
+        assert lock.exists()
+        assert library.get("large", Range="bytes=7-99").content == (library.source / "large").read_bytes()[7:100]
+        assert library.get("small", what="preview").json()["text"] == "0123456789"
+
+
+def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
+    other = make(library.running)
+    assert other.get("small").status_code == 200
+    readers = {one.pid for one in other.readers()}
+    answer = library.running.admin.delete(f"/api/repositories/{other.repository['id']}")
+    assert answer.status_code in (200, 204), answer.text
+    wait_until(lambda: len({one.pid for one in other.readers()} & readers) < len(readers), what="its reader ends")
+
+
+def test_no_more_than_four_readers_run_at_once(services: Services, tmp_path: Path) -> None:
+    running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))
+    libraries = [make(running, encryption="none", passphrase=None) for _ in range(5)]
+    for library in libraries:
+        assert library.get("small").content == b"0123456789"
+        assert len(library.readers()) <= 4
+    assert libraries[0].get("small").content == b"0123456789"
