@@ -92,6 +92,8 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {**by_id, **restore}
     elif "/databases" in path:
         yield {"name": "another", "kind": "sqlite", "database": "/nowhere/app.db"}
+    elif path.endswith("/services"):
+        yield {"services": ["another.service"]}
     elif path == "/api/downloads":
         yield {name: subject.ids.get(name, NOT_THERE) for name in ("repository_id", "archive_id")}
         yield {"operation_id": subject.ids.get("operation_id", NOT_THERE)}

@@ -30,6 +30,9 @@ from holdfast.backup.dumps.models import DumpedDatabase
 from holdfast.backup.dumps.models import secret_context as dump_context
 from holdfast.backup.dumps.routes import routes as dump_routes
 from holdfast.backup.routes import routes as backup_routes
+from holdfast.backup.services.holding import LOOK_SECONDS as HOLDS_LOOK_SECONDS
+from holdfast.backup.services.holding import ServiceHolds
+from holdfast.backup.services.routes import routes as service_routes
 from holdfast.dav import feature as dav
 from holdfast.execution.engines import Engines
 from holdfast.kit.supervisor import Supervisor
@@ -113,9 +116,10 @@ class Service:
         self.archive_index = archive_index.build(settings, self.opener)
         self.mirror = mirror.build(settings, database, native_remotes.remotes, self.opener)
         self.scripts = scripts.Scripts(database, self.vault, self.machines, uses_of_scripts)
+        self.service_holds = ServiceHolds(settings.data_dir / "holds", database, self.machines)
         self.registry = Registry.of(
             [
-                create_archive.kind(self.opener),
+                create_archive.kind(self.opener, self.service_holds),
                 make_dumps.kind(self.opener, self.vault, settings.database_programs),
                 restore.restore_kind(self.opener),
                 *maintenance.kinds(self.opener),
@@ -175,6 +179,7 @@ class Service:
             self.readers.start()
             self.schedules.start()
             self.notifications.start()
+            self.supervisor.every("services", HOLDS_LOOK_SECONDS, self.service_holds.look_after)
             self.supervisor.every("mirrors", RECONCILE_LOOK_SECONDS, self._enqueue_due_mirrors)
             self.supervisor.every("reconcile", RECONCILE_LOOK_SECONDS, self._reconcile)
             self.supervisor.every("alarms", alarms.LOOK_SECONDS, self.alarms.run_if_due)
@@ -231,6 +236,7 @@ class Service:
             repository_routes,
             backup_routes,
             dump_routes,
+            service_routes,
             *restore.ROUTERS,
             *maintenance.ROUTERS,
             *packages.ROUTERS,

@@ -142,6 +142,8 @@ GET    /api/repositories/{repository_id}/databases                              
 POST   /api/repositories/{repository_id}/databases                              admin         login
 PUT    /api/repositories/{repository_id}/databases/{database_id}                admin         login
 DELETE /api/repositories/{repository_id}/databases/{database_id}                admin         login
+GET    /api/repositories/{repository_id}/services                               operator
+PUT    /api/repositories/{repository_id}/services                               admin         login
 POST   /api/repositories/{repository_id}/check                                  operator      login
 POST   /api/repositories/{repository_id}/prune                                  operator      login
 POST   /api/repositories/{repository_id}/compact                                operator      login

@@ -10,12 +10,13 @@ from sqlalchemy.orm import Session
 
 from holdfast.agents import last_heard
 from holdfast.agents.models import AgentMachine
-from holdfast.alarms import store, thresholds
+from holdfast.alarms import present, store, thresholds
 from holdfast.alarms.evaluate import Rounds
 from holdfast.alarms.models import Alarm
 from holdfast.alarms.thresholds import AlarmThresholds, RepositoryThresholds
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.notifications.models import Destination
+from holdfast.operations import limits
 from holdfast.operations.models import OutboxEntry
 from holdfast.repositories.models import Repository
 from holdfast.repositories.overdue import OverdueAfter
@@ -410,3 +411,24 @@ def test_a_destination_that_fails_for_an_hour_is_an_alarm_until_a_message_arrive
     assert world.round(NOW + 3 * DAY + MINUTE) == {("notifications_failing", "destination:2", "critical")}
     change(2, disabled_reason=None)  # somebody has turned it off
     assert world.round(NOW + 3 * DAY + 2 * MINUTE) == set()
+
+
+def test_services_that_do_not_start_again_alarm_here_by_ssh_and_on_agents(database: Database) -> None:
+    world = World(database)
+    agent = add_agent(world, last_seen_at=NOW)
+    failed = [{"place": place, "name": "web.service", "error": "no", "since": 1.0} for place in ("local", "ssh:7")]
+
+    def tell(stored: list[dict[str, Any]], of_agent: list[dict[str, str]]) -> None:
+        with database.writing() as session:
+            limits.put(session, "services_not_started", stored)
+            session.execute(update(AgentMachine).values(unstarted_services=of_agent))
+
+    tell(failed, [{"name": "db.service", "error": "no"}])
+    kind = "service_not_started"
+    subjects = ("service:0", "ssh_machine:7", f"agent:{agent}")
+    assert world.round() == {(kind, subject, "critical") for subject in subjects}
+    with database.reading() as session:
+        shown = {item.message for item in present.items(session, list(session.scalars(select(Alarm))), NOW)}
+    assert all("web.service" in text or "db.service" in text for text in shown)
+    tell([], [])
+    assert world.round(NOW + MINUTE) == set()

@@ -5346,6 +5346,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Services"];
+                    };
+                };
+            };
+        };
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["Services"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Services"];
+                    };
+                };
+            };
+        };
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/setup": {
         parameters: {
             query?: never;
@@ -7989,7 +8051,7 @@ export interface components {
             id: number;
             name: string | null;
             /** @enum {string} */
-            type: "repository" | "agent" | "service" | "destination";
+            type: "repository" | "agent" | "service" | "ssh_machine" | "destination";
         };
         AlarmThresholds: {
             /** @default 24 */
@@ -10595,6 +10657,9 @@ export interface components {
             present_in_latest: boolean;
             series: string[];
             size: number | null;
+        };
+        Services: {
+            services: string[];
         };
         /** @enum {string} */
         Severity: "warning" | "critical";

@@ -30,6 +30,7 @@ from backup_protocol import (
 
 if TYPE_CHECKING:
     from backup_agent.calls import Calls
+    from backup_agent.stopped_services import StoppedServices
     from backup_agent.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Agent:
         self._courier.on_done = self._reported
         self._lock = threading.Lock()
         self._calls: Calls | None = None
+        self._services: StoppedServices | None = None
         self._held: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
         self._not_given: dict[int, float] = {}
@@ -100,6 +102,7 @@ class Agent:
         What drives the engine stays in memory once it was needed. A fresh start costs a tenth of a second and gives it back.
         """
         is_busy = bool(self._held) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
+        is_busy = is_busy or (self._services is not None and self._services.is_busy)
         if is_busy or not self._has_worked:
             self._idle_since = None
             return False
@@ -124,6 +127,8 @@ class Agent:
     def _begin(self) -> None:
         private_files.make_folder(self._places.jobs)
         self._courier.start()
+        if any(self._places.holds.glob("*.json")):
+            self._stopped_services().look_after()
         for job in JobFolder.all_below(self._places.jobs):
             log.info("Job %s is still held: going on with it.", job.job_id)
             self._hold(job)
@@ -174,6 +179,7 @@ class Agent:
                 running_job_ids=tuple(sorted(self._held)),
                 sent_at=sent.isoformat(),
                 last_error=self._last_error or self._courier.trouble,
+                unstarted_services=self._services.not_started if self._services else (),
             )
         )
         self._poll_seconds = max(1.0, float(answer.poll_interval_seconds))
@@ -260,8 +266,16 @@ class Agent:
             self._config.max_backoff_seconds,
             RestoreTo(self._config.restore_to, own_places(self._places, self._config.engines.values())),
             ScriptRule(self._config.scripts_accept, self._places.scripts),
+            self._stopped_services(),
         )
         return Worker(job, tools, self._worked)
+
+    def _stopped_services(self) -> "StoppedServices":
+        if self._services is None:
+            from backup_agent.stopped_services import StoppedServices  # an idle agent does without it
+
+            self._services = StoppedServices(self._places.holds, self._config.services_allowed, self.stopping)
+        return self._services
 
     def _worked(self, job: JobFolder, has_ending: bool) -> None:
         with self._lock:

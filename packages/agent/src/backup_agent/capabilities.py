@@ -6,4 +6,5 @@ CAPABILITIES: tuple[str, ...] = (
     *map(str, JobKind),
     str(Capability.BACKUP_CANCEL),
     str(Capability.LOGS_STREAM),
+    str(Capability.SERVICE_HOLD),
 )

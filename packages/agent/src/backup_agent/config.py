@@ -39,6 +39,8 @@ class Config:
     """Folders that the service may have files restored to; None for the default, see `restore_to`."""
     scripts_accept: str = "none"
     """Which scripts of the service this machine runs: none, those installed here, or any."""
+    services_allowed: tuple[str, ...] = ()
+    """The units that backups may stop and start again on this machine."""
 
 
 def load(places: Places) -> Config:
@@ -74,6 +76,7 @@ def save(places: Places, config: Config) -> None:
         "restore_to": None if config.restore_to is None else list(config.restore_to),
         "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
         "scripts": {"accept": config.scripts_accept},
+        "services": {"allow": list(config.services_allowed)},
     }
     private_files.write(places.config_file, toml_text(content, HEADING).encode())
 
@@ -116,6 +119,7 @@ def _config(content: Mapping[str, Any], key: bytes) -> Config:
         restore_to=_folders(content.get("restore_to")),
         engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
         scripts_accept=_accepted(content.get("scripts", {})),
+        services_allowed=_units(content.get("services", {}).get("allow", [])),
     )
 
 
@@ -124,6 +128,12 @@ def _accepted(scripts: Mapping[str, Any]) -> str:
     if accept not in SCRIPTS_ACCEPTED:
         raise ValueError(f"accept in [scripts] must be one of {', '.join(SCRIPTS_ACCEPTED)}")
     return str(accept)
+
+
+def _units(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError("allow in [services] must be a list of unit names")
+    return tuple(value)
 
 
 def _text(content: Mapping[str, Any], name: str) -> str:

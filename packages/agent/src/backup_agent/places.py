@@ -63,6 +63,11 @@ class Places:
         return self.state / "install-id"
 
     @property
+    def holds(self) -> Path:
+        """The journal of services that backups have stopped: see `backup_jobs.holds`."""
+        return self.state / "holds"
+
+    @property
     def sizes_file(self) -> Path:
         return self.state / "sizes.json"
 

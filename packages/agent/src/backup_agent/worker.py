@@ -28,12 +28,14 @@ from backup_agent.restore_to import RestoreTo
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.script_rule import ScriptRule
 from backup_agent.secret_store import SecretStore
+from backup_agent.stopped_services import StoppedServices
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.following import NO_SPACE
 from backup_engine.process import spools_below
 from backup_engine.requests import InvalidRequest
 from backup_jobs.bodies import attempt as attempt_at
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.holds import HeldServices
 from backup_jobs.host import Stopping
 from backup_jobs.work import Work
 from backup_protocol import (
@@ -79,6 +81,7 @@ class Tools:
     max_backoff_seconds: float = MOST_SECONDS
     restore_to: RestoreTo = field(default_factory=RestoreTo)
     scripts: ScriptRule = field(default_factory=ScriptRule)
+    services: StoppedServices | None = None
 
 
 class Worker:
@@ -276,7 +279,9 @@ class Worker:
             return ScriptWork(host, engine, opened.location, block, rule=self._tools.scripts, secrets=values)
         if isinstance(block, BackupBlock):
             expected = self._sizes().get(str(payload.repository.repository_id))
-            return Work(host, engine, opened.location, block, AgentSources(host, block, own, expected))
+            sources = AgentSources(host, block, own, expected)
+            held = self._tools.services.of(host, block) if self._tools.services else HeldServices()
+            return Work(host, engine, opened.location, block, sources, held)
         return Work(host, engine, opened.location, block)
 
     def _sizes(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+TimeoutExpired = subprocess.TimeoutExpired
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes of the output, and of the error stream."""
 BLOCK = 1 << 16

@@ -1,6 +1,6 @@
 """`backup.create`: one archive of the source paths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,7 @@ from backup_jobs.archives import Info, archives_now, described, document, info_n
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.progress import BackupProgress
+from backup_jobs.services import NotStopped
 from backup_jobs.sources import LeftOut
 from backup_jobs.work import (
     INTERRUPTED,
@@ -97,9 +98,28 @@ class BackupAttempt:
                 return refused
         command = self._command()
         self._host.log(*self._left_out.lines)
+        try:
+            step, not_started = self._engine_run(command)
+        except NotStopped as error:
+            return Failed(error.key, error.message)
+        return _with_services(_with_storage(self._concluded(step), step), not_started)
+
+    def _engine_run(self, command: Command) -> tuple[Step, list[str]]:
+        """Run the engine while the services that the backup stops are down; say which do not start again."""
+        services, not_started = self._work.services, []
+        if services.names:
+            self._host.log(f"Stopping {', '.join(services.names)} while the engine runs.")
         progress = BackupProgress(self._host, self._work.sources.expected_size)
-        step = self._host.step(STEP, command, on_event=progress.hear)
-        return _with_storage(self._concluded(step), step)
+        try:
+            if not self._host.has_begun(STEP):
+                services.hold()
+            step = self._host.step(STEP, command, on_event=progress.hear)
+        finally:
+            not_started = services.release()
+        if services.names:
+            not_started = self._host.once("services", lambda: {"not_started": not_started})["not_started"]
+            self._host.log(*(not_started or ["The services run again."]))
+        return step, list(not_started)
 
     def _refused(self) -> Failed | None:
         if self._work.sources.outside():
@@ -252,6 +272,14 @@ def _with_storage(ended: Ended, step: Step) -> Ended:
     if isinstance(ended, TryAgain) or free is None or total is None:
         return ended
     return replace(ended, details={**ended.details, "storage": {"free_bytes": free, "total_bytes": total}})
+
+
+def _with_services(ended: Ended, not_started: Sequence[str]) -> Ended:
+    """The end with a warning for each service that did not start again."""
+    if not not_started or not isinstance(ended, Completed):
+        return ended
+    warnings = tuple({"path": None, "message": sentence} for sentence in not_started)
+    return replace(ended, warned=True, warnings=(*ended.warnings, *warnings))
 
 
 def _not_known(unknown: EvidenceUnknown) -> str:

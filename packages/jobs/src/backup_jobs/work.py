@@ -1,7 +1,7 @@
 """What every job works with, and what every job makes of the end of an engine run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from backup_engine.command import Command
@@ -10,6 +10,7 @@ from backup_engine.interface import Engine
 from backup_engine.outcome import SENTENCES, UNREACHABLE, Accumulator
 from backup_engine.requests import RepositoryLocation
 from backup_jobs.endings import Failed, Stopped, TryAgain, Warnings
+from backup_jobs.holds import HeldServices
 from backup_jobs.host import Host, Interrupted, Step
 from backup_jobs.sources import Sources
 from backup_protocol import Block
@@ -54,6 +55,8 @@ class Work(Generic[Wanted]):
     location: RepositoryLocation
     block: Wanted
     known_sources: Sources | None = None
+    services: HeldServices = field(default_factory=HeldServices)
+    """What a backup stops while its engine runs."""
 
     @property
     def engine(self) -> Engine:

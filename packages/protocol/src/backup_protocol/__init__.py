@@ -69,6 +69,7 @@ from backup_protocol.messages import (
     ResultPart,
     Start,
     Stats,
+    UnstartedService,
 )
 from backup_protocol.reading import Malformed, read, write
 
@@ -135,6 +136,7 @@ __all__ = [
     "SecretMissing",
     "Start",
     "Stats",
+    "UnstartedService",
     "is_warning",
     "read",
     "resolved_environment",

@@ -59,6 +59,8 @@ class Capability(StrEnum):
 
     BACKUP_CANCEL = "backup.cancel"
     LOGS_STREAM = "logs.stream"
+    SERVICE_HOLD = "service.hold"
+    """To stop services for a backup; which ones is decided by the machine's own `config.toml`."""
 
 
 class LogStream(StrEnum):

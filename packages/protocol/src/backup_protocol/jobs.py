@@ -63,6 +63,8 @@ class BackupBlock(Block):
     """Where given, the sources must really be in one of these folders: whoever asked may back up nothing else."""
     service_places: tuple[dict[str, Any], ...] = ()
     """The service's own folders, each with its device and inode: left out where the agent runs on the same machine."""
+    services: tuple[str, ...] = ()
+    """Units that are stopped while the engine runs. An agent stops those that its own configuration names."""
 
 
 @dataclass(frozen=True, slots=True)

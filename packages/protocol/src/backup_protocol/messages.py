@@ -38,6 +38,14 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class UnstartedService:
+    """A service that a backup has stopped and that does not start again."""
+
+    name: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """`POST /heartbeat`. `sent_at` lets the server measure how far the agent's clock is off."""
 
@@ -49,6 +57,7 @@ class Heartbeat:
     running_job_ids: tuple[int, ...] = ()
     sent_at: str | None = None
     last_error: str | None = None
+    unstarted_services: tuple[UnstartedService, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,7 @@ class Fleet:
             machine.engine_versions = [version.model_dump() for version in body.engine_versions]
             machine.capabilities = list(dict.fromkeys(body.capabilities))
             machine.last_error = body.last_error
+            machine.unstarted_services = [service.model_dump() for service in body.unstarted_services]
             machine.last_seen_at, machine.clock_skew_seconds = heartbeat.at, skew_of(body, heartbeat.at)
             if machine.status != AgentStatus.ONLINE:
                 came_back[machine] = machine.status
@@ -254,13 +255,16 @@ def profile(body: HeartbeatBody) -> tuple[Any, ...]:
     """What a heartbeat says beside that the agent is alive."""
     engines = tuple((engine.major, engine.version, engine.path) for engine in body.engine_versions)
     capabilities = tuple(dict.fromkeys(body.capabilities))
-    return (body.hostname, body.agent_version, engines, capabilities, body.last_error)
+    unstarted = tuple((service.name, service.error) for service in body.unstarted_services)
+    return (body.hostname, body.agent_version, engines, capabilities, body.last_error, unstarted)
 
 
 def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
     """What an agent has said of itself before, in the same form."""
     engines = tuple((engine["major"], engine["version"], engine["path"]) for engine in machine.engine_versions)
-    return (machine.hostname, machine.agent_version, engines, tuple(machine.capabilities), machine.last_error)
+    unstarted = tuple((service["name"], service["error"]) for service in machine.unstarted_services)
+    capabilities = tuple(machine.capabilities)
+    return (machine.hostname, machine.agent_version, engines, capabilities, machine.last_error, unstarted)
 
 
 def skew_changed(heard: Heard) -> bool:

@@ -49,6 +49,8 @@ class AgentMachine(Base):
     last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When its state or its facts last changed; what it said since then is in `agent_times`."""
     last_error: Mapped[str | None] = mapped_column(Text)
+    unstarted_services: Mapped[list[dict[str, str]]] = mapped_column(JsonValue, default=list, server_default="[]")
+    """What backups have stopped on its machine and does not start again, each `{"name", "error"}`."""
     clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
     """How far the agent's clock was ahead of ours when it was last told."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -21,6 +21,11 @@ class EngineVersion(Schema):
     path: Annotated[str, PlainText(0, 4096)]
 
 
+class UnstartedService(Schema):
+    name: Annotated[str, PlainText(1, 255)]
+    error: Annotated[str, PlainText(0, 500)]
+
+
 EngineVersions = Annotated[list[EngineVersion], Field(max_length=50)]
 
 
@@ -55,6 +60,9 @@ class HeartbeatBody(Schema):
     running_job_ids: Annotated[list[RowId], Field(max_length=1000)] = []
     sent_at: Moment | None = Field(None, description="The agent's clock, to measure how far it is off.")
     last_error: Sentence | None = None
+    unstarted_services: Annotated[list[UnstartedService], Field(max_length=20)] = Field(
+        [], description="Services that backups have stopped and that do not start again."
+    )
 
 
 class HeartbeatAnswer(Schema):

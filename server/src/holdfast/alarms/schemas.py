@@ -13,7 +13,7 @@ AlarmState = Literal["open", "acknowledged", "cleared"]
 
 
 class AlarmSubject(Schema):
-    type: Literal["repository", "agent", "service", "destination"]
+    type: Literal["repository", "agent", "service", "ssh_machine", "destination"]
     id: int
     name: str | None = Field(description="Its present name; null once it is gone.")
 

@@ -12,6 +12,7 @@ from holdfast.alarms.kind import Subject
 from holdfast.alarms.models import Alarm, State, StorageDay
 from holdfast.alarms.plan import Current, News
 from holdfast.kit import cursor
+from holdfast.machines.models import SshConnection
 from holdfast.repositories.models import Repository
 from holdfast.storage.inserts import conflict_aware_insert
 
@@ -100,7 +101,7 @@ def names(session: Session, subjects: Iterable[Subject]) -> dict[Subject, str]:
     by_type: dict[str, set[int]] = {}
     for subject in subjects:
         by_type.setdefault(subject.type, set()).add(subject.id)
-    for subject_type, model in (("repository", Repository), ("agent", AgentMachine)):
+    for subject_type, model in (("repository", Repository), ("agent", AgentMachine), ("ssh_machine", SshConnection)):
         ids = sorted(by_type.get(subject_type, ()))
         for first in range(0, len(ids), IDS_AT_ONCE):
             some = ids[first : first + IDS_AT_ONCE]

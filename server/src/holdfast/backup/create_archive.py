@@ -14,6 +14,8 @@ from holdfast.backup.left_out import left_out
 from holdfast.backup.names import archive_name
 from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
+from holdfast.backup.services import stored
+from holdfast.backup.services.holding import ServiceHolds
 from holdfast.backup.start import sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
@@ -27,7 +29,7 @@ from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 
 
-def kind(opener: Opener) -> Kind:
+def kind(opener: Opener, holds: ServiceHolds) -> Kind:
     job = JobWork(
         JobKind.BACKUP_CREATE, partial(block, opener.own_places), conclude, may_repeat=True, leaves_archive=True
     )
@@ -35,6 +37,7 @@ def kind(opener: Opener) -> Kind:
         opener,
         job,
         sources=partial(ServiceSources, opener),
+        services=holds.of,
         name="backup",
         category="backup",
         limit_group="backup",
@@ -64,7 +67,15 @@ def block(places: ServicePlaces, session: Session, operation: Operation) -> Back
         upload_ratelimit_kib=params.upload_ratelimit_kib or repository.upload_ratelimit_kib,
         within=tuple(repository.source_paths) if params.within_sources else (),
         service_places=tuple(places.identities()) if operation.executor == "agent" else (),
+        services=_services(session, repository),
     )
+
+
+def _services(session: Session, repository: Repository) -> tuple[str, ...]:
+    """Raise Unprocessable where the agent would not stop them."""
+    names = stored.of_repository(session, repository.id)
+    stored.require_able(session, repository, names)
+    return names
 
 
 def _archive_name(operation: Operation, repository: Repository, params: BackupParams) -> str:

@@ -6,6 +6,28 @@ FACTS = (
     Fact(
         "backup.bad_archive_name", (422,), "The archive name is empty or not allowed.", "Choose another archive name."
     ),
+    Fact(
+        "backup.service_not_stopped",
+        ("operation",),
+        "A service that the backup stops could not be stopped.",
+        "Read the message; the account that runs the engine needs the right to stop and start the unit.",
+        "No archive was made. Services that were stopped already are started again.",
+    ),
+    Fact(
+        "backup.service_refused",
+        ("operation",),
+        "The agent's machine does not let backups stop the service.",
+        "Its owner adds the unit to `allow` in `[services]` of the agent's `config.toml`.",
+        "Nothing was stopped, and no archive was made.",
+    ),
+    Fact("backup.service_twice", (422,), "A service is named twice.", "Name each service once."),
+    Fact(
+        "backup.service_unknown",
+        ("operation",),
+        "The machine has no such service.",
+        "Correct the list of services of the repository.",
+        "No archive was made. Services that were stopped already are started again.",
+    ),
     Fact("backup.no_sources", (422,), "The repository has no source paths.", "Give it source paths first."),
     Fact(
         "backup.own_places",

@@ -9,7 +9,10 @@ from typing import Any
 from backup_engine import own_places
 from backup_engine.command import Machine
 from backup_engine.detect import EngineUnsupported, identified
+from backup_engine.environment import SEARCH_PATH
 from backup_engine.interface import Engine
+from backup_jobs import services
+from backup_jobs.services import Control
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
@@ -106,6 +109,17 @@ class Machines:
             return ()
         named = {line.strip() for line in answer.output.splitlines()}
         return tuple(path for number, path in enumerate(paths) if f"{MISSING}{number}" in named)
+
+    def control(self, connection_id: int) -> Control:
+        link = self.links.link(self._known(connection_id).id)
+
+        def run(argv: tuple[str, ...], seconds: float) -> services.Answer:
+            script = f'PATH="$PATH:{SEARCH_PATH}"\nexport PATH\nexec {shlex.join(argv)} </dev/null\n'
+            answer = ssh.run_script(link, script, seconds)
+            reached = answer.failure is None
+            return services.Answer(answer.code if reached else None, f"{answer.output}\n{answer.errors}")
+
+        return run
 
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]

@@ -11,6 +11,7 @@ from backup_engine.parse import GarbledOutput, InfoResult, parse_info
 from backup_jobs.bodies import BODIES, attempt
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.endings import TryAgain as JobTryAgain
+from backup_jobs.holds import HeldServices
 from backup_jobs.sources import Sources
 from backup_jobs.work import Work
 from backup_protocol import JobKind
@@ -23,29 +24,46 @@ from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork
 
 MakeSources = Callable[[Context, RepositoryWork, Any], Sources]
+MakeServices = Callable[[Context, RepositoryWork, Any], HeldServices]
 
 
-def job_kind(opener: Opener, job: JobWork, *, sources: MakeSources | None = None, **values: Any) -> Kind:
-    """A kind that runs here and on agents. `sources` for a backup; `values` are the other fields of `Kind`."""
+def job_kind(
+    opener: Opener,
+    job: JobWork,
+    *,
+    sources: MakeSources | None = None,
+    services: MakeServices | None = None,
+    **values: Any,
+) -> Kind:
+    """A kind that runs here and on agents. `sources` and `services` for a backup; `values` are the other fields of `Kind`."""
     return Kind(
-        run=lambda context: run(opener, job, context, sources),
+        run=lambda context: run(opener, job, context, sources, services),
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         agent=job,
         **values,
     )
 
 
-def run(opener: Opener, job: JobWork, context: Context, sources: MakeSources | None = None) -> Outcome | TryAgain:
-    return concluded(job, context, attempted(job, RepositoryWork.open(opener, context), sources))
+def run(
+    opener: Opener,
+    job: JobWork,
+    context: Context,
+    sources: MakeSources | None = None,
+    services: MakeServices | None = None,
+) -> Outcome | TryAgain:
+    return concluded(job, context, attempted(job, RepositoryWork.open(opener, context), sources, services))
 
 
-def attempted(job: JobWork, opened: RepositoryWork, sources: MakeSources | None = None) -> Ended:
+def attempted(
+    job: JobWork, opened: RepositoryWork, sources: MakeSources | None = None, services: MakeServices | None = None
+) -> Ended:
     """One attempt at the job with this runner as its host."""
     context = opened.context
     with context.database.reading() as session:
         block = job.block(session, context.operation)
     known = sources(context, opened, block) if sources else None
-    work = Work(context, opened.engine, opened.location, block, known)
+    held = services(context, opened, block) if services else HeldServices()
+    work = Work(context, opened.engine, opened.location, block, known, held)
     return attempt(BODIES[JobKind(job.job_kind)], work)
 
 

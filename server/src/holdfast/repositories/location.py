@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from backup_engine.command import CalledAgent, Machine, Older
 from backup_engine.interface import Engine
 from backup_engine.requests import RcloneAccess, RepositoryLocation
+from backup_jobs.services import Control
 from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
@@ -49,6 +50,9 @@ class SshMachines(Protocol):
 
         `known` are the places with their device and inode here. None where that cannot be found out.
         """
+
+    def control(self, connection_id: int) -> Control:
+        """Runs short programs there. Raise Unprocessable if there is no such connection."""
 
     def rsh(self, connection_id: int) -> str:
         """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.errors import Forbidden
 from holdfast.operations import outbox
 from holdfast.operations.locks import Sharing
 from holdfast.operations.queue import Subject
@@ -33,6 +34,17 @@ def require(session: Session, caller: Caller, repository_id: int, role: Role) ->
     if repository is None:
         raise errors.unknown(repository_id)
     rights.require_repository(session, caller, repository_id, role)
+    return repository
+
+
+def require_administered(session: Session, caller: Caller, repository_id: int) -> Repository:
+    """The repository, for an admin of the service: the role admin on the repository alone is not enough.
+
+    For settings that let the service read or change what is outside the repository. Raise NotFound or Forbidden.
+    """
+    repository = require(session, caller, repository_id, Role.ADMIN)
+    if caller.role is not Role.ADMIN:
+        raise Forbidden("access.forbidden", "This needs the role admin.", required="admin")
     return repository
 
 

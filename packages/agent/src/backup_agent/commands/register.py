@@ -64,8 +64,8 @@ def run(places: Places, arguments: Namespace) -> int:
         max_jobs=arguments.max_jobs,
         engines=engines,
         restore_to=_restore_to(places, arguments.restore_to),
-        scripts_accept=_scripts_accepted(places),
     )
+    wanted = _as_owner_has_set(places, wanted)
     found = Engines(places, config.with_environment(wanted).engines)
     answer = _registered(Client(arguments.server, ca_file=ca_file), token, name, found)
     config.save(places, replace(wanted, agent_id=answer.agent_id, credential=answer.agent_token))
@@ -83,12 +83,13 @@ def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | No
         return None
 
 
-def _scripts_accepted(places: Places) -> str:
-    """What the owner of the machine has set: a new registration does not change it."""
+def _as_owner_has_set(places: Places, wanted: Config) -> Config:
+    """What the owner of the machine allows: a new registration does not change it."""
     try:
-        return config.load(places).scripts_accept
+        before = config.load(places)
     except Problem:
-        return "none"
+        return wanted
+    return replace(wanted, scripts_accept=before.scripts_accept, services_allowed=before.services_allowed)
 
 
 def _token(given: str | None) -> str:

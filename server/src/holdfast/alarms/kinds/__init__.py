@@ -10,6 +10,7 @@ from holdfast.alarms.kinds import (
     notifications_failing,
     overdue,
     schedule_missing,
+    service_not_started,
     storage_full,
     tick_late,
 )
@@ -28,5 +29,6 @@ KINDS: tuple[AlarmKind, ...] = (
     damaged.KIND,
     tick_late.KIND,
     notifications_failing.KIND,
+    service_not_started.KIND,
 )
 BY_NAME = {kind.name: kind for kind in KINDS}

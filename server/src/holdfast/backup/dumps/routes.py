@@ -3,9 +3,8 @@
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
-from sqlalchemy.orm import Session
 
-from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.caller import LoginOnly, SignedIn
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.access.vault import Vault
@@ -14,12 +13,10 @@ from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
 from holdfast.backup.dumps import databases, make_dumps
 from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody, Databases
-from holdfast.errors import Forbidden
 from holdfast.kit.fields import RowId
 from holdfast.operations.kinds import Kind
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs, store
-from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ThePlaces
 
 routes = router("/api/repositories", "dumps")
@@ -38,14 +35,6 @@ async def the_vault(request: Request) -> Vault:
 TheVault = Annotated[Vault, Depends(the_vault)]
 
 
-def _require_administrator(session: Session, caller: Caller, repository_id: int) -> Repository:
-    """Whoever names an SQLite file has it read with the rights of the service: a right on the repository is not enough."""
-    repository = store.require(session, caller, repository_id, Role.ADMIN)
-    if caller.role is not Role.ADMIN:
-        raise Forbidden("access.forbidden", "This needs the role admin.", required="admin")
-    return repository
-
-
 @routes.get("/{repository_id}/databases", summary="Databases that are dumped", responses=documented(404))
 def list_databases(caller: SignedIn, repository_id: RowId, session: Reading) -> Databases:
     """Passwords are never shown."""
@@ -58,7 +47,7 @@ def add_database(
     caller: LoginOnly, repository_id: RowId, wanted: DatabaseBody, session: Writing, vault: TheVault, places: ThePlaces
 ) -> DatabaseAnswer:
     """Its dump becomes part of the next dumps of the repository. Nothing is connected to yet."""
-    repository = _require_administrator(session, caller, repository_id)
+    repository = store.require_administered(session, caller, repository_id)
     return databases.answer(databases.save(session, caller, vault, places, repository, wanted))
 
 
@@ -73,7 +62,7 @@ def change_database(
     places: ThePlaces,
 ) -> DatabaseAnswer:
     """Replaces all settings. A password that is not given stays."""
-    repository = _require_administrator(session, caller, repository_id)
+    repository = store.require_administered(session, caller, repository_id)
     known = databases.require(session, repository_id, database_id)
     return databases.answer(databases.save(session, caller, vault, places, repository, wanted, known))
 
@@ -83,7 +72,7 @@ def change_database(
 )
 def remove_database(caller: LoginOnly, repository_id: RowId, database_id: RowId, session: Writing) -> Response:
     """Archives that hold its dumps stay."""
-    _require_administrator(session, caller, repository_id)
+    store.require_administered(session, caller, repository_id)
     databases.remove(session, caller, databases.require(session, repository_id, database_id))
     return Response(status_code=204)
 

@@ -64,6 +64,8 @@ COMMANDS: dict[str, Place] = {
     "alarms": Place(WATCH, f"{CLIENT}.alarms", "alarms"),
     "repos": Place(ADMINISTER, f"{CLIENT}.repositories", "repositories"),
     "retention": Place(ADMINISTER, f"{CLIENT}.retention", "retention"),
+    "services": Place(ADMINISTER, f"{CLIENT}.services", "services"),
+    "databases": Place(ADMINISTER, f"{CLIENT}.databases", "databases"),
     "mirror": Place(ADMINISTER, f"{CLIENT}.mirror", "mirror"),
     "remotes": Place(ADMINISTER, f"{CLIENT}.remotes", "remotes"),
     "machines": Place(ADMINISTER, f"{CLIENT}.machines", "machines"),

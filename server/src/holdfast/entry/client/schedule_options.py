@@ -1,5 +1,7 @@
 """The options of `holdfast schedules create`, `edit` and `preview`, and the request that they ask for."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +10,11 @@ from holdfast.entry.client import connection, exit_codes, schedule_words
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.lookup import find_repository, named
 from holdfast.entry.client.output import fail
+
+URL = "/api/schedules"
+MOST_NAMES = 3
+RULES = {"before": ("stop", "warn"), "after": ("always", "success", "warning", "failure")}
+"""What a script's failure means before the backup, and when one after it runs."""
 
 
 def schedule_names(incomplete: str) -> list[str]:
@@ -51,6 +58,15 @@ RestoreCheckEvery = Annotated[
     typer.Option(min=0, metavar="DAYS", help="Prove by reading back that files can be restored; 0 stops it."),
 ]
 Mirror = Annotated[bool | None, typer.Option("--mirror/--no-mirror", help="Bring the mirror up to date.")]
+Dump = Annotated[bool | None, typer.Option("--dump/--no-dump", help="Dump the repository's databases before that.")]
+Before = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SCRIPT[:warn]", help="Run this script before the backup; may be given several times."),
+]
+After = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SCRIPT[:success|warning|failure]", help="Run this script after the backup, or only then."),
+]
 Description = Annotated[str | None, typer.Option(help="What the schedule is for.")]
 
 
@@ -82,29 +98,50 @@ def targets(service: Api, repositories: list[str] | None, labels: list[str] | No
     return {"targets": {"all": True}} if everything else {}
 
 
-def steps(
-    before: list[dict[str, Any]],
-    keep: dict[str, Any],
-    compact: bool | None,
-    check_every: int | None,
-    restore_check_every: int | None,
-    mirror: bool | None,
-) -> list[dict[str, Any]]:
-    """The steps that a schedule had, with what the options change."""
-    by_kind = {str(step.get("kind")): dict(step) for step in before or [{"kind": "backup"}]}
-    if keep:
-        by_kind["prune"] = {"kind": "prune", **keep}
-    for kind, wanted in (("compact", compact), ("mirror", mirror)):
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What of the steps was given; None stays as it is."""
+
+    keep: Mapping[str, Any]
+    compact: bool | None
+    check_every: int | None
+    restore_check_every: int | None
+    mirror: bool | None
+    dump: bool | None
+    before: Sequence[str] | None
+    after: Sequence[str] | None
+
+
+def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptions) -> list[dict[str, Any]]:
+    """The steps that a schedule has, with what the options change. Scripts that are given replace those of their place."""
+    scripts = [dict(step) for step in present if step.get("kind") == "script"]
+    others = [step for step in present if step.get("kind") != "script"]
+    by_kind = {str(step.get("kind")): dict(step) for step in others or [{"kind": "backup"}]}
+    if options.keep:
+        by_kind["prune"] = {"kind": "prune", **options.keep}
+    for kind, wanted in (("compact", options.compact), ("mirror", options.mirror), ("dump", options.dump)):
         if wanted:
             by_kind.setdefault(kind, {"kind": kind})
         elif wanted is False:
             by_kind.pop(kind, None)
-    for kind, days in (("check", check_every), ("restore_check", restore_check_every)):
+    for kind, days in (("check", options.check_every), ("restore_check", options.restore_check_every)):
         if days:
             by_kind[kind] = {**by_kind.get(kind, {}), "kind": kind, "every_days": days}
         elif days == 0:
             by_kind.pop(kind, None)
-    return list(by_kind.values())
+    for place, given in (("before", options.before), ("after", options.after)):
+        if given:
+            scripts = [step for step in scripts if step.get("when", "before") != place]
+            scripts += [_script(service, place, word) for word in given]
+    return [*scripts, *by_kind.values()]
+
+
+def _script(service: Api, place: str, word: str) -> dict[str, Any]:
+    """Given `NAME` or `NAME:RULE`, return the step."""
+    name, _, rule = word.rpartition(":") if word.rpartition(":")[2] in RULES[place] else (word, "", "")
+    found = named(service.get("/api/scripts/")["scripts"], name, "script", "name", see="scripts list")
+    field = "on_failure" if place == "before" else "run_on"
+    return {"kind": "script", "when": place, "script_id": found["id"], **({field: rule} if rule else {})}
 
 
 def limits(

@@ -156,6 +156,10 @@ def _step(step: dict[str, Any]) -> str:
     notes += [f"every {every} days"] if every else []
     notes += ["verify data"] if step.get("verify_data") else []
     name = str(step.get("kind")).replace("_", " ")
+    if name == "script":
+        name = f"script {step.get('script_id')} {step.get('when', 'before')} the backup"
+        rule = step.get("run_on") if step.get("when") == "after" else step.get("on_failure")
+        notes += [{"warn": "only warns"}.get(str(rule), f"on {rule}")] if rule not in (None, "stop", "always") else []
     return f"{name} ({', '.join(notes)})" if notes else name
 
 

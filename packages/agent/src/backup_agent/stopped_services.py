@@ -1,0 +1,70 @@
+"""The services that backups stop on this machine: which ones may be, and starting them again without being asked.
+
+Decided here, because the service may have been broken into: `allow` in `[services]` of `config.toml` names the units.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from backup_jobs.backup import STEP
+from backup_jobs.engine_host import EngineHost
+from backup_jobs.holds import HeldServices, Hold, Holds
+from backup_jobs.services import Control, control_here, is_unit_name
+from backup_protocol import BackupBlock, UnstartedService
+
+log = logging.getLogger(__name__)
+
+HERE = "local"
+LOOK_SECONDS = 5.0
+MOST_TOLD = 20
+REFUSED = "This machine does not let backups stop {names}. Its owner can add them to allow in [services] of config.toml, and restart the agent."
+
+
+class StoppedServices:
+    def __init__(
+        self, folder: Path, allowed: Sequence[str], stopping: threading.Event, control: Control = control_here
+    ) -> None:
+        self._allowed = frozenset(allowed)
+        self._stopping = stopping
+        self._holds = Holds(folder, lambda _place: control)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.not_started: tuple[UnstartedService, ...] = ()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is stopped."""
+        return self._holds.any()
+
+    def of(self, host: EngineHost, block: BackupBlock) -> HeldServices:
+        """What this job stops, looked after from now on."""
+        if not block.services:
+            return HeldServices()
+        refused = [name for name in block.services if name not in self._allowed or not is_unit_name(name)]
+        if refused:
+            return HeldServices(names=block.services, refusal=REFUSED.format(names=", ".join(map(ascii, refused))))
+        self.look_after()
+        return HeldServices(host, self._holds, HERE, block.services, str(host.folder), STEP)
+
+    def look_after(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._look_forever, name="services", daemon=True)
+                self._thread.start()
+
+    def _look_forever(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._note(self._holds.look_after())
+            except Exception:  # whatever is wrong with one look must not end the looking
+                log.exception("Stopped services could not be looked after; trying again.")
+            self._stopping.wait(LOOK_SECONDS)
+
+    def _note(self, failed: Sequence[Hold]) -> None:
+        told = tuple(UnstartedService(hold.name, (hold.error or "")[:300]) for hold in failed[:MOST_TOLD])
+        for service in told:
+            if service not in self.not_started:
+                log.error("%s could not be started again; trying until it starts: %s", service.name, service.error)
+        self.not_started = told

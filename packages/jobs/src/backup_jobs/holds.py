@@ -1,0 +1,288 @@
+"""Services that are stopped for a backup, with a journal that makes sure that they are started again.
+
+For each stopped service there is a file in one folder. It is synced before anything is stopped, and says whether the service
+ran and which backups need it stopped. The file goes only after the service was started. Whoever finds a file that no running
+backup needs any more starts the service: the backup itself, or `look_after`, which every host calls at its start and every few
+seconds. So whatever is killed at whatever moment, the next look starts the service.
+
+The journal is in files, not in the service's store: an agent has no store, and a service that is down must not wait for a
+database that may be the very thing that was stopped.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from backup_engine.process import Spool, SpoolState
+from backup_engine.shim import process_start_time
+from backup_jobs import services
+from backup_jobs.engine_host import keep
+from backup_jobs.host import Host, Stopping
+from backup_jobs.services import Control, NotStopped
+
+LOOK_SECONDS = 0.2
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A backup that needs a service stopped: one attempt, by its folder."""
+
+    folder: str
+    step: str
+    """The engine run in the folder."""
+    far: bool = False
+    """The engine runs on another machine: what runs here only follows it, and may be killed without the engine."""
+    holder: str = ""
+    """The process that stopped the service."""
+
+    def needs_it(self) -> bool:
+        """Whether the engine of this backup runs, or its process lives and is about to start it."""
+        spool = Spool(Path(self.folder) / self.step)
+        if not Path(self.folder).is_dir():
+            return False
+        return (not spool.has_started() and _lives(self.holder)) or self.engine_runs()
+
+    def engine_runs(self) -> bool:
+        """False also settles that an engine which has not started by now never will."""
+        spool = Spool(Path(self.folder) / self.step)
+        if spool.settle() is SpoolState.ALIVE:
+            return True
+        return self.far and spool.has_started() and not _has_ended(spool)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What the journal says of one service."""
+
+    place: str
+    name: str
+    was_running: bool | None = None
+    """None: nobody has asked yet, so nothing was stopped."""
+    users: tuple[User, ...] = ()
+    tries: int = 0
+    next_try_at: float = 0.0
+    failing_since: float | None = None
+    error: str | None = None
+
+    @staticmethod
+    def read(record: dict[str, Any]) -> "Hold":
+        return Hold(**{**record, "users": tuple(User(**user) for user in record["users"])})
+
+    def is_due(self) -> bool:
+        """A clock that was set back must not put off the next try for long."""
+        return not 0 < self.next_try_at - time.time() <= LONGEST_PAUSE_SECONDS
+
+
+class Holds:
+    """The journal of a host. `control_of` gives the control of a place; it may raise any exception."""
+
+    def __init__(self, folder: Path, control_of: Callable[[str], Control]) -> None:
+        self._folder = folder
+        self._control_of = control_of
+
+    def any(self) -> bool:
+        return any(self._folder.glob("*.json"))
+
+    def hold(self, place: str, name: str, user: User, wait: Callable[[float], None]) -> None:
+        """Stop a service for a user of it. Raise NotStopped; then, too, the user has to `leave`."""
+        with self._locked(place, name, wait):
+            known = self._read(self._file(place, name)) or Hold(place, name)
+            others = tuple(other for other in known.users if other.folder != user.folder and other.needs_it())
+            hold = replace(known, users=(*others, user))
+            self._write(hold)
+            control = self._control(place)
+            if not hold.was_running:
+                hold = replace(hold, was_running=services.is_running(control, name))
+                self._write(hold)
+            if hold.was_running:
+                services.stop(control, name)
+
+    def leave(self, place: str, name: str, folder: str, wait: Callable[[float], None]) -> str | None:
+        """Start a service again unless another backup needs it stopped; return why that failed, or None.
+
+        A user whose engine still runs stays: its process is about to end, not its backup.
+        """
+        if not self._file(place, name).exists():
+            return None
+        with self._locked(place, name, wait):
+            hold = self._read(self._file(place, name))
+            if hold is None or any(user.folder == folder and user.engine_runs() for user in hold.users):
+                return None
+            users = tuple(user for user in hold.users if user.folder != folder and user.needs_it())
+            return self._start_unless_needed(replace(hold, users=users))
+
+    def look_after(self) -> list[Hold]:
+        """Start every service that no backup needs stopped any more; return those that do not start.
+
+        What has failed least often comes first: a machine that does not answer must not hold up the others.
+        """
+        found = [hold for file in self._folder.glob("*.json") if (hold := self._read(file)) is not None]
+        for hold in sorted(found, key=lambda hold: hold.tries):
+            with self._locked_if_free(hold.place, hold.name) as is_free:
+                now = self._read(self._file(hold.place, hold.name)) if is_free else None
+                if now is not None and now.is_due():
+                    needed = tuple(user for user in now.users if user.needs_it())
+                    self._start_unless_needed(replace(now, users=needed), was=now)
+        remaining = (self._read(file) for file in self._folder.glob("*.json"))
+        return [hold for hold in remaining if hold is not None and hold.failing_since is not None]
+
+    def _start_unless_needed(self, hold: Hold, was: Hold | None = None) -> str | None:
+        if hold.users:
+            if hold != was:
+                self._write(hold)
+            return None
+        error = self._start(hold) if hold.was_running else None
+        if error is None:
+            self._file(hold.place, hold.name).unlink(missing_ok=True)
+            return None
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(hold.tries, 10))
+        self._write(
+            replace(
+                hold,
+                tries=hold.tries + 1,
+                next_try_at=time.time() + pause,
+                failing_since=hold.failing_since or time.time(),
+                error=error,
+            )
+        )
+        return error
+
+    def _start(self, hold: Hold) -> str | None:
+        try:
+            return services.start(self._control(hold.place), hold.name)
+        except NotStopped as error:
+            return error.message
+
+    def _control(self, place: str) -> Control:
+        try:
+            return self._control_of(place)
+        except Exception as error:  # whatever is wrong with the way to a machine must not lose the journal
+            raise NotStopped(services.NOT_STOPPED, f"The machine cannot be used: {error}") from error
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def _file(self, place: str, name: str) -> Path:
+        return self._folder / f"{hashlib.sha256(f'{place} {name}'.encode()).hexdigest()[:32]}.json"
+
+    def _read(self, file: Path) -> Hold | None:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            return Hold.read(json.loads(file.read_bytes()))
+        return None
+
+    def _write(self, hold: Hold) -> None:
+        keep(self._file(hold.place, hold.name), asdict(hold))
+
+    @contextlib.contextmanager
+    def _locked(self, place: str, name: str, wait: Callable[[float], None]) -> Iterator[None]:
+        while True:
+            with self._locked_if_free(place, name) as is_free:
+                if is_free:
+                    yield
+                    return
+            wait(LOOK_SECONDS)
+
+    @contextlib.contextmanager
+    def _locked_if_free(self, place: str, name: str) -> Iterator[bool]:
+        """The kernel frees the lock with its process. The lock's file stays: removing it would let two hold it."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self._file(place, name).with_suffix(".lock")
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(descriptor)
+
+
+# --- one attempt ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldServices:
+    """The services that one attempt at a backup stops, in this order, and starts again in the opposite order."""
+
+    host: Host | None = None
+    holds: Holds | None = None
+    place: str = ""
+    names: tuple[str, ...] = ()
+    folder: str = ""
+    step: str = ""
+    far: bool = False
+    refusal: str | None = None
+    """Why this machine does not stop them."""
+
+    def hold(self) -> None:
+        """Raise NotStopped, Cancelled or Stopping; then `release` starts again what was stopped."""
+        if not self.names:
+            return
+        if self.refusal is not None:
+            raise NotStopped(services.REFUSED, self.refusal)
+        assert self.holds is not None
+        assert self.host is not None
+        Path(self.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        user = User(self.folder, self.step, self.far, this_process())
+        for name in self.names:
+            self.host.require_going_on()
+            self.holds.hold(self.place, name, user, self.host.pause)
+
+    def release(self) -> list[str]:
+        """Start what this attempt has stopped; return a sentence for each service that does not start."""
+        if not self.names or self.refusal is not None:
+            return []
+        assert self.holds is not None
+        failed = []
+        for name in reversed(self.names):
+            error = self.holds.leave(self.place, name, self.folder, self._wait)
+            if error is not None:
+                failed.append(f"{name} could not be started again and is tried again until it starts: {error}")
+        return failed
+
+    def _wait(self, seconds: float) -> None:
+        """A cancel must not keep a service down."""
+        assert self.host is not None
+        if self.host.is_stopping():
+            raise Stopping
+        time.sleep(seconds)
+
+
+def unstarted(holds: Sequence[Hold]) -> list[dict[str, Any]]:
+    """What is reported of services that do not start."""
+    return [
+        {"place": hold.place, "name": hold.name, "since": hold.failing_since, "error": (hold.error or "")[:300]}
+        for hold in holds
+    ]
+
+
+def _has_ended(spool: Spool) -> bool:
+    record = spool.exit_record()
+    return record is not None and record.signal is None
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def this_process() -> str:
+    return f"{_boot()} {os.getpid()} {process_start_time(os.getpid())}"
+
+
+def _lives(holder: str) -> bool:
+    boot, _, process = holder.rpartition(" ")[0].rpartition(" ")
+    started = holder.rpartition(" ")[2]
+    return process.isdigit() and boot == _boot() and str(process_start_time(int(process))) == started

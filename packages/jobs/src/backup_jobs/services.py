@@ -1,0 +1,87 @@
+"""The services of a machine, as systemd knows them: ask for one, stop it, start it."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backup_engine import bounded
+from backup_engine.environment import SEARCH_PATH
+from backup_engine.following import printable
+
+UNIT_NAME = r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,240}\.(service|socket|timer|target|path)"
+"""Complete names alone, and only units that can be stopped and started."""
+ASK_SECONDS = 30.0
+CHANGE_SECONDS = 180.0
+"""systemd itself gives a service 90 seconds to stop, unless its unit says otherwise."""
+SHOWN_CHARACTERS = 300
+RUNNING = frozenset({"active", "activating", "reloading"})
+
+NOT_STOPPED = "backup.service_not_stopped"
+UNKNOWN = "backup.service_unknown"
+REFUSED = "backup.service_refused"
+
+
+class NotStopped(Exception):
+    """A service that a backup needs stopped could not be stopped, or must not be."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int | None
+    """None: the program could not be run, or did not end in time."""
+    output: str
+
+    @property
+    def shown(self) -> str:
+        """The end of the output in one line, for a message."""
+        return printable(" ".join(self.output.split())[-SHOWN_CHARACTERS:]) or f"exit code {self.code}"
+
+
+Control = Callable[[tuple[str, ...], float], Answer]
+"""Run a program on the machine of the services, for at most this many seconds."""
+
+
+def is_unit_name(name: str) -> bool:
+    return re.fullmatch(UNIT_NAME, name) is not None
+
+
+def is_running(control: Control, name: str) -> bool:
+    """Raise NotStopped if the machine does not know the service, or cannot be asked."""
+    answer = control(("systemctl", "show", "--property=LoadState,ActiveState", "--", name), ASK_SECONDS)
+    facts = dict(line.split("=", 1) for line in answer.output.splitlines() if "=" in line)
+    if answer.code != 0 or "ActiveState" not in facts:
+        raise NotStopped(NOT_STOPPED, f"The state of {name} could not be read: {answer.shown}")
+    if facts.get("LoadState") != "loaded":
+        raise NotStopped(UNKNOWN, f"The machine has no service {name} that could be stopped and started.")
+    return facts["ActiveState"] in RUNNING
+
+
+def stop(control: Control, name: str) -> None:
+    """Return once the service has stopped. Raise NotStopped."""
+    answer = control(("systemctl", "--no-ask-password", "stop", "--", name), CHANGE_SECONDS)
+    if answer.code != 0:
+        raise NotStopped(NOT_STOPPED, f"{name} could not be stopped: {answer.shown}")
+
+
+def start(control: Control, name: str) -> str | None:
+    """Start the service; return why that failed, or None."""
+    answer = control(("systemctl", "--no-ask-password", "start", "--", name), CHANGE_SECONDS)
+    return None if answer.code == 0 else answer.shown
+
+
+def control_here(argv: tuple[str, ...], seconds: float) -> Answer:
+    """The control of this machine."""
+    try:
+        environment = {"PATH": os.environ.get("PATH", SEARCH_PATH), "LANG": "C.UTF-8"}
+        ended = bounded.run(argv, b"", seconds, environment, start_new_session=True)
+    except (bounded.TimeoutExpired, bounded.SaidTooMuch):
+        return Answer(None, f"{argv[0]} did not end within {seconds:.0f} seconds.")
+    except OSError as error:
+        return Answer(None, f"{argv[0]} could not be run: {error.strerror}")
+    return Answer(ended.returncode, (ended.stdout + ended.stderr).decode("utf-8", "replace"))

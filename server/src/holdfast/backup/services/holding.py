@@ -1,0 +1,62 @@
+"""Stops services for the backups that run here or by ssh, and makes sure that they are started again."""
+
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from backup_jobs.backup import STEP
+from backup_jobs.holds import HeldServices, Holds, unstarted
+from backup_jobs.services import Control, control_here
+from backup_protocol import BackupBlock
+from holdfast.operations import limits
+from holdfast.operations.context import Context
+from holdfast.repositories.location import SshMachines, runs_on
+from holdfast.repositories.models import Repository
+from holdfast.repositories.work import RepositoryWork
+from holdfast.storage.session import Database
+
+log = structlog.get_logger("holdfast.backup")
+
+LOOK_SECONDS = 5.0
+NOT_STARTED = "services_not_started"
+"""Where the alarm finds them."""
+HERE, SSH = "local", "ssh:"
+
+
+class ServiceHolds:
+    """`folder` holds the journal: see `backup_jobs.holds`."""
+
+    def __init__(self, folder: Path, database: Database, machines: SshMachines) -> None:
+        self._database = database
+        self._machines = machines
+        self._holds = Holds(folder, self._control)
+        self._told: list[dict[str, Any]] | None = None
+
+    def of(self, context: Context, work: RepositoryWork, block: BackupBlock) -> HeldServices:
+        """What an attempt at a backup stops."""
+        if not block.services:
+            return HeldServices()
+        place, operation = place_of(work.repository), context.operation
+        folder = str(Path(operation.spool or "") / str(operation.attempt))
+        return HeldServices(context, self._holds, place, block.services, folder, STEP, far=place != HERE)
+
+    def look_after(self) -> None:
+        """Start what no backup needs stopped any more. What does not start is stored for the alarm."""
+        told = unstarted(self._holds.look_after())
+        if told == self._told:
+            return
+        with self._database.writing() as session:
+            limits.put(session, NOT_STARTED, told)
+        for service in told:
+            log.error("a service could not be started again; trying until it starts", **service)
+        self._told = told
+
+    def _control(self, place: str) -> Control:
+        return control_here if place == HERE else self._machines.control(int(place.removeprefix(SSH)))
+
+
+def place_of(repository: Repository) -> str:
+    """The machine whose services are meant: the one that runs the engine."""
+    machine_id = runs_on(repository)
+    return HERE if machine_id is None else f"{SSH}{machine_id}"

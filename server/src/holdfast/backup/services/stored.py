@@ -1,0 +1,54 @@
+"""The services that backups of a repository stop: read, and replaced with a line in the audit log."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from backup_protocol import Capability
+from holdfast.access import audit
+from holdfast.access.caller import Caller
+from holdfast.backup.services.models import StoppedService
+from holdfast.errors import Unprocessable
+from holdfast.repositories import agent_target
+from holdfast.repositories.models import Repository
+
+
+def of_repository(session: Session, repository_id: int) -> tuple[str, ...]:
+    found = select(StoppedService.name).where(StoppedService.repository_id == repository_id)
+    return tuple(session.scalars(found.order_by(StoppedService.position)))
+
+
+def replace(session: Session, caller: Caller, repository: Repository, names: Sequence[str]) -> tuple[str, ...]:
+    """Raise Unprocessable."""
+    if len(set(names)) != len(names):
+        raise Unprocessable("backup.service_twice", "Name each service once.")
+    require_able(session, repository, names)
+    before = of_repository(session, repository.id)
+    session.execute(delete(StoppedService).where(StoppedService.repository_id == repository.id))
+    session.add_all(
+        StoppedService(repository_id=repository.id, position=position, name=name) for position, name in enumerate(names)
+    )
+    if before != tuple(names):
+        audit.record(
+            session,
+            actor=caller,
+            action="services.changed",
+            object_type="repository",
+            object_id=repository.id,
+            details={"before": list(before), "after": list(names)},
+        )
+    return tuple(names)
+
+
+def require_able(session: Session, repository: Repository, names: Sequence[str]) -> None:
+    """Raise Unprocessable where the agent is too old: it would back up without stopping anything."""
+    if names and repository.execution_target == "agent":
+        agent = repository.agent_machine_id
+        if not agent_target.can(session, agent, Capability.SERVICE_HOLD):
+            raise Unprocessable(
+                "repository.agent_unable",
+                "This agent cannot stop services; install a newer version of it.",
+                agent_machine_id=agent,
+                capability=Capability.SERVICE_HOLD,
+            )

@@ -1,0 +1,247 @@
+"""`holdfast schedules run`, `next`, `calendar`, `history` and `preview`: what ran, and what will."""
+
+import sys
+import time
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.entry.client import connection, exit_codes, schedule_calendar, schedule_options, schedule_words
+from holdfast.entry.client.connection import Api
+from holdfast.entry.client.follow import POLL_SECONDS, NoWait, print_ending, until_ended
+from holdfast.entry.client.lookup import find_repository
+from holdfast.entry.client.output import AsJson, Column, fail, print_json, print_table, remark, say
+from holdfast.entry.client.schedule_options import (
+    MOST_NAMES,
+    URL,
+    At,
+    Cron,
+    Every,
+    Repositories,
+    ScheduleWord,
+    Tz,
+    Windows,
+    find,
+)
+from holdfast.entry.client.units import UNKNOWN, count, duration, moment, when
+
+
+def run(
+    schedule: ScheduleWord,
+    repository: Repositories = None,
+    step: Annotated[
+        list[str] | None, typer.Option("--step", metavar="KIND", help="Only this step; may be given several times.")
+    ] = None,
+    respect_windows: Annotated[
+        bool, typer.Option("--respect-windows", help="Wait for the next window instead of starting at once.")
+    ] = False,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a schedule now, and follow it to the end."""
+    service = connection.api()
+    found = find(service, schedule)
+    ids = [find_repository(service, word)["id"] for word in repository or []]
+    body = {
+        "respect_windows": respect_windows,
+        **({"repository_ids": ids} if ids else {}),
+        **({"steps": step} if step else {}),
+    }
+    started = service.post(f"{URL}/{found['id']}/run", body)
+    if no_wait:
+        if as_json:
+            print_json(started)
+        else:
+            say(f"Started {found['name']}. Follow it: holdfast schedules history {found['name']}")
+        return
+    _follow(service, found, started, as_json=as_json)
+
+
+def next_fires(
+    schedule: ScheduleWord,
+    number: Annotated[int, typer.Option("--count", min=1, max=100)] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show the next due times of a schedule."""
+    service = connection.api()
+    found = find(service, schedule)
+    answer = service.get(f"{URL}/{found['id']}/next", count=number)
+    if as_json:
+        print_json(answer)
+        return
+    empty = (
+        f"{found['name']} is disabled."
+        if not found["enabled"]
+        else f"{found['explained']}: nothing is known in advance."
+    )
+    _print_fires(answer["fires"], empty)
+
+
+def calendar(
+    days: Annotated[int, typer.Option(min=1, max=62, help="How many days to show.")] = 14,
+    since: Annotated[
+        str | None, typer.Option(metavar="DAY", help="First day, such as 2026-12-01 (default: today).")
+    ] = None,
+    repository: Annotated[str | None, typer.Option("--repository", "-r", help="Only this repository.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw what ran and what will run, day by day."""
+    service = connection.api()
+    midnight = _midnight(since)
+    only = find_repository(service, repository)["id"] if repository else None
+    span = {"since": midnight.isoformat(), "until": (midnight + timedelta(days=days)).isoformat()}
+    answer = service.get(f"{URL}/calendar", **span, repository_id=only)
+    if as_json:
+        print_json(answer)
+    elif sys.stdout.isatty():
+        schedule_calendar.draw(answer, midnight.date(), days)
+    else:
+        rows = [(when(e["due_at"]), e["name"], e["outcome"] or "to come", _names(e)) for e in answer["entries"]]
+        print_table(("DUE", "SCHEDULE", "OUTCOME", "TARGETS"), rows, empty="Nothing is due.")
+
+
+def history(
+    schedule: ScheduleWord,
+    outcome: Annotated[
+        list[str] | None, typer.Option(help="Only waiting, ran, skipped or missed ones; may be given several times.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many to show.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of a schedule's due times, newest first."""
+    service = connection.api()
+    place = f"{URL}/{find(service, schedule)['id']}/runs"
+    answer = service.get(place, limit=limit, outcome=outcome)
+    if as_json:
+        print_json(answer)
+        return
+    rows = [
+        (when(row["due_at"]), row["repository"], schedule_words.outcome(row), _took(row), _operations(row))
+        for row in answer["runs"]
+    ]
+    columns = ("DUE", Column("REPOSITORY", elastic=True), Column("OUTCOME", elastic=True), "TOOK", "JOBS")
+    print_table(columns, rows, empty="Nothing was due yet.")
+
+
+def preview(
+    cron: Cron = None,
+    at: At = None,
+    every: Every = None,
+    tz: Tz = None,
+    repository: Repositories = None,
+    window: Windows = None,
+    number: Annotated[int, typer.Option("--count", min=1, max=100, help="How many due times to show.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show when a schedule would be due; nothing is stored."""
+    service = connection.api()
+    body = {
+        **schedule_options.calendar(cron, at, every, None, tz or schedule_words.local_zone()),
+        **schedule_options.targets(service, repository, None, everything=False),
+        **schedule_options.limits(window, None, None, None),
+        "count": number,
+    }
+    answer = service.post(f"{URL}/preview", body)
+    if as_json:
+        print_json(answer)
+        return
+    say(answer["explained"])
+    _print_fires(answer["fires"], "Nothing is due.")
+    for warning in answer["warnings"]:
+        if repository or warning["key"] != "no_repository":
+            remark(warning["message"])
+
+
+# Parts ------------------------------------------------------------------------------------------------------------------
+
+
+def _print_fires(fires: list[dict[str, Any]], empty: str) -> None:
+    rows = [
+        (schedule_words.soon(fire["start_at"]), schedule_words.there(fire["local"]), _names(fire), _why(fire))
+        for fire in fires
+    ]
+    print_table(("STARTS", "DUE THERE", Column("TARGETS", elastic=True), "NOTE"), rows, empty=empty)
+
+
+WHY = {
+    "on_time": "",
+    "moved_by_dst": "clocks skip the usual time",
+    "first_of_two": "clocks show it twice; once only",
+    "window_opens": "waits for the window",
+    "window_closed": "no window opens in time",
+    "blackout": "blackout day: skipped",
+    "snoozed": "snoozed: skipped",
+}
+
+
+def _why(fire: dict[str, Any]) -> str:
+    return WHY.get(str(fire["reason"]), str(fire["reason"]))
+
+
+def _names(fire: dict[str, Any]) -> str:
+    names = [one["name"] for one in fire["targets"]]
+    more = fire["target_count"] - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _took(row: dict[str, Any]) -> str:
+    started, ended = moment(row["released_at"]), moment(row["settled_at"])
+    return duration((ended - started).total_seconds()) if started and ended else "-"
+
+
+def _operations(row: dict[str, Any]) -> list[str]:
+    return [str(step["operation_id"]) for step in row["steps"] if step.get("operation_id")]
+
+
+def _midnight(since: str | None) -> datetime:
+    today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    if since is None:
+        return today
+    try:
+        return datetime.fromisoformat(since).replace(hour=0, minute=0, second=0, microsecond=0).astimezone()
+    except ValueError:
+        fail(f"{since} is not a day such as 2026-12-01.", exit_codes.USAGE)
+
+
+def _follow(service: Api, schedule: dict[str, Any], started: dict[str, Any], *, as_json: bool) -> None:
+    """Wait for the end of every row, say what each job did, and end with the worst exit code."""
+    try:
+        ended = [_follow_row(service, row, quiet=as_json) for row in started["runs"]]
+    except KeyboardInterrupt:
+        fail(
+            f"the run goes on without you. Look again: holdfast schedules history {schedule['name']}",
+            exit_codes.INTERRUPTED,
+            key="client.interrupted",
+            params={"run_id": started["run_id"]},
+        )
+    if as_json:
+        print_json({"run_id": started["run_id"], "runs": ended})
+    codes = [exit_codes.of_job(row["result"] or "") if row["outcome"] == "ran" else exit_codes.FAILED for row in ended]
+    if not as_json and len(ended) > 1:
+        good = codes.count(exit_codes.DONE)
+        say(f"{schedule['name']}: {good} of {count(len(ended), 'repository', 'repositories')} without a problem.")
+    if exit_codes.FAILED in codes:
+        raise typer.Exit(exit_codes.FAILED)
+    raise typer.Exit(max(codes, default=exit_codes.DONE))
+
+
+def _follow_row(service: Api, started: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    place = f"{URL}/runs/{started['id']}"
+    row: dict[str, Any] = service.get(place)
+    shown: set[int] = set()
+    told = False
+    while row["settled_at"] is None or any(one["id"] not in shown for one in row["operations"]):
+        if row["outcome"] == "waiting" and not told and not quiet:
+            remark(f"{row['repository']}: {schedule_words.outcome(row)}")
+            told = True
+        for operation in [one for one in row["operations"] if one["id"] not in shown]:
+            ended = until_ended(service, operation["id"], quiet=quiet)
+            shown.add(operation["id"])
+            if not quiet:
+                print_ending(service, ended)
+        time.sleep(POLL_SECONDS if row["settled_at"] is None else 0)
+        row = service.get(place)
+    if row["outcome"] != "ran" and not quiet:
+        remark(f"{row['repository'] or UNKNOWN}: {schedule_words.outcome(row)}")
+    return row
