@@ -269,7 +269,7 @@ def test_attributes_of_folders_are_kept_up_to_a_bound(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", [1, 2])
 def test_a_program_that_never_stops_talking_is_ended(stream: int) -> None:
     def ask() -> None:
-        with pytest.raises(bounded.SaidTooMuch):
+        with pytest.raises(bounded.TooMuchOutput):
             bounded.run(("/bin/sh", "-c", f"exec cat /dev/zero >&{stream}"), b"", PATIENCE, {"PATH": os.defpath})
 
     assert peak(ask) < 3 * bounded.LARGEST_ANSWER

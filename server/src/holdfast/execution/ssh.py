@@ -132,7 +132,9 @@ def run_script(link: SshLink, script: str, seconds: float = ANSWER_SECONDS) -> A
 def run_script_with_password(
     link: SshLink, script: str, password: str, askpass: Path, seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process alone."""
+    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process
+    alone.
+    """
     first, last = link.options[:2], link.options[2:]
     options = (*first, *(f"-o{option}" for option in BY_PASSWORD), *last)
     command = ("ssh", *options, "-T", "-p", str(link.port), link.destination, "exec /bin/sh -s")
@@ -178,7 +180,7 @@ class Telling:
             output, errors = bounded.answer_of(self._process, b"", seconds)
         except subprocess.TimeoutExpired:
             return Answer(FAILED, "", "timed out")
-        except bounded.SaidTooMuch:
+        except bounded.TooMuchOutput:
             return Answer(FAILED, "", TOO_MUCH)
         return Answer(self._process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
 
@@ -227,7 +229,7 @@ def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[s
         )
     except subprocess.TimeoutExpired:
         return Answer(FAILED, "", "timed out")
-    except bounded.SaidTooMuch:
+    except bounded.TooMuchOutput:
         return Answer(FAILED, "", TOO_MUCH)
     except OSError as error:
         return Answer(FAILED, "", f"cannot be run: {error}")

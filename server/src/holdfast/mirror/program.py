@@ -1,7 +1,7 @@
 """The program rclone: found, asked short questions, and given as a command for the long ones.
 
-Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go through
-the pipe of the shim.
+Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go
+through the pipe of the shim.
 """
 
 import json
@@ -101,7 +101,7 @@ class Rclone:
             ended = bounded.run((self.path(), *arguments), given, seconds, {**self._environment(access), **secrets})
         except subprocess.TimeoutExpired as error:
             raise errors.not_answering(f"it did not answer within {seconds:.0f} seconds.") from error
-        except bounded.SaidTooMuch as error:
+        except bounded.TooMuchOutput as error:
             raise errors.not_answering("it says more than an answer can be.") from error
         except (OSError, ValueError) as error:
             raise errors.not_answering(f"it could not be started ({type(error).__name__}).") from error
