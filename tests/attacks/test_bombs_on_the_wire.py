@@ -155,12 +155,12 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(tmp_path: Path) -> None:
     spooled.write_bytes(b"x" * (5 * LONGEST_LINE) + b"\nlast\n")
     heard: list[int] = []
 
-    def hear(line: bytes) -> list[str]:
+    def on_line(line: bytes) -> list[str]:
         heard.append(len(line))
         return []
 
     writer = LogWriter(tmp_path / "log", 0, most_bytes=MIB)
-    assert peak(lambda: LineReader(spooled, hear, writer).drain(to_the_end=True)) < 8 * LONGEST_LINE
+    assert peak(lambda: LineReader(spooled, on_line, writer).drain(to_the_end=True)) < 8 * LONGEST_LINE
     writer.close()
     assert heard == [LONGEST_LINE] * 5 + [0, 4]
 

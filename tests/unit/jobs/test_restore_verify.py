@@ -28,7 +28,7 @@ def verified(
 ) -> Plan:
     complaints = Complaints()
     for message in warnings:
-        complaints.hear(warning(message))
+        complaints.on_event(warning(message))
     occupied = Occupied(bytes(target or Path("/nonexistent")))
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -119,7 +119,7 @@ def test_a_complaint_about_a_name_that_is_no_text_is_matched_as_the_engine_write
 )
 def test_a_missing_attribute_is_a_warning_and_the_file_is_moved(tree: Path, message: str) -> None:
     complaints = Complaints()
-    complaints.hear(warning(message))
+    complaints.on_event(warning(message))
 
     assert complaints.attributes == [message]
     assert verified(tree, LISTED, message).failed == []

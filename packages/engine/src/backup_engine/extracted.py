@@ -31,7 +31,7 @@ class Complaints:
     attributes: list[str] = field(default_factory=list)
     too_many: bool = False
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage) or event.level != "WARNING" or not event.message.strip():
             return
         message = event.message

@@ -68,8 +68,7 @@ class ListArchivesRequest:
     """All archives, or the newest ``last``; left-over checkpoints only on request.
 
     ``deleted`` selects only the archives that are deleted and can be brought back. ``names_only`` reads just what the
-    repository
-    itself holds of them (name, id, start): no archive is read, and a malformed one does no harm.
+    repository itself holds of them (name, id, start): no archive is read, and a malformed one does no harm.
     """
 
     last: int | None = None

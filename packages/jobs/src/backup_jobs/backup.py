@@ -98,7 +98,7 @@ class BackupAttempt:
         command = self._command()
         self._host.log(*self._left_out.lines)
         progress = BackupProgress(self._host, self._work.sources.expected_size)
-        step = self._host.step(STEP, command, on_event=progress.hear)
+        step = self._host.step(STEP, command, on_event=progress.on_event)
         return _with_storage(self._concluded(step), step)
 
     def _refused(self) -> Failed | None:
@@ -247,7 +247,9 @@ class BackupAttempt:
 
 
 def _with_storage(ended: Ended, step: Step) -> Ended:
-    """The end with the space where the repository is stored, measured beside the engine: also of a backup that failed."""
+    """The end with the space where the repository is stored, measured beside the engine: also of a backup that
+    failed.
+    """
     free, total = step.exit.free_bytes, step.exit.total_bytes
     if isinstance(ended, TryAgain) or free is None or total is None:
         return ended

@@ -26,7 +26,7 @@ class Findings:
         self.count = 0
         self._kept: list[Event] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage):
             return
         if CHECK_FINISHED.match(event.message):
@@ -49,11 +49,11 @@ def run(work: Work[CheckBlock]) -> Ended:
     findings = Findings()
     progress = PhaseProgress(work.host, phases(work.block, work.engine.program.major))
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        findings.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        findings.on_event(event)
 
-    step = work.host.step("check", work.engine.check(work.location, request_of(work.block)), on_event=hear)
+    step = work.host.step("check", work.engine.check(work.location, request_of(work.block)), on_event=on_event)
     if bad := ended_without_success(work.host, step):
         return bad if isinstance(bad, TryAgain) else with_details(bad, findings.details())
     warnings = warnings_of(step.accumulator)

@@ -21,7 +21,7 @@ class FreedBytes:
     def __init__(self) -> None:
         self.number: int | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         found = parse_freed_bytes([event])
         self.number = found if found is not None else self.number
 
@@ -41,9 +41,9 @@ def compact_step(
     freed = FreedBytes()
     progress = PhaseProgress(host, PHASES[engine.program.major])
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        freed.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        freed.on_event(event)
 
-    step = host.step(STEP, engine.compact(location, request), on_event=hear)
+    step = host.step(STEP, engine.compact(location, request), on_event=on_event)
     return step, freed.number

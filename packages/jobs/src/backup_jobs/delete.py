@@ -39,7 +39,7 @@ def run(work: Work[DeleteBlock]) -> Ended:
     archive = work.engine.address(found.name, found.id)
     command = work.engine.delete_archive(work.location, DeleteArchiveRequest(archive))
     progress = PhaseProgress(work.host, PHASES)
-    return _concluded(work, found, work.host.step(STEP, command, on_event=progress.hear))
+    return _concluded(work, found, work.host.step(STEP, command, on_event=progress.on_event))
 
 
 def interrupted(work: Work[DeleteBlock], interrupted: Interrupted) -> Ended:

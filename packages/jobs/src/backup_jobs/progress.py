@@ -17,7 +17,7 @@ class PhaseProgress:
         self._phases = {msgid: number for number, msgid in enumerate(phases)}
         self._reached = 0.0
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ProgressPercent) or event.finished:
             return
         number = self._phases.get(event.msgid or "")
@@ -41,7 +41,7 @@ class BackupProgress:
         self._expected = expected
         self._began: float | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ArchiveProgress) or event.finished:
             return
         size = event.original_size

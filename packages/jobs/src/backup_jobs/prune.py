@@ -42,7 +42,7 @@ class PruneLines:
     def __init__(self) -> None:
         self._lines: list[Event] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, LogMessage) and event.name == LIST_LOGGER:
             self._lines.append(event)
 
@@ -66,11 +66,11 @@ def run(work: Work[PruneBlock]) -> Ended:
     lines = PruneLines()
     progress = PhaseProgress(work.host, PHASES)
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        lines.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        lines.on_event(event)
 
-    return _concluded(work, plan, lines, work.host.step(STEP, command, on_event=hear))
+    return _concluded(work, plan, lines, work.host.step(STEP, command, on_event=on_event))
 
 
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
@@ -112,7 +112,7 @@ def _request(work: Work[PruneBlock], *, dry_run: bool = False) -> PruneRequest:
 def _planned(work: Work[PruneBlock]) -> tuple[Step, PruneResult]:
     lines = PruneLines()
     command = work.engine.prune(work.location, _request(work, dry_run=True))
-    step = work.host.step(PLAN, command, on_event=lines.hear, quiet=True)
+    step = work.host.step(PLAN, command, on_event=lines.on_event, quiet=True)
     return step, lines.result()
 
 

@@ -44,7 +44,7 @@ def events_of(stderr: Path) -> list[Event]:
 def _result(told: list[Event], stdout: str) -> PruneResult:
     lines = PruneLines()
     for event in told:
-        lines.hear(event)
+        lines.on_event(event)
     try:
         plan = lines.result()
     except GarbledOutput as error:

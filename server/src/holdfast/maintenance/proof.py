@@ -1,8 +1,8 @@
 """Which files of an archive have been proven, told from what the engine says while it extracts to nowhere.
 
-The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size in
-the archive's own record. It names each entry before it reads it and warns of what it could not read, so an entry is proven
-when the next one is named, or the run has ended well, and nothing was said against it in between.
+The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size
+in the archive's own record. It names each entry before it reads it and warns of what it could not read, so an entry is
+proven when the next one is named, or the run has ended well, and nothing was said against it in between.
 """
 
 import re
@@ -38,7 +38,7 @@ class Proof:
         self.problem_count = 0
         self.never_matched: list[str] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage):
             return
         if event.name == LIST_LOGGER:

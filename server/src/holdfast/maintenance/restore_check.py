@@ -177,13 +177,13 @@ class _Check:
         proof = Proof(selection.expected, marked=self._work.engine.features.marks_extracted)
         progress = PhaseProgress(self._context, PHASES)
 
-        def hear(event: Event) -> None:
-            progress.hear(event)
-            proof.hear(event)
+        def on_event(event: Event) -> None:
+            progress.on_event(event)
+            proof.on_event(event)
 
         command = self._work.engine.extract(self._work.location, selection.request)
         # Quiet: the log of a large archive would hold a line for each file of it.
-        step = self._context.step("extract", command, on_event=hear, quiet=True)
+        step = self._context.step("extract", command, on_event=on_event, quiet=True)
         proof.end(well=step.outcome.status in SUCCEEDED)
         return self._conclude(selection, proof, step)
 

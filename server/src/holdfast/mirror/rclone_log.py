@@ -38,7 +38,7 @@ class RcloneLog:
     is_quiet: bool = False
     """Nothing of it goes to the log."""
 
-    def hear(self, raw: bytes) -> list[str]:
+    def on_line(self, raw: bytes) -> list[str]:
         """Given a line, return what of it goes to the log."""
         lines = self._take_in(raw)
         return [] if self.is_quiet else lines
@@ -62,7 +62,7 @@ class RcloneLog:
 
     def hear_all(self, stream: bytes) -> "RcloneLog":
         for line in stream.split(b"\n"):
-            self.hear(line)
+            self.on_line(line)
         return self
 
     def _complain(self, message: str, reason: str) -> list[str]:

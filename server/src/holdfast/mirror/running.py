@@ -97,7 +97,10 @@ class MirrorWork:
         return f"{self.remote.name}:{self.mirror.path}"
 
     def transfer(self, name: str, arguments: Sequence[str], share: tuple[float, float], message: str) -> Run:
-        """A run that moves much data. `share` is the part of the whole operation that it is, from percent to percent."""
+        """A run that moves much data.
+
+        `share` is the part of the whole operation that it is, from percent to percent.
+        """
         timetable = getattr(self.context.params, "bandwidth", None)
         bandwidth = bandwidth_arguments(self.mirror.bandwidth_limit_kib, timetable)
         start, end = share
@@ -124,7 +127,7 @@ class MirrorWork:
 
     def _run(self, name: str, arguments: Sequence[str], words: RcloneLog) -> Run:
         command = self.remotes.rclone.command(arguments, self.access)
-        result = self.context.program_step(name, command, words.hear)
+        result = self.context.program_step(name, command, words.on_line)
         if result.exit.exec_error is not None:
             raise errors.not_answering("it could not be started.")
         if result.exit.code in STOPPED_BY_SIGNAL and not result.was_cancelled:

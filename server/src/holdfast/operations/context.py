@@ -32,7 +32,7 @@ class ProgramResult:
     stdout: Path
 
 
-Hear = Callable[[bytes], Sequence[str]]
+OnLine = Callable[[bytes], Sequence[str]]
 """Given a line of a program's error stream, return what of it goes to the log."""
 
 
@@ -52,12 +52,14 @@ class Context(Host):
         """
 
     @abstractmethod
-    def program_step(self, name: str, command: Command, hear: Hear) -> ProgramResult:
+    def program_step(self, name: str, command: Command, on_line: OnLine) -> ProgramResult:
         """Run any program under the shim, or find it again, and listen to its error stream line by line.
 
-        `hear` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
+        `on_line` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
         """
 
     @abstractmethod
     def ended_at(self) -> datetime:
-        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent since."""
+        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent
+        since.
+        """

@@ -84,7 +84,7 @@ class OccupiedThere:
         except OSError as error:
             raise refused("ssh.not_installed") from error
 
-    def hear(self, item: ListedFile) -> None:
+    def add(self, item: ListedFile) -> None:
         if item.is_special or not is_safe(item.path):
             return
         target = self._placement.target(item.path, is_directory=item.is_directory)

@@ -1,8 +1,8 @@
-"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it from
-wherever the engine runs; and then moved into place.
+"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it
+from wherever the engine runs; and then moved into place.
 
-Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need nothing but Python: their texts
-are handed to the Python of that machine.
+Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need nothing but Python: their
+texts are handed to the Python of that machine.
 """
 
 import base64
@@ -176,7 +176,9 @@ class MachinePlace(RestorePlace):
         return Guard()
 
     def protected(self) -> dict[str, Any]:
-        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs there."""
+        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs
+        there.
+        """
         known = self._own_places.identities()
         return {
             "places": _exact(map(os.fsencode, self._repositories_there)),
@@ -226,7 +228,7 @@ class MachineRestore(Restore):
         place = f"{self._there.machine.name}:{readable(self.destination)}"
         self.host.log(endings.first_line(surveyed, self.block.archive, place))
         progress = ExtractProgress(self.host.report)
-        extracted = self.host.step(EXTRACT, self._extraction(surveyed), on_event=progress.hear)
+        extracted = self.host.step(EXTRACT, self._extraction(surveyed), on_event=progress.on_event)
         if bad := ended_without_success(self.host, extracted):
             self.remove_private()
             return endings.with_nothing(bad)
@@ -289,7 +291,9 @@ def _add_lost(
     warnings: Iterable[Mapping[str, Any]],
     listed: Callable[[], Iterable[ListedFile]],
 ) -> None:
-    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of very many."""
+    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of
+    very many.
+    """
     lost = [
         *result.pop("foreign"),
         *(
@@ -308,7 +312,9 @@ def _add_lost(
 
 
 def _unnamed(names: Iterable[str], known: set[str], listed: Iterable[ListedFile]) -> list[dict[str, str]]:
-    """The listed files that are not among the names of the extracted tree, besides those that are known to be missing."""
+    """The listed files that are not among the names of the extracted tree, besides those that are known to be
+    missing.
+    """
     present = set(map(base64.b64decode, names))
     missing = (
         shown(item.path) for item in listed if not (item.is_directory or item.is_special or item.path in present)

@@ -52,9 +52,9 @@ class Previews:
             source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))
             for item in _items(source):
-                surveyor.hear(item)
+                surveyor.add(item)
                 if there is not None:
-                    there.hear(item)
+                    there.add(item)
                 if len(sample) < MOST_SAMPLES:
                     sample.append(item)
             surveyed = surveyor.finished()

@@ -1,4 +1,4 @@
-"""Show the configuration, the last heartbeat, the engines and the jobs at hand; asks nobody."""
+"""Show the configuration, the last heartbeat, the engines and the current jobs; sends no request."""
 
 import json
 from argparse import ArgumentParser, Namespace

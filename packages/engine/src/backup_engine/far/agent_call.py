@@ -2,14 +2,10 @@
 machine.
 
 Run as ``python -I -S agent_call.py REQUEST``. Nothing can connect to an agent; the agent connects to the service. So
-this process
-puts the call in a folder beside a socket, the service offers it to the agent, and connects the socket with the agent's
-stream:
-frames of the engine's output, and a last frame with how it ended. This process writes the same output and ends the same
-way. If
-the link is cut before any output arrived, a call that only reads waits for the agent once more; later a cut ends the
-call, because
-output that was already passed on cannot be repeated.
+this process puts the call in a folder beside a socket, the service offers it to the agent, and connects the socket with
+the agent's stream: frames of the engine's output, and a last frame with how it ended. This process writes the same
+output and ends the same way. If the link is cut before any output arrived, a call that only reads waits for the agent
+once more; later a cut ends the call, because output that was already passed on cannot be repeated.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """

@@ -1,14 +1,10 @@
 """The near side of a run: takes the place of the engine under the shim here, while the engine runs on another machine.
 
 Run as ``python -I -S run.py REQUEST``. This process writes the engine's output and ends as the engine ended. It
-reconnects a link
-that is cut for as long as the request allows; only before the machine was reached for the first time a cut link is an
-error at
-once. Three files beside the request carry what must survive this process: ``.begun`` (the engine may have been
-started),
-``.ended`` (when it ended), ``.collected`` (everything was received, so the far side may have forgotten the run). A
-fourth,
-``.cancel``, is created by others to stop the engine.
+reconnects a link that is cut for as long as the request allows; only before the machine was reached for the first time
+a cut link is an error at once. Three files beside the request carry what must survive this process: ``.begun`` (the
+engine may have been started), ``.ended`` (when it ended), ``.collected`` (everything was received, so the far side may
+have forgotten the run). A fourth, ``.cancel``, is created by others to stop the engine.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """

@@ -55,8 +55,8 @@ def interrupted(work: RestoreWork, interrupted: Interrupted) -> Ended:
 class Restore:
     """One attempt. Every method may be called again for the same attempt after a restart.
 
-    What was found out or done between the engine's runs is kept with `once`, so that a restart neither counts again what
-    has been moved since, nor reports anything else than before.
+    What was found out or done between the engine's runs is kept with `once`, so that a restart neither counts again
+    what has been moved since, nor reports anything else than before.
     """
 
     def __init__(self, work: RestoreWork) -> None:
@@ -78,7 +78,10 @@ class Restore:
             return endings.refused(error.key, str(error))
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
-        """The engine is only ever interrupted before anything is moved into place. A restore is never begun again unasked."""
+        """The engine is only ever interrupted before anything is moved into place.
+
+        A restore is never begun again unasked.
+        """
         self.remove_private()
         if self.host.is_cancelled():
             return Stopped(details=endings.NOTHING)
@@ -116,11 +119,11 @@ class Restore:
         self.host.log(endings.first_line(surveyed, self.block.archive, readable(self.destination)))
         complaints, progress = Complaints(), ExtractProgress(self.host.report)
 
-        def hear(event: Event) -> None:
-            complaints.hear(event)
-            progress.hear(event)
+        def on_event(event: Event) -> None:
+            complaints.on_event(event)
+            progress.on_event(event)
 
-        step = self.host.step(EXTRACT, self._extract_command(private, surveyed), on_event=hear)
+        step = self.host.step(EXTRACT, self._extract_command(private, surveyed), on_event=on_event)
         if bad := ended_without_success(self.host, step):
             private.remove()
             return endings.with_nothing(bad)

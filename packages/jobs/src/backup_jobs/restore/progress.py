@@ -17,7 +17,7 @@ class ExtractProgress:
         self._report = report
         self._began: tuple[float, int] | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ProgressPercent) or event.msgid != EXTRACTING or event.finished or not event.total:
             return
         restored = event.current or 0

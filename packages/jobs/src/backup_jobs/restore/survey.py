@@ -78,7 +78,7 @@ def survey(
     """Given all wanted items of an archive, return what restoring them would mean."""
     surveyor = Surveyor(placement, occupied, guarded)
     for item in items:
-        surveyor.hear(item)
+        surveyor.add(item)
     return surveyor.finished()
 
 
@@ -99,7 +99,7 @@ class Surveyor:
         self._parent: bytes | None = None
         self._landed: dict[bytes, bool] = {}
 
-    def hear(self, item: ListedFile) -> None:
+    def add(self, item: ListedFile) -> None:
         if is_root(item):
             return
         if not is_safe(item.path):

@@ -1,4 +1,6 @@
-"""Reads the outbox and queues messages, in the transaction that moves its position: nothing is lost, nothing is said twice."""
+"""Reads the outbox and queues messages, in the transaction that moves its position: nothing is lost, nothing is
+said twice.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -36,7 +38,7 @@ def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
             for rule in book.rules:
                 for destination in book.destinations_of(rule.destination_ids):
                     if destination.id != event.not_to:
-                        _Speaker(session, rule, destination, now).hear(event, change, labels)
+                        _Speaker(session, rule, destination, now).handle(event, change, labels)
             _plan_reminder(change.incident, book)
     ping.queue(session, rows, now)
 
@@ -67,7 +69,7 @@ class _Speaker:
         self._session, self._rule, self._destination, self._now = session, rule, destination, now
         self._key = f"{rule.id}:{destination.id}"
 
-    def hear(self, event: Event, change: Change, labels: Any) -> None:
+    def handle(self, event: Event, change: Change, labels: Any) -> None:
         if change.kind == "recovered" and change.incident is not None and self._key in change.incident.notices:
             self._recovered(change.incident, event.at)
             return

@@ -130,7 +130,7 @@ class _Pouring:
         with closing(self._source(self._list_command())) as source:
             try:
                 for item in read_listing(source.blocks()):
-                    surveyor.hear(item)
+                    surveyor.add(item)
                     listed.add(item)
                     yield from self._still_here()
             except BrokenOff:
