@@ -139,7 +139,7 @@ def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tm
     plan = verified(tree, LISTED, target=target)
 
     assert plan.folders == {b"d": (LONG_AGO, 0o755)}
-    assert plan.conflicts == [(b"d/file", "a file is there already")]
+    assert plan.conflicts == [(b"d/file", "a file already exists there")]
 
 
 def test_when_too_much_is_missing_nothing_is_to_be_moved(tree: Path) -> None:

@@ -13,14 +13,16 @@ from backup_protocol import CheckBlock
 CONTENT = "check.verify_data"
 SEGMENTS = {1: ("repository.check",), 2: ("check.index", "check.packs")}
 ARCHIVES = {1: "check.rebuild_refcounts", 2: "check.rebuild_archives"}
-"""How each major of the engine calls the phases of a check."""
+"""Names of the phases of a check in each major of the engine."""
 PROBLEM_LEVELS = frozenset({"ERROR", "CRITICAL"})
 MOST_PROBLEMS = 1000
 LONGEST_PROBLEM = 1000
 
 
 class Findings:
-    """What the engine reports about the repository, in bounds: a ruined one has a line for each of its objects."""
+    """The engine's findings about the repository, limited in number: a ruined one has a line for each of its
+    objects.
+    """
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""How far the engine has come."""
+"""Progress of the engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from backup_jobs.work import readable
 
 
 class PhaseProgress:
-    """Percent of a run with several measured phases. Each is an equal part: how long one takes is not known before."""
+    """Percent of a run with several measured phases. Each counts the same: their durations are not known beforehand."""
 
     def __init__(self, host: Host, phases: Sequence[str]) -> None:
         self._host = host

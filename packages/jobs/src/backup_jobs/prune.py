@@ -51,7 +51,7 @@ class PruneLines:
 
 
 def run(work: Work[PruneBlock]) -> Ended:
-    """Plan first: what the plan would not leave standing is never begun."""
+    """Plan first: a prune whose plan would keep nothing is never begun."""
     command = work.engine.prune(work.location, _request(work))
     step, plan = _planned(work)
     if bad := ended_without_success(work.host, step):
@@ -74,7 +74,7 @@ def run(work: Work[PruneBlock]) -> Ended:
 
 
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
-    """Nobody knows how the engine ended: the repository shows what is gone."""
+    """How the engine ended is unknown: the repository shows what is gone."""
     again = again_when_interrupted(interrupted)
     if interrupted.step != STEP:
         return with_details(again, _so_far(work, ()))
@@ -98,7 +98,7 @@ def policy_of(block: PruneBlock) -> RetentionPolicy:
 
 
 def _is_ambiguous(block: PruneBlock, plan: PruneResult) -> bool:
-    """Whether the plan names archives outside the series: the engine's globs cannot say all that a series is."""
+    """Whether the plan names archives outside the series: the engine's globs cannot express every series."""
     if block.names is None:
         return False
     names = re.compile(block.names)
@@ -129,9 +129,9 @@ def _concluded(work: Work[PruneBlock], plan: PruneResult, lines: PruneLines, ste
 
 
 def _gone(work: Work[PruneBlock], plan: PruneResult) -> tuple[PrunedArchive, ...] | None:
-    """Which of the planned archives are gone; None when the repository could not be asked.
+    """Which of the planned archives are gone; None when the repository could not be read.
 
-    Nobody else has worked on the repository meanwhile.
+    No other job has worked on the repository meanwhile.
     """
     try:
         present = ids(archives_now(work, EVIDENCE))
@@ -146,7 +146,7 @@ def _details(work: Work[PruneBlock], keep: Iterable[PrunedArchive], removed: Ite
 
 
 def _so_far(work: Work[PruneBlock], removed: Iterable[PrunedArchive] | None) -> dict[str, Any]:
-    """What this attempt and those before it have removed, as far as that is known."""
+    """The archives that this attempt and earlier ones have removed, as far as known."""
     gone = [*(work.host.earlier.get("prune") or ()), *(named(archive) for archive in removed or ())]
     return {"prune": gone, "pruned_count": None if removed is None else len(gone)}
 
