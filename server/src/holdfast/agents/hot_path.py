@@ -134,11 +134,11 @@ class _Body:
 
 
 async def _send(send: Send, answer: bytes) -> None:
-    headers = [
+    fields = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(answer)).encode()),
         (b"x-request-id", uuid.uuid4().hex.encode()),
         *headers.ALL,
     ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
     await send({"type": "http.response.body", "body": answer})

@@ -13,7 +13,7 @@ from holdfast.repositories import store
 
 SENTENCE = (
     "The agent worked in another repository, which is at this place; a backup may have been written there."
-    " The index keeps its entries. Put the right repository back, correct the path, or accept this one with accept-replacement."
+    " The index is unchanged. Put the right repository back, correct the path, or use accept-replacement."
 )
 
 

@@ -24,7 +24,7 @@ from holdfast.storage.session import Database
 
 
 class Attempt(EngineHost, Context):
-    """The surroundings of a kind while a runner executes it. See `Host` for the rules of being called again."""
+    """The surroundings of a kind while a runner executes it. See `Host` for the rules of repeated calls."""
 
     def __init__(
         self,

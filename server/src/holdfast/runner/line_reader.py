@@ -10,7 +10,7 @@ LONGEST_LINE = 1 << 20
 
 
 class LineReader(SpooledLines):
-    """Passes on whole lines, those that are too long in pieces, and writes what is made of them."""
+    """Passes on complete lines, overlong ones in pieces, and writes the result to the log."""
 
     def __init__(self, path: Path, on_line: OnLine, writer: LogWriter) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Wake-ups between processes that share a PostgreSQL store. Hints only: whoever waits also polls."""
+"""Wake-ups between processes that share a PostgreSQL store. Hints only: waiting code also polls."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ class NotificationListener:
             self._supervisor.keep(LOOP, self._listen)
 
     def _listen(self) -> None:
-        import psycopg  # a service on SQLite does without it
+        import psycopg  # not needed with SQLite
 
         url = make_url(self._database.url).set(drivername="postgresql").render_as_string(hide_password=False)
         try:
