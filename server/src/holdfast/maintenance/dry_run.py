@@ -1,4 +1,4 @@
-"""A prune that is only told: answered inside the request, through the repository's lane."""
+"""The dry run of a prune: answered inside the request, through the repository's lane."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class DryRuns:
     opener: Opener
 
     def prune(self, repository: Repository, policy: RetentionPolicy) -> PruneResult:
-        """Ask the engine what it would keep and remove. Raise Locked while the repository is busy."""
+        """The archives that the engine would keep and remove. Raise Locked while the repository is busy."""
         location = self.opener.location(repository)
         command = self.opener.engine(repository).prune(location, PruneRequest(policy, dry_run=True))
         redactor = Redactor(command.secret_values)

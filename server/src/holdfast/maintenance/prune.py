@@ -48,7 +48,7 @@ def block(session: Session, operation: Operation) -> PruneBlock:
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """Archives count as removed also where the job did not succeed: it has looked which are gone."""
+    """Archives count as removed also where the job did not succeed: it has checked which are gone."""
     keep, pruned = _archives(report.details.get("keep")), _archives(report.details.get("prune"))
     result = {
         "keep": keep,
@@ -64,7 +64,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
 
 
 def _pruned_count(report: JobReport, named: int) -> int | None:
-    """None where nobody could look."""
+    """None where that could not be checked."""
     if "pruned_count" in report.details:
         return number(report.details["pruned_count"], None)
     return named if report.succeeded or "prune" in report.details else None

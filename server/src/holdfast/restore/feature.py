@@ -1,4 +1,4 @@
-"""What restores bring to the service."""
+"""The parts of the service that restores contribute."""
 
 from fastapi import APIRouter, FastAPI
 
@@ -28,7 +28,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 
 def install(app: FastAPI, database: Database, inline: InlineCalls, opener: Opener) -> None:
-    """Give the routes what they ask for."""
+    """Give the routes their objects."""
     app.state.restore_previews = Previews(inline, opener)
     app.state.downloads = Downloads(inline, opener)
     app.state.download_rules = DownloadRules(app.state.settings, database)

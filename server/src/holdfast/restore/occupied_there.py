@@ -1,4 +1,4 @@
-"""What is at a destination on an ssh machine already, asked of the Python of that machine while the listing is read.
+"""Existing files at a destination on an ssh machine, checked by the Python of that machine while the listing is read.
 
 It checks each path as it arrives and answers at the end, so neither side holds more than the first conflicts.
 """
@@ -70,7 +70,7 @@ print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
 
 
 class OccupiedThere:
-    """Hears what would be restored, and says at the end what is in the way of it."""
+    """Takes the paths of a restore, and reports the conflicts at the end."""
 
     def __init__(self, machine: Machine, placement: Placement, destination: bytes) -> None:
         """Raise Unprocessable if the machine has no Python."""
@@ -92,7 +92,7 @@ class OccupiedThere:
             self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
     def add_to(self, surveyed: Survey) -> None:
-        """Raise Unprocessable if the machine cannot say it, or if the destination cannot be one."""
+        """Raise Unprocessable if the machine cannot answer, or if the destination is not valid."""
         answer = self._telling.answer()
         if answer.failure is not None:
             raise refused(answer.failure)

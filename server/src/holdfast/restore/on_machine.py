@@ -1,8 +1,8 @@
 """A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it
-from wherever the engine runs; and then moved into place.
+from the machine of the engine; and then moved into place.
 
-Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need nothing but Python: their
-texts are handed to the Python of that machine.
+Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need only Python: their texts
+are handed to the Python of that machine.
 """
 
 import base64
@@ -147,13 +147,13 @@ print(json.dumps(main(*sys.argv[1:])))
 
 
 def placing_script() -> str:
-    """What the Python of the machine is given to run: these modules under their own names, and then the main part."""
+    """The program for the Python of the machine: these modules under their own names, and then the main part."""
     texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in TRAVELLING]
     return f"MODULES = {texts!r}\n{LOAD}\n{MAIN}"
 
 
 class MachinePlace(RestorePlace):
-    """An ssh machine. What must be left alone there is found out there."""
+    """An ssh machine. Its protected places are determined there."""
 
     def __init__(self, opener: Opener, opened: RepositoryWork, params: RestoreParams) -> None:
         assert params.destination_machine_id is not None
@@ -196,13 +196,13 @@ class MachineRestore(Restore):
         self._tree = self.private_in(self.destination)
 
     def require_destination(self) -> None:
-        """It is looked at there, when the private folder is made."""
+        """It is checked there, when the private folder is made."""
 
     def occupied(self) -> Unseen:
         return Unseen()
 
     def remove_private(self) -> None:
-        """Take the private folder away again, as far as the machine lets us."""
+        """Remove the private folder, as far as the machine allows."""
         if not self.host.has_begun(MAKE):
             return
         try:
@@ -240,7 +240,8 @@ class MachineRestore(Restore):
         step = self.host.step(verb, command, despite_cancel=verb == REMOVE, quiet=True)
         if not step.succeeded:
             raise Unprocessable(
-                step.outcome.error_key or "engine.failed", step.outcome.message or "The machine could not do it."
+                step.outcome.error_key or "engine.failed",
+                step.outcome.message or "The machine failed without a message.",
             )
         try:
             answer = bounded_json.document(step.stdout.read_bytes())
@@ -276,7 +277,7 @@ class MachineRestore(Restore):
         _add_lost(result, surveyed, warnings, listed)
         self.host.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
-            self.host.log(f"Skipped, because something is there already: {result['files_skipped']} files.")
+            self.host.log(f"Skipped, because something already exists there: {result['files_skipped']} files.")
         if result["files_failed"]:
             return Failed("restore.incomplete", endings.incomplete(result), None, result, warnings)
         left_out = [*endings.about_special(surveyed.special), *endings.passed_over(result)]

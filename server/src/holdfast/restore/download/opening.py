@@ -1,4 +1,4 @@
-"""From an archived path to something that can be sent: nothing is answered before the engine has found the path."""
+"""From an archived path to a download: no answer is sent before the engine has found the path."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """``size`` is None where it is not known before the end."""
+    """``size`` is None where it is unknown before the end."""
 
     name: str
     media_type: str
@@ -37,7 +37,7 @@ class Opened:
     blocks: Iterator[bytes]
     close: Callable[[], None]
     in_the_way: Callable[[], bool] = lambda: False
-    """Whether work that needs the repository for itself waits for this to end."""
+    """Whether work that needs the repository exclusively waits for this to end."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -49,7 +49,7 @@ class Downloads:
     def file(
         self, repository: Repository, archive: Archive, path: bytes, gone: threading.Event, sealed: Sealed
     ) -> Opened:
-        """Raise NotFound if the archive does not hold the path, Unprocessable if it is no regular file."""
+        """Raise NotFound if the archive does not hold the path, Unprocessable if it is not a regular file."""
         name = path.rpartition(b"/")[2]
         source = self._source(repository, archive, (path,), gone, sealed)
         try:
@@ -103,7 +103,10 @@ class Downloads:
 
 
 def shared_folder(paths: Sequence[bytes]) -> bytes:
-    """The innermost folder that all paths are in: names in a download begin below it. Empty for the root of the archive."""
+    """The innermost folder that contains all paths: names in a download are relative to it.
+
+    Empty for the archive's root.
+    """
     folders = [path.split(b"/")[:-1] for path in paths]
     shared = []
     for parts in zip(*folders, strict=False):

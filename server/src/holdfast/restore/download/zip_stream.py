@@ -1,4 +1,4 @@
-"""A zip file, written as its members come: nothing is sought in, and the memory does not grow with their number.
+"""A zip file, written as its members come: without seeking, and in constant memory.
 
 The list of members that ends a zip file waits in a temporary file; the standard library's writer keeps it in memory.
 """
@@ -46,7 +46,7 @@ class Member:
 
 
 class ZipStream:
-    """Each method returns the bytes to pass on. ``end`` comes last; without it, nobody takes the file for whole."""
+    """Each method returns the bytes to pass on. ``end`` comes last; without it, the file is visibly incomplete."""
 
     def __init__(self) -> None:
         self._offset = 0
@@ -62,7 +62,7 @@ class ZipStream:
         self._central.close()
 
     def short(self, member: Member, content: bytes = b"") -> Iterator[bytes]:
-        """A folder, a link or another member whose whole content is at hand."""
+        """A folder, a link or another member whose whole content is available."""
         start = self._offset
         checksum = zlib.crc32(content)
         flags = _name_flag(member.name)
@@ -162,14 +162,16 @@ def _end(count: int, length: int, start: int, offset: int) -> bytes:
 
 
 def _level(beginning: bytes) -> int:
-    """What is packed already, as pictures and films are, is passed on as it is: to try costs ten times as much."""
+    """Already compressed content, such as pictures and films, is stored as it is: an attempt costs ten times as
+    much.
+    """
     sample = beginning[:SAMPLE]
     is_worth_it = len(sample) < SMALL or len(zlib.compress(sample, FASTEST)) < len(sample) * WORTH_IT
     return FASTEST if is_worth_it else NOT_AT_ALL
 
 
 def _name_flag(name: bytes) -> int:
-    """Bytes that are no text are written as they are: each name stays itself."""
+    """Bytes that are not valid UTF-8 are written as they are: each name stays exact."""
     try:
         name.decode("utf-8")
     except UnicodeDecodeError:
