@@ -1,7 +1,7 @@
 """Folders of the service's machine and of ssh machines, as their own Python shows them.
 
-The question is put to a program apart, here as well: a file system that does not answer keeps nobody waiting for longer
-than the time limit, and the answer of another machine is believed in nothing but its shape.
+A separate program reads them, here as well: a file system that does not answer delays no request beyond the time limit,
+and the answer of another machine is checked for its shape and trusted in nothing else.
 """
 
 import base64
@@ -76,11 +76,11 @@ class Folders:
         question = {"ask": "listing", "after": _text(after), "limit": limit, "folders_only": folders_only}
         found = _shaped(FoundFolder, self._asked(connection_id, path, question))
         if len(found.entries) > limit:
-            raise not_answered("It names more than was asked for.")
+            raise not_answered("It returned more names than requested.")
         return found
 
     def place(self, connection_id: int | None, path: bytes) -> FoundPlace:
-        """Raise Unprocessable if the machine cannot be asked."""
+        """Raise Unprocessable if the machine cannot be reached."""
         return _shaped(FoundPlace, self._asked(connection_id, path, {"ask": "probe"}))
 
     def _asked(self, connection_id: int | None, path: bytes, question: Mapping[str, Any]) -> Any:
@@ -118,7 +118,7 @@ def _shaped(shape: type[Found], answer: Any) -> Found:
 
 
 def bytes_of(text: str) -> bytes:
-    """Given a name as a machine tells it, return its bytes. Raise Unprocessable if it is none."""
+    """Given a name as a machine reports it, return its bytes. Raise Unprocessable if it is not valid."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -130,7 +130,7 @@ def unreadable(reason: str) -> Unprocessable:
 
 
 def not_answered(reason: str) -> Unprocessable:
-    return Unprocessable("filesystem.not_answered", f"The machine could not be asked: {reason[:MOST_REASON]}")
+    return Unprocessable("filesystem.not_answered", f"The machine did not answer: {reason[:MOST_REASON]}")
 
 
 def _text(path: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The ssh machines as the rest of the service uses them."""
+"""The ssh machines, for the rest of the service."""
 
 import json
 import shlex
@@ -110,7 +110,7 @@ class Machines:
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Ask the Python of that machine: only it can recognise that it is the service's own machine."""
+        """Run Python on that machine: only it can recognise that it is the service's own machine."""
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is None:
             return ()

@@ -1,4 +1,4 @@
-"""What a machine has: its engine, its Python, the space of a path. One script under its /bin/sh tells it all."""
+"""Facts about a machine: its engine, its Python, the space of a path. One script under its /bin/sh reports them all."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from holdfast.execution.ssh import Answer
 
 MARK = "holdfast-probe"
 OLDEST_PYTHON = (3, 9)
-"""What the shim needs there."""
+"""The shim's requirement there."""
 VERSION = re.compile(r"^borg\S* (\d+(?:\.\d+)+\S*)")
 
 SCRIPT = """
@@ -45,7 +45,10 @@ class Probe:
 
 
 def script(engine: str, path: str) -> str:
-    """Given the engine's program and a path there, return the script. A path that does not exist yet stands for its parent."""
+    """Given the engine's program and a path there, return the script.
+
+    A path that does not exist yet counts as its parent.
+    """
     program = engine if engine.startswith("~/") and re.fullmatch(r"[\w./~+-]+", engine) else shlex.quote(engine)
     return SCRIPT.format(search_path=SEARCH_PATH, mark=MARK, engine=program, path=shlex.quote(path))
 

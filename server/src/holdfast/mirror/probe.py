@@ -1,4 +1,4 @@
-"""Is a remote fit for use? One verdict per step, and the failing one says what to do."""
+"""Tests a remote: one verdict per step, with a remedy for the one that fails."""
 
 import contextlib
 import secrets
@@ -30,7 +30,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A small object is written, read back and deleted again; what was there before stays as it is."""
+    """Write a small object, read it back and delete it; existing files are left alone."""
 
     remotes: Remotes
 
@@ -76,7 +76,7 @@ class Probe:
     def _read(self, access: Access, path: str, name: str, content: bytes) -> None:
         read = self._ask("read", access, "cat", place(path, name))
         if read.code != 0 or read.output != content:
-            sentence = "What was written could not be read back as it was; the remote cannot hold a mirror."
+            sentence = "The test object could not be read back unchanged; the remote cannot hold a mirror."
             raise _Failed("read", "rclone.read_back_failed", sentence, _said(read, access))
 
     def _delete(self, access: Access, path: str, name: str, *, folder_is_new: bool) -> None:
@@ -113,7 +113,7 @@ def _said(answer: Answer, access: Access) -> str | None:
 
 
 def _verdict(failed: ProbeStep | None) -> RemoteVerdict:
-    """All steps in their order: those before the failing one were passed, those after it not tried."""
+    """All steps in their order: those before the failing one passed, those after it were not tried."""
     at = STEPS.index(failed.step) if failed else len(STEPS)
     passed = [ProbeStep(step=step, verdict="ok") for step in STEPS[:at]]
     skipped = [ProbeStep(step=step, verdict="skipped") for step in STEPS[at + 1 :]]

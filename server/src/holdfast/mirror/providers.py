@@ -13,7 +13,7 @@ SECRET_NAME = re.compile(
 """Options that open a door although rclone does not mark them, or does so only in later releases."""
 NOT_SECRET = frozenset({"ask_password", "env_auth", "v2_auth"})
 IDENTIFIES = frozenset({"account", "email", "endpoint", "host", "hostname", "user", "username"})
-"""Options that rclone calls sensitive because they name somebody. They open nothing, and tell remotes apart."""
+"""Options that rclone calls sensitive because they identify someone. They open nothing, and distinguish remotes."""
 URL_WITH_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
@@ -22,7 +22,7 @@ def has_secret_name(name: str) -> bool:
 
 
 def holds_secret(value: str) -> bool:
-    """Whether a value is an address with a password in it, whatever the option is called."""
+    """Whether a value is an address with a password in it, for any option."""
     return bool(URL_WITH_PASSWORD.match(value))
 
 

@@ -64,9 +64,7 @@ def unknown_agent(agent_machine_id: int) -> Unprocessable:
 
 
 def agent_too_old(agent_machine_id: int) -> Unprocessable:
-    sentence = (
-        "This agent has never connected, or cannot receive another machine's files; update and start it."
-    )
+    sentence = "This agent has never connected, or cannot receive another machine's files; update and start it."
     return Unprocessable("restore.agent_too_old", sentence, destination_machine_id=agent_machine_id)
 
 
