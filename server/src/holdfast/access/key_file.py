@@ -19,7 +19,9 @@ from holdfast.kit import clock
 log = structlog.get_logger("holdfast.access.vault")
 
 KEY_BYTES = 32
-HEADER = "# Keys for the secrets in the store; the first is active. This file and the store together reveal all secrets.\n"
+HEADER = (
+    "# Keys for the secrets in the store; the first is active. This file and the store together reveal all secrets.\n"
+)
 
 
 class BadKey(HoldfastError):

@@ -1,4 +1,4 @@
-"""`agent_silent`: a machine has a backup to make, and its agent has not been heard of for a day."""
+"""`agent_silent`: a machine has a backup to make, and its agent has been silent for a day."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -46,7 +46,7 @@ def find(look: Look) -> Iterator[Finding]:
         if (seen or row.created_at) < limit:
             silent[row.id] = seen
         elif row.id in look.open and (seen or row.created_at) < look.now - PRESENT:
-            yield unclear(Subject("agent", row.id))  # heard of and silent again: one heartbeat does not clear the alarm
+            yield unclear(Subject("agent", row.id))  # back and silent again: one heartbeat does not clear the alarm
     due = _due(look) if silent else {}
     for number, seen in silent.items():
         if number in due:
@@ -68,7 +68,7 @@ def _due(look: Look) -> dict[int, int]:
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     seen = evidence.get("last_seen_at")
-    heard = f"has been silent since {on_day(seen)}" if seen else "has never been heard of"
+    heard = f"has been silent since {on_day(seen)}" if seen else "has never connected"
     return f"The agent of {name} {heard}, and a backup of its machine is due."
 
 

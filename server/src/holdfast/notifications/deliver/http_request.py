@@ -116,7 +116,7 @@ class Deadline:
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[Deadline]:
-    """Raise TimeoutError instead of whatever a cut connection causes."""
+    """Raise TimeoutError instead of the errors that a cut connection causes."""
     guard = Deadline(seconds)
     try:
         yield guard
