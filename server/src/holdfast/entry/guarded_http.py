@@ -39,7 +39,7 @@ BAD_REQUEST = answer(HTTPStatus.BAD_REQUEST, "api.bad_request", "The request is 
 
 
 class GuardedHttp(HttpToolsProtocol):
-    """One connection. What comes in one piece costs a few comparisons; only what does not is watched."""
+    """One connection. Requests that arrive in one piece cost a few comparisons; only others are watched."""
 
     gate: ClassVar[Gate]
 

@@ -7,10 +7,10 @@ from holdfast.entry.client.units import count, duration, size, speed
 
 Operation = Mapping[str, Any]
 FIRST = 3
-"""Warnings and the like that are shown; the rest is counted."""
+"""Maximum number of warnings and other items shown; the rest is counted."""
 
 WHAT_TO_DO = {
-    "engine.locked": "Another program uses the repository. If none does any more: holdfast repos break-lock {repository}",
+    "engine.locked": "Another program uses the repository. If none does: holdfast repos break-lock {repository}",
     "engine.passphrase_wrong": "Give the right passphrase: holdfast repos change {repository} --passphrase",
     "engine.passphrase_missing": "Give the passphrase: holdfast repos change {repository} --passphrase",
     "engine.source_missing": "Correct the sources: holdfast repos change {repository} --source PATH",
@@ -45,7 +45,7 @@ def summary(operation: Operation) -> str:
 
 
 def details(operation: Operation, most: int = FIRST) -> list[str]:
-    """More lines about an ending: warnings, what was left out, what to do now; `most` of each."""
+    """More lines about an ending: warnings, items left out, next steps; `most` of each."""
     lines = [*_warnings(operation, most), *_left_out(operation, most)]
     if operation["status"] == "failed":
         advice = WHAT_TO_DO.get(operation["error_key"] or "")
@@ -93,7 +93,7 @@ def _check(operation: Operation) -> str:
     problems = result.get("problem_count") or 0
     what = "checked repository and data" if result.get("verify_data") else "checked"
     found = "no problems found" if not problems else f"{count(problems, 'problem')} found"
-    part = "" if result.get("complete", True) else "; only a part, the next check goes on from there"
+    part = "" if result.get("complete", True) else "; only a part; the next check continues there"
     return f"{what}{_in(operation)}: {found}{part}"
 
 
