@@ -118,14 +118,14 @@ class Dav:
 
         itself, pages, first = await in_thread("reading", begin)
 
-        def told(resource: Resource) -> str:
+        def shown_resource(resource: Resource) -> str:
             return properties.response(resource, wanted, only_names=only_names)
 
         async def parts() -> AsyncIterator[str]:
-            yield properties.PROLOGUE + told(itself)
+            yield properties.PROLOGUE + shown_resource(itself)
             page = first
             while page is not None:
-                yield "".join(map(told, page))
+                yield "".join(map(shown_resource, page))
                 page = await in_thread("reading", lambda: next(pages, None))
             yield properties.EPILOGUE
 
@@ -160,19 +160,19 @@ class Dav:
         repository, archive = place.repository, place.archive
         if resource.size is None or resource.etag is None or repository is None or archive is None:
             raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")
-        told = {"ETag": resource.etag, "Accept-Ranges": "none", "Cache-Control": "private, no-cache"}
+        fields = {"ETag": resource.etag, "Accept-Ranges": "none", "Cache-Control": "private, no-cache"}
         if resource.modified is not None:
-            told["Last-Modified"] = properties.http_date(resource.modified)
+            fields["Last-Modified"] = properties.http_date(resource.modified)
         if resource.etag in {tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")}:
-            return Response(status_code=304, headers=told)
+            return Response(status_code=304, headers=fields)
         if request.method == "HEAD":
-            told |= {"Content-Length": str(resource.size), "Content-Type": properties.ANY_FILE}
-            return Response(headers=told)
+            fields |= {"Content-Length": str(resource.size), "Content-Type": properties.ANY_FILE}
+            return Response(headers=fields)
         self._rules.turns.require_one(caller.user_id)
         await in_thread("writing", lambda: self._leave_trail(caller, archive))
 
         def begin(gone: Event) -> Opened:
-            return replace(self._downloads.file(repository, archive, place.path, gone, sealed), more_headers=told)
+            return replace(self._downloads.file(repository, archive, place.path, gone, sealed), more_headers=fields)
 
         return Download(begin, self._rules, caller.user_id)
 

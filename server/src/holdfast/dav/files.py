@@ -92,8 +92,8 @@ class Files:
         modified = None if entry.is_implicit else EPOCH + timedelta(microseconds=entry.mtime)
         if entry.is_directory:
             return Resource(f"{where}/", name, None, modified)
-        told = f"{entry.content or self._archive.engine_id} {entry.size} {entry.mtime} ".encode() + path
-        return Resource(where, name, entry.size, modified, f'"{hashlib.sha256(told).hexdigest()[:32]}"')
+        fingerprint = f"{entry.content or self._archive.engine_id} {entry.size} {entry.mtime} ".encode() + path
+        return Resource(where, name, entry.size, modified, f'"{hashlib.sha256(fingerprint).hexdigest()[:32]}"')
 
 
 def _is_shown(entry: Entry) -> bool:

@@ -23,7 +23,7 @@ def fork_if_first() -> int | None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return None
     for number in PASSED_ON:
-        signal.signal(number, lambda heard, _frame: os.kill(child, heard))
+        signal.signal(number, lambda received, _frame: os.kill(child, received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     while True:
         ended, status = os.waitpid(-1, 0)

@@ -50,7 +50,7 @@ def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -
     real = folders.bytes_of(found.path)
     names = [folders.bytes_of(entry.name) for entry in found.entries]
     return Folder(
-        **_told(real),
+        **_both_forms(real),
         entries=[_entry(real, name, entry) for name, entry in zip(names, found.entries, strict=True)],
         next_cursor=cursors.encode(names[-1].hex()) if found.more and names else None,
         truncated=found.cut_short,
@@ -110,7 +110,7 @@ def absolute(path: str | None, path_b64: str | None) -> bytes:
 def _entry(folder: bytes, name: bytes, found: FoundEntry) -> FolderEntry:
     return FolderEntry(
         name=paths.readable(name),
-        **_told(posixpath.join(folder, name)),
+        **_both_forms(posixpath.join(folder, name)),
         type=found.type[:1] or "?",
         is_folder=found.is_folder,
         size=found.size,
@@ -119,7 +119,7 @@ def _entry(folder: bytes, name: bytes, found: FoundEntry) -> FolderEntry:
     )
 
 
-def _told(path: bytes) -> dict[str, str | None]:
+def _both_forms(path: bytes) -> dict[str, str | None]:
     return {"path": paths.readable(path), "path_b64": paths.exact(path)}
 
 

@@ -84,9 +84,13 @@ class Folders:
         return _shaped(FoundPlace, self._asked(connection_id, path, {"ask": "probe"}))
 
     def _asked(self, connection_id: int | None, path: bytes, question: Mapping[str, Any]) -> Any:
-        told = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
+        question_text = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
         script = Path(folders.__file__).read_text()
-        answer = self._here(script, told) if connection_id is None else self._there(connection_id, script, told)
+        answer = (
+            self._here(script, question_text)
+            if connection_id is None
+            else self._there(connection_id, script, question_text)
+        )
         if answer.failure is not None:
             timed_out = connection_id is None or answer.failure == "ssh.failed"
             raise not_answered("It did not answer in time.") if timed_out else refused(answer.failure)
@@ -97,14 +101,14 @@ class Folders:
         except (ValueError, IndexError, RecursionError) as error:
             raise not_answered("It does not answer in JSON.") from error
 
-    def _here(self, script: str, told: str) -> ssh.Answer:
-        return ssh.run_here((sys.executable, "-I", "-S", "-c", script, told), SECONDS)
+    def _here(self, script: str, question_text: str) -> ssh.Answer:
+        return ssh.run_here((sys.executable, "-I", "-S", "-c", script, question_text), SECONDS)
 
-    def _there(self, connection_id: int, script: str, told: str) -> ssh.Answer:
+    def _there(self, connection_id: int, script: str, question_text: str) -> ssh.Answer:
         machine = self.machines.machine(connection_id)
         if machine.python is None:
             raise Unprocessable("filesystem.python_missing", "The machine has no Python 3.9 or newer; install it.")
-        words = shlex.join((machine.python, "-I", "-S", "-c", script, told))
+        words = shlex.join((machine.python, "-I", "-S", "-c", script, question_text))
         return ssh.run_script(self.machines.links.link(connection_id), f"exec {words}\n", SECONDS)
 
 

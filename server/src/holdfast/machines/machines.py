@@ -29,9 +29,9 @@ LEFT_OUT = """
 import json
 import sys
 
-told = json.loads(sys.argv[1])
-same = [one["path"] for one in told["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
-print(json.dumps(OwnPlaces(same).exclusions(told["sources"])))
+given = json.loads(sys.argv[1])
+same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
+print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
 MISSING = "holdfast-missing-"
@@ -114,8 +114,8 @@ class Machines:
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is None:
             return ()
-        told = json.dumps({"sources": list(sources), "known": list(known)})
-        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, told)
+        given = json.dumps({"sources": list(sources), "known": list(known)})
+        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, given)
         answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
         if answer.code != 0:
             return ()

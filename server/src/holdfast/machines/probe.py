@@ -57,16 +57,16 @@ def read(answer: Answer) -> Probe:
     lines = answer.output.splitlines()
     if f"{MARK} begins" not in lines or f"{MARK} ends" not in lines:
         return Probe(took_commands=False)
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    version = VERSION.match(told.get("version", ""))
-    disk = told.get("disk", "").split()
+    facts = dict(line.split("=", 1) for line in lines if "=" in line)
+    version = VERSION.match(facts.get("version", ""))
+    disk = facts.get("disk", "").split()
     sizes = [int(word) * 1024 for word in disk[1:4] if word.isdigit()]
     return Probe(
         took_commands=True,
-        engine_program=told.get("engine"),
+        engine_program=facts.get("engine"),
         engine_version=version[1] if version else None,
-        python_program=told.get("python"),
-        python_version=told.get("python_version") or None,
+        python_program=facts.get("python"),
+        python_version=facts.get("python_version") or None,
         free_bytes=sizes[2] if len(sizes) == 3 else None,
         total_bytes=sizes[0] if len(sizes) == 3 else None,
     )

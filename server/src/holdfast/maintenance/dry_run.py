@@ -31,8 +31,8 @@ class DryRuns:
         redactor = Redactor(command.secret_values)
 
         def read(step: Step) -> PruneResult:
-            told = [redactor.redact_event(event) for event in events_of(step.stderr)]
-            return _result(told, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
+            redacted = [redactor.redact_event(event) for event in events_of(step.stderr)]
+            return _result(redacted, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
 
         return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
 
@@ -41,9 +41,9 @@ def events_of(stderr: Path) -> list[Event]:
     return [parse_line(line) for line in stderr.read_bytes().split(b"\n")] if stderr.exists() else []
 
 
-def _result(told: list[Event], stdout: str) -> PruneResult:
+def _result(redacted: list[Event], stdout: str) -> PruneResult:
     lines = PruneLines()
-    for event in told:
+    for event in redacted:
         lines.on_event(event)
     try:
         plan = lines.result()
@@ -58,6 +58,6 @@ def _result(told: list[Event], stdout: str) -> PruneResult:
         kept_count=len(plan.keep),
         pruned_count=len(plan.prune),
         stdout=stdout,
-        stderr="\n".join(line for event in told for line in log_line(event)),
+        stderr="\n".join(line for event in redacted for line in log_line(event)),
         refusal=refused if plan.prune and not plan.keep else None,
     )

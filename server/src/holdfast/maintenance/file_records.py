@@ -75,8 +75,8 @@ def _record(head: bytes) -> FileRecord:
 
 
 def _json_record(line: bytes) -> FileRecord:
-    told = json_record(line)
-    return FileRecord(mode=told.mode, size=told.size, path=told.shown)
+    parsed = json_record(line)
+    return FileRecord(mode=parsed.mode, size=parsed.size, path=parsed.shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,11 @@ class Proof:
                 self._add_problem(missing.path, "The engine did not read it although the archive lists it.")
         self._present = None
 
-    def _name(self, told: str) -> None:
+    def _name(self, line: str) -> None:
         if not self._marked:
-            self._begin(told)
-        elif told.startswith(READ):
-            self._begin(told.removeprefix(READ))
+            self._begin(line)
+        elif line.startswith(READ):
+            self._begin(line.removeprefix(READ))
         else:
             self._settle()
 

@@ -56,7 +56,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         "kept_count": number(report.details.get("kept_count"), len(keep)),
         "pruned_count": _pruned_count(report, len(pruned)),
         "policy": block(session, operation).policy,
-        **(soft_delete.told(session.get_one(Repository, operation.repository_id)) if pruned else {}),
+        **(soft_delete.note_for(session.get_one(Repository, operation.repository_id)) if pruned else {}),
     }
     gone = tuple(archive["id"] for archive in pruned if archive["id"])
     record = noting(operation, report, "last_prune", gone=gone)

@@ -9,6 +9,6 @@ MAJORS = frozenset({2})
 NOTE = "Marked as deleted: it can be undeleted until the next compaction, which frees its space."
 
 
-def told(repository: Repository) -> dict[str, Any]:
+def note_for(repository: Repository) -> dict[str, Any]:
     """The note in the result of a deletion; nothing where a deleted archive is gone."""
     return {"soft_deleted": True, "note": NOTE} if repository.engine_version in MAJORS else {}

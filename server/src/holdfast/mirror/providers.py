@@ -54,24 +54,24 @@ def read_providers(listed: Iterable[Mapping[str, Any]]) -> dict[str, Provider]:
 
 def _provider(entry: Mapping[str, Any]) -> Provider:
     options: dict[str, Option] = {}
-    for told in entry.get("Options") or ():
-        option = _option(told)
+    for described in entry.get("Options") or ():
+        option = _option(described)
         options.setdefault(option.name, option)  # one of several variants, each for another kind of service
     return Provider(str(entry["Name"]), str(entry.get("Description") or ""), options)
 
 
-def _option(told: Mapping[str, Any]) -> Option:
-    name = str(told["Name"])
-    obscured = bool(told.get("IsPassword"))
-    sensitive = bool(told.get("Sensitive")) and name not in IDENTIFIES
+def _option(described: Mapping[str, Any]) -> Option:
+    name = str(described["Name"])
+    obscured = bool(described.get("IsPassword"))
+    sensitive = bool(described.get("Sensitive")) and name not in IDENTIFIES
     marked = obscured or sensitive or has_secret_name(name)
     return Option(
         name=name,
-        help=str(told.get("Help") or ""),
-        type=str(told.get("Type") or "string"),
-        default=str(told.get("DefaultStr") or ""),
-        is_required=bool(told.get("Required")),
+        help=str(described.get("Help") or ""),
+        type=str(described.get("Type") or "string"),
+        default=str(described.get("DefaultStr") or ""),
+        is_required=bool(described.get("Required")),
         is_secret=marked,
         is_obscured=obscured,
-        is_advanced=bool(told.get("Advanced")),
+        is_advanced=bool(described.get("Advanced")),
     )

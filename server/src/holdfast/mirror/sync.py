@@ -165,12 +165,12 @@ class _Sync:
     def _prepare(self, found: Survey) -> Outcome | None:
         """Make sure that the mirror's place holds this repository, or nothing; then write its config there first."""
         work = self._work
-        told = work.ask(
+        answer = work.ask(
             "identity", ("cat", "--count", IDENTITY_BYTES, place(work.mirror.path, self._layout.identity_file))
         )
-        if not told.succeeded and told.trouble is not NOT_THERE:
-            return told.bad_ending()
-        text = told.result.stdout.read_text("utf-8", "replace")
+        if not answer.succeeded and answer.trouble is not NOT_THERE:
+            return answer.bad_ending()
+        text = answer.result.stdout.read_text("utf-8", "replace")
         there = identity_of_config(text) if work.repository.engine_version == 1 else text.strip()
         if there and there == (found.identity or work.repository.engine_id):
             return None

@@ -244,9 +244,9 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
             hub.subscribe, subscriber
         )  # ends before a cancelled task continues, so nothing stays behind
         yield ": connected\nretry: 2000\n\n"
-        told = 0
+        replayed = 0
         if after is not None:
-            events, told = await run_in_threadpool(hub.replay, after, subscriber)
+            events, replayed = await run_in_threadpool(hub.replay, after, subscriber)
             for event in events:
                 yield event.as_text()
         while True:
@@ -257,7 +257,7 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
                 continue
             if next_event is None:
                 return
-            if next_event.id is None or next_event.id > told:
+            if next_event.id is None or next_event.id > replayed:
                 yield next_event.as_text()
     finally:
         hub.unsubscribe(subscriber)

@@ -78,5 +78,5 @@ def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **mo
 
 
 def _error_params(report: JobReport) -> dict[str, Any]:
-    told = report.details.get("error_params")
-    return {"error_params": dict(told)} if isinstance(told, Mapping) else {}
+    params = report.details.get("error_params")
+    return {"error_params": dict(params)} if isinstance(params, Mapping) else {}

@@ -96,19 +96,19 @@ class Corrections:
         location = replace(self.opener.location(repository, relocated_ok=True, older="accept"), engine_id=None)
         if passphrase is not None:
             location = replace(location, passphrase=passphrase)
-        told = self._opened(repository, location)
+        opened = self._opened(repository, location)
         with self.database.writing() as session:
             row = session.get_one(Repository, repository.id)
-            before, row.engine_id = row.engine_id, told.repository_id
+            before, row.engine_id = row.engine_id, opened.repository_id
             if passphrase is not None:
                 row.passphrase = self.opener.seal(row.uuid, passphrase)
-            if told.encryption:
-                row.encryption = told.encryption
-                row.has_keyfile = told.encryption.startswith("keyfile")
+            if opened.encryption:
+                row.encryption = opened.encryption
+                row.has_keyfile = opened.encryption.startswith("keyfile")
             row.updated_at = clock.now()
             session.flush()
-            self._record(session, caller, row, before=before, now=told.repository_id)
-        return told.repository_id, None
+            self._record(session, caller, row, before=before, now=opened.repository_id)
+        return opened.repository_id, None
 
     def _let_agent_open(self, caller: Caller, repository: Repository, passphrase: str | None) -> Operation:
         with self.database.writing() as session:
@@ -147,13 +147,13 @@ class Corrections:
             here = place.path if place.runs_on is None else None
             store.taken(session, path=here, place=place.identity, but=repository.id)
         location = replace(self.opener.location(repository, relocated_ok=True), path=place.path)
-        told = self._opened(repository, location)
+        opened = self._opened(repository, location)
         try:
             with self.database.writing() as session:
                 row = session.get_one(Repository, repository.id)
                 before, row.path, row.identity = row.path, place.path, place.identity
                 row.ssh_connection_id = place.ssh_connection_id
-                row.engine_id = row.engine_id or told.repository_id
+                row.engine_id = row.engine_id or opened.repository_id
                 session.flush()
                 self._moved(session, caller, row, before)
         except IntegrityError as error:

@@ -106,17 +106,17 @@ def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
         tell(session, repository_id, "evidence")
 
 
-def is_another(session: Session, repository_id: int, told: str | None) -> bool:
+def is_another(session: Session, repository_id: int, reported: str | None) -> bool:
     """Whether an id that an engine reported differs from the stored one."""
     known = get(session, repository_id)
-    return bool(told and known and known.engine_id and known.engine_id != told)
+    return bool(reported and known and known.engine_id and known.engine_id != reported)
 
 
-def learn_engine_id(session: Session, repository_id: int, told: str | None) -> None:
+def learn_engine_id(session: Session, repository_id: int, reported: str | None) -> None:
     """Store the id of a repository that had none so far. Only an admin's confirmation changes a stored one."""
-    if told:
+    if reported:
         unknown = update(Repository).where(Repository.id == repository_id, Repository.engine_id.is_(None))
-        session.execute(unknown.values(engine_id=told[:64]))
+        session.execute(unknown.values(engine_id=reported[:64]))
 
 
 def tell(session: Session, repository_id: int, change: Literal["created", "changed", "evidence", "deleted"]) -> None:

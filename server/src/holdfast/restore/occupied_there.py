@@ -55,8 +55,8 @@ def main(root, most):
     if bad:
         return bad
     there, count, found = Occupied(root), 0, []
-    told = fields()
-    for kind, path, target in zip(told, told, told):
+    received = fields()
+    for kind, path, target in zip(received, received, received):
         reason = there.conflict(target, is_directory=kind == b"d")
         if reason:
             count += 1
@@ -101,15 +101,15 @@ class OccupiedThere:
                 answer.errors.strip().rpartition("\n")[2][:500] or f"Python ended with {answer.code}."
             )
         try:
-            told = json.loads(answer.output.splitlines()[-1])
+            found = json.loads(answer.output.splitlines()[-1])
         except (ValueError, IndexError, RecursionError) as error:
             raise errors.not_answered("It does not answer in JSON.") from error
-        if "link" in told:
-            raise errors.destination_is_link(told["link"])
-        if "unusable" in told:
-            raise errors.destination_unusable(told["unusable"])
-        surveyed.conflict_count = told["count"]
-        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in told["found"]]
+        if "link" in found:
+            raise errors.destination_is_link(found["link"])
+        if "unusable" in found:
+            raise errors.destination_unusable(found["unusable"])
+        surveyed.conflict_count = found["count"]
+        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in found["found"]]
 
     def close(self) -> None:
         self._telling.close()

@@ -111,29 +111,29 @@ def moved(tree, overwrite, roots, expected):
     }
 
 
-def guard_of(told):
-    places = [base64.b64decode(place) for place in told["places"]]
-    places += [os.fsencode(os.path.expanduser(place)) for place in told["homes"]]
-    known = [(base64.b64decode(place), device, inode) for place, device, inode in told["known"]]
+def guard_of(options):
+    places = [base64.b64decode(place) for place in options["places"]]
+    places += [os.fsencode(os.path.expanduser(place)) for place in options["homes"]]
+    known = [(base64.b64decode(place), device, inode) for place, device, inode in options["known"]]
     return Guard(places, known)
 
 
-def main(verb, key, overwrite, told, destination, *roots):
-    told = json.loads(told)
-    guard = guard_of(told)
+def main(verb, key, overwrite, options, destination, *roots):
+    options = json.loads(options)
+    guard = guard_of(options)
     destination = base64.b64decode(destination)
     tree = PrivateTree(destination, key, guard)
     try:
         if verb == "make":
             targets = GuardedTargets(guard, destination)
-            chosen = [base64.b64decode(path) for path in told["chosen"]]
+            chosen = [base64.b64decode(path) for path in options["chosen"]]
             own = [path for path in chosen if targets.is_own(path, is_directory=True)]
             if own:
                 return {"forbidden": [path.decode("utf-8", "replace") for path in own[:3]]}
             tree.make()
             return {}
         if verb == "place":
-            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)), told["expected"])
+            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)), options["expected"])
             tree.remove()
             return answer
         tree.remove()
@@ -254,8 +254,8 @@ class MachineRestore(Restore):
     def _placing_command(self, verb: str, expected: int) -> Command:
         roots = self.placement.roots if self.placement.contents_only else ()
         chosen = [] if self.placement.contents_only else _exact(self.placement.roots)
-        told = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
-        words = (verb, self._there.key, self.block.overwrite, told, *_exact((self.destination, *roots)))
+        options = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
+        words = (verb, self._there.key, self.block.overwrite, options, *_exact((self.destination, *roots)))
         argv = (str(self._there.machine.python), "-I", "-S", "-c", placing_script(), *words)
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         return Command(argv, environment, machine=self._there.machine, most_output=LARGEST_RESULT)

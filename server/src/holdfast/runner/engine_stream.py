@@ -40,7 +40,7 @@ class EngineStream:
         exit_record = self._spool.exit_record()
         if exit_record is None:
             return EngineOutcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE)
-        return engine_outcome(exit_record, said(self._spool, self._command), cancel_requested=False)
+        return engine_outcome(exit_record, messages_of(self._spool, self._command), cancel_requested=False)
 
     def close(self) -> None:
         """Close the output, which stops a running engine, and wait until it has stopped."""
@@ -53,7 +53,7 @@ class EngineStream:
             continue
 
 
-def said(spool: Spool, command: Command) -> Accumulator:
+def messages_of(spool: Spool, command: Command) -> Accumulator:
     """The messages of an engine that has ended."""
     reader = StreamReader(spool.err, Redactor(command.secret_values))
     reader.drain(to_the_end=True)

@@ -25,7 +25,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
-from holdfast.runner.engine_stream import EngineStream, said
+from holdfast.runner.engine_stream import EngineStream, messages_of
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -216,7 +216,7 @@ class Hold:
         exit_record = spool.exit_record()
         if exit_record is None:
             raise _interrupted()
-        accumulator = said(spool, command)
+        accumulator = messages_of(spool, command)
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         if outcome.status == "interrupted":
             raise _interrupted()

@@ -19,9 +19,9 @@ class LineReader(SpooledLines):
 
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
         pieces, rest = in_pieces(rest, LONGEST_LINE)
-        heard = (piece for line in lines for piece in _whole(line))
+        whole = (piece for line in lines for piece in _whole(line))
         self._writer.write(
-            [part for line in (*heard, *pieces) for text in self._on_line(line) for part in _short(text)]
+            [part for line in (*whole, *pieces) for text in self._on_line(line) for part in _short(text)]
         )
         return rest
 

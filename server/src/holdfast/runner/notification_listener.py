@@ -40,10 +40,10 @@ class NotificationListener:
 
     def _pass_on(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self._stopping.is_set():
-            for heard in connection.notifies(timeout=1.0, stop_after=1):
-                if heard.channel == CHANNEL:
+            for notification in connection.notifies(timeout=1.0, stop_after=1):
+                if notification.channel == CHANNEL:
                     self._database.notify()
-                elif heard.channel == LANES_CHANNEL:
+                elif notification.channel == LANES_CHANNEL:
                     self._database.work.notify()
                 else:
                     self._database.wake.notify()

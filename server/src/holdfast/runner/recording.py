@@ -103,8 +103,8 @@ class Recorder:
 
 def end_of(operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> datetime:
     """When the work ended, by the engine's own record where there is one."""
-    told = ending.ended_at if isinstance(ending, Outcome) else None
-    return within(told or (attempt.ended_at() if attempt else None), operation.started_at)
+    reported = ending.ended_at if isinstance(ending, Outcome) else None
+    return within(reported or (attempt.ended_at() if attempt else None), operation.started_at)
 
 
 def given_up(ending: TryAgain, status: Status) -> Outcome:

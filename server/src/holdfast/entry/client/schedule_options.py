@@ -27,7 +27,9 @@ At = Annotated[str | None, typer.Option(help="Every day at this time, such as 02
 Every = Annotated[str | None, typer.Option(help="At an exact interval, such as 6h.")]
 Laptop = Annotated[
     str | None,
-    typer.Option(metavar="SPAN", help="When the machine is online and the last success is older than this, such as 1d."),
+    typer.Option(
+        metavar="SPAN", help="When the machine is online and the last success is older than this, such as 1d."
+    ),
 ]
 Tz = Annotated[str | None, typer.Option("--tz", help="Time zone, such as Europe/Berlin (default: this machine's).")]
 Repositories = Annotated[

@@ -250,7 +250,7 @@ class _Wipe:
             "deleted_ids": list(tally.removed),
             "maybe_deleted_ids": list(tally.maybe),
             "run_compact": self._params.run_compact,
-            **(soft_delete.told(self._work.repository) if tally.removed and phase != "completed" else {}),
+            **(soft_delete.note_for(self._work.repository) if tally.removed and phase != "completed" else {}),
             **more,
         }
 

@@ -177,8 +177,8 @@ def _tell(session: Session, topic: str, destination: Destination, reason: str | 
 def _count(session: Session, destination: Destination, state: str, number: int = 1) -> None:
     """Report deliveries that have ended, for the counters."""
     if state in (DeliveryState.SENT, DeliveryState.FAILED) and number:
-        told = {"kind": str(destination.kind), "state": str(state)}
-        outbox.tell_news(session, ENDED_TOPIC, [told] * number)
+        details = {"kind": str(destination.kind), "state": str(state)}
+        outbox.tell_news(session, ENDED_TOPIC, [details] * number)
 
 
 def _due(session: Session, now: datetime, destination_id: int | None = None) -> list[int]:

@@ -82,10 +82,10 @@ class _Speaker:
             grouping.put(self._session, self._rule, self._destination, event.as_item(), self._now)
 
     def remind(self, incident: Incident) -> None:
-        told = incident.notices.get(self._key)
-        if told is None or self._rule.send != "change" or not self._rule.remind_hours:
+        notice = incident.notices.get(self._key)
+        if notice is None or self._rule.send != "change" or not self._rule.remind_hours:
             return
-        if datetime.fromisoformat(told["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
+        if datetime.fromisoformat(notice["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
             self._say(incident, "reminder")
 
     def _is_wanted(self, event: Event, change: Change) -> bool:
@@ -121,8 +121,8 @@ def _plan_reminder(incident: Incident | None, book: Book) -> None:
         return
     hours = {str(rule.id): rule.remind_hours for rule in book.rules if rule.send == "change" and rule.remind_hours}
     times = [
-        datetime.fromisoformat(told["at"]) + timedelta(hours=hours[key.split(":")[0]])
-        for key, told in incident.notices.items()
+        datetime.fromisoformat(notice["at"]) + timedelta(hours=hours[key.split(":")[0]])
+        for key, notice in incident.notices.items()
         if key.split(":")[0] in hours
     ]
     incident.remind_at = min(times, default=None)

@@ -101,8 +101,8 @@ class Gate:
         self.count += 1
         if len(self._left_out) < MOST_LINES:
             self._left_out.add(hash(name))
-        told = _shown(name) if target is None else f"{_shown(name)} -> {_shown(target)}"
-        line = f"{told}: {reason}"
+        shown = _shown(name) if target is None else f"{_shown(name)} -> {_shown(target)}"
+        line = f"{shown}: {reason}"
         if len(self._lines) < MOST_LINES and self._characters + len(line) < MOST_CHARACTERS:
             self._lines.append(line)
             self._characters += len(line)

@@ -175,14 +175,14 @@ def _threads() -> CapacityLimiter:
 
 
 def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
-    told = {
+    fields = {
         "content-type": opened.media_type,
         "content-disposition": disposition(opened.name),
         **opened.more_headers,
     }
     if opened.size is not None:
-        told["content-length"] = str(opened.size)
-    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in told.items()]
+        fields["content-length"] = str(opened.size)
+    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in fields.items()]
 
 
 def disposition(name: str) -> str:

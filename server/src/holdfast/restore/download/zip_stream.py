@@ -66,7 +66,7 @@ class ZipStream:
         start = self._offset
         checksum = zlib.crc32(content)
         flags = _name_flag(member.name)
-        yield self._told(
+        yield self._counted(
             _local(member, flags, STORED, checksum, len(content), len(content), _timestamp(member)) + content
         )
         self._note(member, flags, STORED, checksum, len(content), len(content), start)
@@ -78,7 +78,7 @@ class ZipStream:
         flags = SIZES_FOLLOW | _name_flag(member.name)
         extra = (struct.pack("<2H2Q", ZIP64_EXTRA, 16, 0, 0) if large else b"") + _timestamp(member)
         unknown = FULL_32 if large else 0
-        yield self._told(_local(member, flags, DEFLATED, 0, unknown, unknown, extra, large=large))
+        yield self._counted(_local(member, flags, DEFLATED, 0, unknown, unknown, extra, large=large))
         checksum = size = packed = 0
         packer = None
         for block in content:
@@ -87,11 +87,11 @@ class ZipStream:
             size += len(block)
             if squeezed := packer.compress(block):
                 packed += len(squeezed)
-                yield self._told(squeezed)
+                yield self._counted(squeezed)
         squeezed = (packer or zlib.compressobj(wbits=-zlib.MAX_WBITS)).flush()
         packed += len(squeezed)
         descriptor = DESCRIPTOR_64 if large else DESCRIPTOR
-        yield self._told(squeezed + descriptor.pack(b"PK\7\x08", checksum, packed, size))
+        yield self._counted(squeezed + descriptor.pack(b"PK\7\x08", checksum, packed, size))
         self._note(member, flags, DEFLATED, checksum, packed, size, start)
 
     def end(self) -> Iterator[bytes]:
@@ -99,11 +99,11 @@ class ZipStream:
         start = self._offset
         self._central.seek(0)
         while block := self._central.read(IN_MEMORY):
-            yield self._told(block)
+            yield self._counted(block)
         length = self._offset - start
-        yield self._told(_end(self._count, length, start, self._offset))
+        yield self._counted(_end(self._count, length, start, self._offset))
 
-    def _told(self, data: bytes) -> bytes:
+    def _counted(self, data: bytes) -> bytes:
         self._offset += len(data)
         return data
 

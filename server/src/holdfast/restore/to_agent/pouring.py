@@ -115,7 +115,7 @@ class _Pouring:
         self._params = RestoreParams.model_validate(operation.params)
         roots = archived_paths.outermost(archived_paths.inside_archive(self._params.paths))
         self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
-        self._looked = self._told = time.monotonic()
+        self._looked = self._last_sign = time.monotonic()
 
     def frames(self) -> Generator[bytes]:
         """All frames. Raise NobodyWaits once the agent is gone, or the job no longer belongs to it."""
@@ -155,8 +155,8 @@ class _Pouring:
 
     def _still_here(self) -> Iterator[bytes]:
         self._require_running()
-        if time.monotonic() - self._told > HERE_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_sign > HERE_SECONDS:
+            self._last_sign = time.monotonic()
             yield frame(HERE, b"")
 
     def _require_running(self) -> None:
