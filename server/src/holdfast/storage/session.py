@@ -91,7 +91,7 @@ class Database:
         self.wake.notify()
 
     def is_known_to_be_reachable(self) -> bool:
-        """Whether the store answers, as far as that can be told without waiting: false may mean only that it cannot."""
+        """Whether the store answers, without waiting for it: false may also mean that this is unknown."""
         return self.version is not None and self.version.now() is not None
 
     def is_reachable(self) -> bool:
@@ -122,14 +122,12 @@ def wake_after_commit(session: Session) -> None:
 
 
 def news_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, where nobody has more or less to do for it: a machine that is back, say."""
+    """As `wake_after_commit`, for news that change no work, such as a machine that is back online."""
     _hint(session, NEWS, NEWS_CHANNEL)
 
 
 def lanes_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, where a request has let go of a lane: who waits for one may look, and nobody hears of
-    it.
-    """
+    """As `wake_after_commit`, where a request has released a lane: waiters check again, and no event is sent."""
     _hint(session, LANES, LANES_CHANNEL)
 
 

@@ -28,8 +28,7 @@ class Unseen:
 class Occupied:
     """Answers for one path after the other; never looks through a symbolic link.
 
-    Only a snapshot in time: code that writes later must not rely on it, because others may change the folder at any
-    time.
+    Valid only at that moment: code that writes later must not rely on it, because others may change the folder.
     """
 
     def __init__(self, root: bytes) -> None:
