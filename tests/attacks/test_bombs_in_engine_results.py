@@ -42,7 +42,9 @@ ENDLESS = {
     "an end that comes at once": "exec head -c 3000000 /dev/zero",
     "output in spite of signals": "trap '' TERM; head -c 3000000 /dev/zero; while :; do sleep 1; done",
 }
-"""More than the bound of the tests, and then nothing: without the bound, the engine would go on and the disk stay as it is."""
+"""More than the bound of the tests, and then nothing: without the bound, the engine would go on and the disk stay
+as it is.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +235,7 @@ def test_the_far_side_of_a_run_does_not_take_a_request_without_an_end() -> None:
 
 def test_what_ssh_says_takes_bounded_space_on_disk_and_its_last_words_stay(tmp_path: Path) -> None:
     place = tmp_path / "said"
-    with run.Said(str(place)) as said:
+    with run.SshErrors(str(place)) as said:
         for _ in range(20):
             subprocess.run(("/usr/bin/head", "-c", "600000", "/dev/zero"), stdout=said.file, check=True)
             said.trim()

@@ -1,4 +1,6 @@
-"""An archive can hold more levels of folders than Python calls functions, or than a process may open files: that breaks nothing."""
+"""An archive can hold more levels of folders than Python calls functions, or than a process may open files: that
+breaks nothing.
+"""
 
 import os
 import resource
@@ -116,6 +118,6 @@ def test_a_folder_that_is_moved_away_under_a_walk_ends_it(tmp_path: Path) -> Non
             if visited.path == b"one/two":
                 (tmp_path / "tree" / "one" / "two").rename(tmp_path / "elsewhere" / "two")
 
-    with pytest.raises(OSError, match="moved a folder"):
+    with pytest.raises(OSError, match="a folder was moved"):
         walk_and_move()
     os.close(descriptor)

@@ -50,7 +50,10 @@ COMPLETED = (
     "repository_read_only",
     "undelete_archive",
 )
-"""A file that changed is read again. The repository's own folder may be read-only: nothing is written directly in it."""
+"""A file that changed is read again.
+
+The repository's own folder may be read-only: nothing is written directly in it.
+"""
 
 WITH_WARNINGS = {
     "create_unreadable": (f"{SOURCE}/documents", f"{SOURCE}/notes.txt"),
@@ -65,10 +68,10 @@ FAILED = {
     "check_damaged": ("engine.damaged", "The check found damage"),
     "check_repair": ("engine.damaged", "Damaged data is left in the repository"),
     "create_disk_full": ("engine.disk_full", "No space is left"),
-    "delete_archive_missing": ("engine.failed", "The archive does not exist"),
+    "delete_archive_missing": ("engine.failed", "The archive no longer exists"),
     "extract_damaged": ("engine.damaged", "The repository is damaged; run a check"),
-    "info_archive_ambiguous": ("engine.failed", "The archive does not exist"),
-    "info_archive_missing": ("engine.failed", "The archive does not exist"),
+    "info_archive_ambiguous": ("engine.failed", "The archive no longer exists"),
+    "info_archive_missing": ("engine.failed", "The archive no longer exists"),
     "init_exists": ("engine.repository_exists", "import the repository"),
     "init_folder_in_use": ("engine.repository_exists", "choose another path"),
     "init_not_permitted": ("engine.permission_denied", "correct the permissions"),

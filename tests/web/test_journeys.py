@@ -40,7 +40,7 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     name, path = running.new_name("by-hand"), running.new_path("by-hand")
     inside.goto("/repositories/new")
     inside.get_by_label("Name", exact=True).fill(name)
-    inside.get_by_label("Where it should lie").fill(str(path))
+    inside.get_by_label("Where to create it").fill(str(path))
     inside.get_by_label("What to back up, a path on each line").fill(str(sources))
     inside.get_by_role("button", name="I have written it down: create").click()
     inside.get_by_role("button", name="Back up", exact=True).click()

@@ -15,7 +15,7 @@ import './styles/files.css'
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // Events say when something has changed; nothing is asked again by itself.
+      // Events report changes; no query is repeated automatically.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
       retry: (failures, error) =>

@@ -29,7 +29,7 @@ function Missing() {
   )
 }
 
-// A search parameter that is a number stays one in the address; what cannot be understood is left out.
+// A search parameter that is a number stays one in the address; invalid ones are left out.
 const text = (value: unknown) =>
   typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
 const number = (value: unknown) =>

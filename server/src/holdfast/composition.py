@@ -80,7 +80,7 @@ RECONCILE_LOOK_SECONDS = 30.0
 
 
 def register_secrets() -> None:
-    """Tell the key rotation where secrets are kept."""
+    """Register the secrets of all features for the key rotation."""
     stored_secrets.register(
         stored_secrets.SecretColumn(Repository.__tablename__, "passphrase", lambda row: secret_context(row["uuid"]))
     )
@@ -230,7 +230,7 @@ class Service:
                 self.stop()
 
         routers = [
-            *agents.ROUTERS,  # first: a fleet calls them more often than anybody calls the others
+            *agents.ROUTERS,  # first: a fleet calls them more often than all others
             *access.ROUTERS,
             *machines.ROUTERS,
             repository_routes,

@@ -9,7 +9,10 @@ Where = int | Literal["operation", "test", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What an error key means. Each feature has a row per key in its `error_facts`; docs/errors.md is made from them."""
+    """The meaning of an error key.
+
+    Each feature has a row per key in its `error_facts`; docs/errors.md is made from them.
+    """
 
     key: str
     where: tuple[Where, ...]

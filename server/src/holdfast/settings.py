@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 
 class Settings(BaseSettings):
-    """The environment wins over ``holdfast.toml`` in the current folder; command line options win over both."""
+    """The environment overrides ``holdfast.toml`` in the current folder; command line options override both."""
 
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", toml_file="holdfast.toml", extra="ignore")
 
     data_dir: Path = Field(
-        Path(".data"), description="Folder of the store, logs, spools and keys; made with mode 0700."
+        Path(".data"), description="Folder of the store, logs, spools and keys; created with mode 0700."
     )
-    database_url: str | None = Field(None, description="SQLAlchemy URL; SQLite in the data folder when not set.")
+    database_url: str | None = Field(None, description="SQLAlchemy URL (default: SQLite in the data folder).")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     trusted_proxies: str | None = Field(
-        None, description="Addresses of reverse proxies whose X-Forwarded-For is believed, separated by commas."
+        None, description="Addresses of reverse proxies whose X-Forwarded-For is trusted, separated by commas."
     )
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    role: Literal["all", "api", "runner"] = Field("all", description="What this process does.")
+    role: Literal["all", "api", "runner"] = Field("all", description="Parts of the service that this process runs.")
     admin_password: SecretStr | None = Field(None, description="Password of the first admin on an empty store.")
-    plan: Literal["community", "pro"] = Field("pro", description="Which features are on.")
+    plan: Literal["community", "pro"] = Field("pro", description="Enabled features.")
     secret_key: SecretStr | None = Field(
         None, description="Key for secrets at rest, instead of the key file (32 bytes, base64)."
     )
-    secret_key_file: Path | None = Field(None, description="Key file; secret.key in the data folder when not set.")
+    secret_key_file: Path | None = Field(None, description="Key file (default: secret.key in the data folder).")
     borg1: str = Field("borg", description="Program of engine 1.")
     borg2: str = Field("borg2", description="Program of engine 2.")
     database_programs: str | None = Field(
@@ -45,32 +45,34 @@ class Settings(BaseSettings):
         30, gt=0, le=300, description="How long a request waits for a busy repository before 423."
     )
     engine_requests: int = Field(
-        16, ge=1, le=1000, description="Requests that run an engine at the same time, at most."
+        16, ge=1, le=1000, description="Maximum number of concurrent requests that run an engine."
     )
     engine_requests_per_user: int = Field(
-        4, ge=1, le=1000, description="Those of one user, at most; more wait for a while, then get 503."
+        4, ge=1, le=1000, description="Maximum of one user; further requests wait for a while, then get 503."
     )
-    downloads: int = Field(12, ge=1, le=1000, description="Downloads at the same time, at most; each runs an engine.")
-    downloads_per_user: int = Field(4, ge=1, le=1000, description="Those of one user, at most.")
+    downloads: int = Field(
+        12, ge=1, le=1000, description="Maximum number of concurrent downloads; each runs an engine."
+    )
+    downloads_per_user: int = Field(4, ge=1, le=1000, description="Maximum of one user.")
     download_least_bytes_per_second: int = Field(
         8192, ge=1, description="A download that is read more slowly than this for a minute is ended."
     )
     download_slow_bytes_per_second: int = Field(
-        1048576, ge=1, description="A download that is read more slowly than this gives way to work that waits."
+        1048576, ge=1, description="A download that is read more slowly than this gives way to waiting work."
     )
     download_gives_way_seconds: float = Field(
         300, gt=0, description="How long exclusive work waits before it ends a slow download."
     )
-    event_streams: int = Field(1000, ge=1, description="Open event streams at most.")
-    event_streams_per_user: int = Field(20, ge=1, description="Open event streams of one user at most.")
+    event_streams: int = Field(1000, ge=1, description="Maximum number of open event streams.")
+    event_streams_per_user: int = Field(20, ge=1, description="Maximum of one user.")
     connections: int = Field(
-        40_000, ge=10, description="Open connections at most; fewer if the descriptor limit is low."
+        40_000, ge=10, description="Maximum number of open connections; fewer if the descriptor limit is low."
     )
     connections_per_address: int = Field(
-        25_000, ge=1, description="Open connections of one address at most; trusted proxies are exempt."
+        25_000, ge=1, description="Maximum of one address; trusted proxies are exempt."
     )
     unknown_connections_per_address: int = Field(
-        2_000, ge=1, description="Those of an address without a valid credential; beyond it the oldest are closed."
+        2_000, ge=1, description="Maximum of one address without a valid credential; beyond it the oldest are closed."
     )
     request_head_seconds: float = Field(20, gt=0, description="Time for the head of a request, before 408.")
     request_body_seconds: float = Field(60, gt=0, description="Time for the body of a request, before 408.")
@@ -92,28 +94,28 @@ class Settings(BaseSettings):
         64, ge=1, description="Memory that the parts of one result may take together; further ones are refused."
     )
     cancel_grace_seconds: float = Field(30, gt=0, description="From SIGTERM to SIGKILL when an operation is cancelled.")
-    agent_heartbeat_seconds: int = Field(30, ge=1, le=3600, description="How often agents tell that they are alive.")
-    agent_poll_seconds: int = Field(15, ge=1, le=3600, description="How often agents ask for jobs.")
+    agent_heartbeat_seconds: int = Field(30, ge=1, le=3600, description="Agent heartbeat interval.")
+    agent_poll_seconds: int = Field(15, ge=1, le=3600, description="Agent poll interval.")
     agent_offline_seconds: float = Field(
         120, gt=0, le=86400, description="An agent that was silent for this long is offline; its jobs stay as they are."
     )
     agent_job_expiry_hours: float | None = Field(
-        None, gt=0, description="Jobs that no agent has taken for this long fail; never when not set."
+        None, gt=0, description="Jobs that no agent has taken for this long fail (default: never)."
     )
     ssh_patience_hours: float = Field(
-        24, gt=0, description="How long an engine is looked for on an ssh machine that cannot be reached any more."
+        24, gt=0, description="How long to look for an engine on an ssh machine that has become unreachable."
     )
     schedule_history_days: int = Field(
         730, ge=1, le=36500, description="Runs of schedules that ended longer ago than this are removed."
     )
     metrics: Literal["token", "open", "off"] = Field(
-        "token", description="Who reads /metrics: an admin's token, everybody, or nobody."
+        "token", description="Access to /metrics: an admin's token, everyone, or off."
     )
     metrics_most_series: int = Field(
         2000, ge=0, description="With more repositories, agents or schedules than this, /metrics gives only their sums."
     )
     ping_url: SecretStr | None = Field(
-        None, description="Called each minute while the store, the runner and the schedules are well."
+        None, description="URL that is called each minute while the store, the runner and the schedules are well."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Level of the service's own log."
@@ -140,7 +142,7 @@ class Settings(BaseSettings):
 
     @property
     def calls_dir(self) -> Path:
-        """What waits for agents to come for it."""
+        """Calls that wait for agents."""
         return self.data_dir / "calls"
 
     @classmethod
@@ -157,7 +159,7 @@ class Settings(BaseSettings):
 
 
 def sentences_about(error: ValidationError) -> list[str]:
-    """One sentence for each setting that is wrong: its name, the value given, and what it may be."""
+    """One sentence for each invalid setting: its name, the given value, and the allowed ones."""
     return [_sentence(problem) for problem in error.errors(include_url=False)]
 
 

@@ -111,7 +111,7 @@ def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destin
     preview = answer.json()
     assert (preview["files"], preview["bytes"]) == (len(files), sum(file.stat().st_size for file in files))
     assert preview["conflicts"] == [
-        {"path": str(known.source / "file-2")[1:], "path_b64": None, "reason": "a file is there already"}
+        {"path": str(known.source / "file-2")[1:], "path_b64": None, "reason": "a file already exists there"}
     ]
     assert {(item["path"], item["type"]) for item in preview["sample"]} == {
         (str(known.source)[1:], "d"),

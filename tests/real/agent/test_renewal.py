@@ -80,7 +80,7 @@ def test_no_job_and_no_call_is_lost_to_an_agent_that_starts_anew_again_and_again
             agent.run("status")  # which holds the lock for an instant
             assert agent.is_running(), agent.own_log()[-3000:]
             time.sleep(number % 6 * 0.6)  # the next work comes before, while and after it starts anew
-        assert agent.own_log().count("The agent works") > 1
+        assert agent.own_log().count("The agent is running") > 1
     finally:
         agent.end_everything()
 

@@ -50,7 +50,7 @@ def test_an_index_that_is_right_is_said_to_be_right(shelf: Shelf) -> None:
     assert said == [
         "one: 5 files, 0 differences",
         "two: 5 files, 0 differences",
-        "The index says what the engine says.",
+        "The index matches the engine's listing.",
     ]
     assert code == 0
 
@@ -101,7 +101,7 @@ def test_what_the_index_leaves_out_is_no_difference(by_chunks: Installed) -> Non
     shelf.make("one")
     shelf.resync()
 
-    assert verify(shelf) == (0, ["one: 4 files, 0 differences", "The index says what the engine says."])
+    assert verify(shelf) == (0, ["one: 4 files, 0 differences", "The index matches the engine's listing."])
 
 
 def test_an_archive_that_is_not_indexed_is_told(by_chunks: Installed) -> None:

@@ -35,7 +35,7 @@ def test_with_fail_a_single_conflict_keeps_everything_from_being_written(
 
     assert ended["status"] == "failed"
     assert ended["error_key"] == "restore.conflicts"
-    assert ended["result"]["conflicts"] == [{"path": f"{str(source)[1:]}/b", "reason": "a file is there already"}]
+    assert ended["result"]["conflicts"] == [{"path": f"{str(source)[1:]}/b", "reason": "a file already exists there"}]
     assert ended["result"]["files_restored"] == 0
     assert look_at(destination) == before
 
@@ -62,7 +62,7 @@ def test_an_archive_that_is_gone_fails_and_says_so(newest: Workshop, tmp_path: P
     ended = newest.restore(archive, tmp_path / "destination")
 
     assert ended["status"] == "failed"
-    assert "does not exist in the repository" in ended["error_message"]
+    assert "no longer exists in the repository" in ended["error_message"]
     assert ended["error_message"].endswith("Nothing was restored.")
 
 
@@ -93,7 +93,7 @@ def test_a_dry_run_writes_nothing_and_tells_what_would_be_done(newest: Workshop,
         "files_passed_over": 0,
         "passed_over": [],
         "special_files": 0,
-        "conflicts": [{"path": f"{str(source)[1:]}/a", "reason": "a file is there already"}],
+        "conflicts": [{"path": f"{str(source)[1:]}/a", "reason": "a file already exists there"}],
         "conflict_count": 1,
     }
     assert look_at(destination) == before

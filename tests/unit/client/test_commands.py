@@ -150,7 +150,7 @@ def test_another_program_at_the_address_is_said_not_to_be_holdfast(monkeypatch: 
         shown = run(monkeypatch, "repos", is_terminal=True)
 
     assert shown.code == exit_codes.NOT_FOUND
-    assert "not as Holdfast does" in shown.err
+    assert "unlike Holdfast" in shown.err
 
 
 def test_an_empty_list_says_what_to_do_next(monkeypatch: pytest.MonkeyPatch) -> None:

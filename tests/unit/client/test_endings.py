@@ -106,10 +106,10 @@ def test_the_first_warnings_are_shown_and_the_others_counted() -> None:
 
 
 def test_skipped_files_are_named() -> None:
-    skipped = [{"path": "etc/hosts", "reason": "kept what is there"}]
+    skipped = [{"path": "etc/hosts", "reason": "kept the existing file"}]
     lines = details(ended("restore", result={"files_skipped": 1, "skipped": skipped}))
 
-    assert lines == ["skipped:", "  etc/hosts: kept what is there"]
+    assert lines == ["skipped:", "  etc/hosts: kept the existing file"]
 
 
 def test_a_failure_says_what_to_do() -> None:

@@ -148,7 +148,7 @@ def test_an_engine_that_says_too_much_when_it_is_asked_is_ended(
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense", b"[]", b'{"repository": {"id": 5}}', b"[" * 100_000])
 def test_an_answer_that_names_no_repository_is_none(answer: bytes) -> None:
-    assert guards.id_told(answer) is None
+    assert guards.reported_id(answer) is None
 
 
 def test_output_that_names_another_repository_is_not_kept(spool: Path) -> None:
@@ -160,13 +160,13 @@ def test_output_that_names_another_repository_is_not_kept(spool: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "found"),
     [({"tells_id": True}, KNOWN), ({"tells_id": False}, OTHER), ({"tells_id": True, "path": "/r"}, OTHER)],
 )
 def test_output_of_the_known_repository_or_of_one_that_was_made_sure_of_is_kept(
-    spool: Path, more: dict[str, Any], told: str
+    spool: Path, more: dict[str, Any], found: str
 ) -> None:
-    content = json.dumps({"repository": {"id": told}})
+    content = json.dumps({"repository": {"id": found}})
     (spool / "out").write_text(content)
     assert guards.conclude(guard(**more), {}, 0) is None
     assert (spool / "out").read_text() == content

@@ -80,7 +80,7 @@ def test_conflicts_are_found_before_anything_is_moved(target: Path) -> None:
     (target / "home" / "a").write_text("mine")
     private = extracted(target, "home/a", "home/b")
 
-    assert private.conflicts(()) == [(b"home/a", "a file is there already")]
+    assert private.conflicts(()) == [(b"home/a", "a file already exists there")]
     assert content(target) == {"home/a": "mine"}
 
 

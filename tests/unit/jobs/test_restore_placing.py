@@ -129,7 +129,7 @@ def test_skip_keeps_what_is_there_and_says_so(tree: Path, target: Path) -> None:
     assert (target / "file").read_text() == "present"
     assert (target / "other").read_text() == "archived"
     assert (placed.skipped.files, placed.skipped.size) == (1, len("archived"))
-    assert placed.skipped.named == [(b"file", "kept what is there")]
+    assert placed.skipped.named == [(b"file", "kept the existing file")]
     assert placed.failed.files == 0
 
 
@@ -164,7 +164,7 @@ def test_a_folder_is_never_replaced_by_a_file(tree: Path, target: Path, overwrit
 
     left = placed.skipped if overwrite == "skip" else placed.failed
     assert (target / "name" / "precious").read_text() == "precious"
-    assert left.named == [(b"name", "a folder is there already")]
+    assert left.named == [(b"name", "a folder already exists there")]
 
 
 @pytest.mark.parametrize("overwrite", MODES)
@@ -226,7 +226,7 @@ def test_a_file_that_comes_meanwhile_is_not_overwritten(
     placed = place(tree, target, "fail")
 
     assert (target / "file").read_text() == "came meanwhile"
-    assert placed.failed.named == [(b"file", "a file is there already")]
+    assert placed.failed.named == [(b"file", "a file already exists there")]
 
 
 @pytest.mark.parametrize("refusal", [errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])

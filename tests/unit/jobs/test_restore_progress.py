@@ -13,7 +13,7 @@ def test_size_speed_and_percent_follow_from_what_the_engine_says() -> None:
     progress = ExtractProgress(lambda **values: reports.append(values))
 
     for time, current in ((10.0, 0), (12.0, 400), (14.0, 800)):
-        progress.hear(ProgressPercent(msgid="extract", current=current, total=1000, info=("a/b",), time=time))
+        progress.on_event(ProgressPercent(msgid="extract", current=current, total=1000, info=("a/b",), time=time))
 
     assert [report["progress_percent"] for report in reports] == [0.0, 40.0, 80.0]
     assert [report["restore_speed"] for report in reports] == [None, 200, 200]
@@ -26,7 +26,7 @@ def test_an_extraction_is_never_said_to_be_complete_before_its_end() -> None:
     reports: list[dict[str, Any]] = []
     progress = ExtractProgress(lambda **values: reports.append(values))
 
-    progress.hear(ProgressPercent(msgid="extract", current=1000, total=1000, time=1.0))
+    progress.on_event(ProgressPercent(msgid="extract", current=1000, total=1000, time=1.0))
 
     assert reports[0]["progress_percent"] == 99.0
 
@@ -42,7 +42,7 @@ def test_an_extraction_is_never_said_to_be_complete_before_its_end() -> None:
 def test_other_messages_are_no_progress(event: ProgressPercent) -> None:
     reports: list[dict[str, Any]] = []
 
-    ExtractProgress(lambda **values: reports.append(values)).hear(event)
+    ExtractProgress(lambda **values: reports.append(values)).on_event(event)
 
     assert reports == []
 

@@ -28,7 +28,7 @@ def verified(
 ) -> Plan:
     complaints = Complaints()
     for message in warnings:
-        complaints.hear(warning(message))
+        complaints.on_event(warning(message))
     occupied = Occupied(bytes(target or Path("/nonexistent")))
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -119,7 +119,7 @@ def test_a_complaint_about_a_name_that_is_no_text_is_matched_as_the_engine_write
 )
 def test_a_missing_attribute_is_a_warning_and_the_file_is_moved(tree: Path, message: str) -> None:
     complaints = Complaints()
-    complaints.hear(warning(message))
+    complaints.on_event(warning(message))
 
     assert complaints.attributes == [message]
     assert verified(tree, LISTED, message).failed == []
@@ -139,7 +139,7 @@ def test_times_of_folders_that_exist_at_the_destination_are_noted(tree: Path, tm
     plan = verified(tree, LISTED, target=target)
 
     assert plan.folders == {b"d": (LONG_AGO, 0o755)}
-    assert plan.conflicts == [(b"d/file", "a file is there already")]
+    assert plan.conflicts == [(b"d/file", "a file already exists there")]
 
 
 def test_when_too_much_is_missing_nothing_is_to_be_moved(tree: Path) -> None:

@@ -99,12 +99,12 @@ def test_what_is_there_already_is_a_conflict_and_a_folder_meeting_a_folder_is_no
     found = surveyed(items, at=tmp_path)
 
     assert found.conflicts == [
-        (b"folder/file", "a file is there already"),
-        (b"link", "a symbolic link is there already"),
-        (b"plain", "something that is no folder stands where a folder is needed"),
-        (b"plain/below", "something that is no folder stands where a folder is needed"),
-        (b"was-file", "a folder is there already"),
-        (b"link/below", "something that is no folder stands where a folder is needed"),
+        (b"folder/file", "a file already exists there"),
+        (b"link", "a symbolic link already exists there"),
+        (b"plain", "a folder is needed where something else exists"),
+        (b"plain/below", "a folder is needed where something else exists"),
+        (b"was-file", "a folder already exists there"),
+        (b"link/below", "a folder is needed where something else exists"),
     ]
     assert found.conflict_count == len(found.conflicts)
 

@@ -21,7 +21,7 @@ def percents(*events: Event) -> list[float]:
     reports = Reports()
     progress = PhaseProgress(cast("Context", reports), ("first", "second"))
     for event in events:
-        progress.hear(event)
+        progress.on_event(event)
     return [value["progress_percent"] for value in reports.values]
 
 

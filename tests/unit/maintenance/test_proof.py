@@ -29,7 +29,7 @@ def fails(message: str) -> Event:
 def heard(*events: Event, well: bool) -> Proof:
     proof = Proof(ENTRIES)
     for event in events:
-        proof.hear(event)
+        proof.on_event(event)
     proof.end(well=well)
     return proof
 
@@ -117,7 +117,7 @@ def test_problems_are_counted_beyond_those_that_are_kept(number: int) -> None:
 def test_an_engine_that_names_what_it_passes_over_proves_only_what_it_reads() -> None:
     proof = Proof([ENTRIES[1], ENTRIES[3]], marked=True)
     for told in ("- d", "+ d/a", "- d/hard", "+ d/b"):
-        proof.hear(reads(told))
+        proof.on_event(reads(told))
     proof.end(well=True)
 
     assert (proof.files, proof.bytes, proof.problem_count) == (2, 30, 0)
@@ -126,7 +126,7 @@ def test_an_engine_that_names_what_it_passes_over_proves_only_what_it_reads() ->
 def test_an_entry_that_was_to_be_read_and_is_passed_over_is_a_problem() -> None:
     proof = Proof([ENTRIES[1], ENTRIES[3]], marked=True)
     for told in ("+ d/a", "- d/b"):
-        proof.hear(reads(told))
+        proof.on_event(reads(told))
     proof.end(well=True)
 
     assert (proof.files, proof.problem_count) == (1, 1)

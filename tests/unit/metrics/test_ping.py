@@ -74,7 +74,7 @@ def test_trouble_leaves_the_ping_out(database: Database) -> None:
     with database.writing() as session:
         session.execute(insert(ScheduleState).values(id=1, paused=False, last_tick_at=clock.now()))
     assert one.step()
-    assert one.trouble(clock.now() + timedelta(minutes=6)) == "schedules are not looked at"
+    assert one.trouble(clock.now() + timedelta(minutes=6)) == "schedules are not checked"
     for _ in range(ping.KEEPS_FAILING):
         supervisor._of("runner").failed(RuntimeError("no"))
     assert not one.step()
@@ -86,4 +86,4 @@ def test_trouble_leaves_the_ping_out(database: Database) -> None:
 def test_a_store_that_is_away_leaves_the_ping_out() -> None:
     gone = Database("postgresql+psycopg://nobody@127.0.0.1:9/nothing")
 
-    assert Ping("http://127.0.0.1/", gone, Supervisor()).trouble(clock.now()) == "the store is not reachable"
+    assert Ping("http://127.0.0.1/", gone, Supervisor()).trouble(clock.now()) == "the store cannot be reached"

@@ -32,7 +32,7 @@ def test_statistics_become_progress_and_no_log_lines() -> None:
     heard: list[Progress] = []
     words = RcloneLog(Redactor(()), heard.append)
 
-    logged = words.hear(json.dumps(STATS).encode())
+    logged = words.on_line(json.dumps(STATS).encode())
 
     assert logged == []
     assert heard == [words.progress]
@@ -44,10 +44,10 @@ def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
     words = RcloneLog(Redactor(()))
 
     logged = [
-        *words.hear(line("info", "Copied (new)", "data/0/1")),
-        *words.hear(line("error", "sizes differ", "data/0/401")),
-        *words.hear(b"2026/11/15 17:26:59 Failed to check: 1 differences found"),
-        *words.hear(b""),
+        *words.on_line(line("info", "Copied (new)", "data/0/1")),
+        *words.on_line(line("error", "sizes differ", "data/0/401")),
+        *words.on_line(b"2026/11/15 17:26:59 Failed to check: 1 differences found"),
+        *words.on_line(b""),
     ]
 
     assert logged[:2] == ["data/0/1: Copied (new)", "data/0/401: sizes differ"]
@@ -57,14 +57,14 @@ def test_what_was_done_to_files_is_logged_and_complaints_are_kept() -> None:
 
 def test_a_remote_without_hashes_is_no_complaint_but_is_known() -> None:
     words = RcloneLog(Redactor(()))
-    words.hear(line("error", "No common hash found - not using a hash for checks"))
+    words.on_line(line("error", "No common hash found - not using a hash for checks"))
 
     assert (words.complaints, words.compared_hashes) == ([], False)
 
 
 def test_secrets_are_kept_out_of_all_that_is_kept() -> None:
     words = RcloneLog(Redactor(("obscured-secret",)))
-    logged = words.hear(line("error", "bad password obscured-secret", "obscured-secret/file"))
+    logged = words.on_line(line("error", "bad password obscured-secret", "obscured-secret/file"))
 
     assert "obscured-secret" not in f"{logged} {words.complaints} {words.reasons}"
 
@@ -97,7 +97,7 @@ def test_each_kind_of_trouble_has_its_own_key(said: str, key: str) -> None:
 
 def test_a_segment_whose_number_looks_like_a_status_is_no_trouble_of_the_remote() -> None:
     words = RcloneLog(Redactor(()))
-    words.hear(line("error", "sizes differ", "data/0/401"))
-    words.hear(line("error", "sizes differ", "data/0/507"))
+    words.on_line(line("error", "sizes differ", "data/0/401"))
+    words.on_line(line("error", "sizes differ", "data/0/507"))
 
     assert trouble_of(words.reasons) is OTHER

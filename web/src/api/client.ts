@@ -5,7 +5,7 @@ import * as session from './session'
 
 export type Schemas = components['schemas']
 
-/** An answer that says no: the server's own sentence, and the id under which its log has the request. */
+/** A refusal: the server's own sentence, and the id under which its log has the request. */
 export class Refused extends Error {
   constructor(
     readonly status: number,

@@ -1,7 +1,7 @@
-/** Acts of which nobody knows whether they arrived: sent again, they carry the same key, and the service does them once. */
+/** Requests that may or may not have arrived: a retry carries the same key, and the service acts once. */
 const unanswered = new Map<string, string>()
 
-/** Routes that start work and know the key, so that a lost answer can be asked for again at once. */
+/** Routes that start work and know the key, so that a lost answer can be requested again immediately. */
 const STARTS =
   /^\/api\/(backup\/(start|run)|restore\/start|schedules\/\d+\/run|packages\/\d+\/install|repositories\/\d+\/(check|prune|compact|restore-check|wipe|mirror\/(sync|hydrate)))$/
 const WAITS = [1000, 2000, 4000, 8000]

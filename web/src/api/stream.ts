@@ -27,7 +27,7 @@ type FromWorker =
   | { type: 'connected'; connected: boolean }
   | { type: 'token-needed' }
 
-/** Follow the service's events for as long as somebody is logged in. All tabs share one connection. */
+/** Follow the service's events while a user is logged in. All tabs share one connection. */
 export function follow(client: QueryClient): () => void {
   const port = connect()
   const tell = () => {

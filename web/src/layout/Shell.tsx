@@ -118,8 +118,8 @@ function OfflineBar() {
   if (live.connected || !late) return null
   return (
     <div className="offline" role="alert">
-      Not connected since {clockTime(new Date(live.since).toISOString())}. What you see is from then. The page tries
-      again by itself.
+      Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
+      reconnects automatically.
     </div>
   )
 }

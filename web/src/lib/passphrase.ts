@@ -14,7 +14,7 @@ function word(random: Uint8Array): string {
   return [pick(BEGIN, a), pick(VOWEL, b), pick(BEGIN, c), pick(VOWEL, d), pick(END, e)].join('')
 }
 
-/** Two different places, for a question about what somebody has written down. */
+/** Two different places, for a question about the words that the user has written down. */
 export function twoOf(length: number): [number, number] {
   const [one = 0, other = 0] = crypto.getRandomValues(new Uint8Array(2))
   const first = one % length

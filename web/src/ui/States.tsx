@@ -25,11 +25,11 @@ export function Problem({ error, retry, page }: { error: unknown; retry?: () => 
   if (refused?.status === 404)
     return (
       <Note title="Not here, or not for you." heading={page}>
-        It may have been removed, or you have no right to see it. An admin can tell.
+        It may have been removed, or you have no right to see it. An admin can check.
       </Note>
     )
   if (refused?.status === 403) return <Note title="You may not do this.">{refused.message} An admin can.</Note>
-  const words = refused ? refused.message : 'The service does not answer. Nothing is lost; what it does goes on.'
+  const words = refused ? refused.message : 'The service does not answer. Nothing is lost; running work continues.'
   return (
     <div className="note bad" role="alert">
       <Glyph name="bad" />

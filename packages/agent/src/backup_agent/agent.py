@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_REFUSED_SECONDS, REFUSED_SECONDS = 5.0, 300.0
-"""Between tries of an agent that the service refuses, at first and in the end: an administrator may enable it again."""
+"""Pause between attempts while the service refuses the agent, at first and in the end: an admin may enable it again."""
 STOP_SECONDS = 5.0
 NOTABLE_SKEW_SECONDS = 60.0
 NOT_GIVEN_SECONDS = 5.0
 
 
 class Agent:
-    """One thread sends heartbeats and polls, one uploads, and each job has one that works on it.
+    """One thread sends heartbeats and polls, one uploads, and each job has its own.
 
-    All requests share one connection; while it waits in a long poll nobody else needs it, because there are no jobs.
+    All requests share one connection; while it waits in a long poll nothing else needs it, because there are no jobs.
     """
 
     def __init__(self, places: Places, config: Config, client: Client) -> None:
@@ -63,7 +63,7 @@ class Agent:
         self._held: dict[int, JobFolder] = {}
         self._working: dict[int, Worker] = {}
         self._not_given: dict[int, float] = {}
-        """The last job that was offered but then not given, and when: not to be asked for again at once."""
+        """The last job that was offered but then not given, and when: do not request it again at once."""
         self._changed = threading.Event()
         self._backoff = Backoff(most=config.max_backoff_seconds)
         self._refused = Backoff(FIRST_REFUSED_SECONDS, REFUSED_SECONDS)
@@ -78,7 +78,7 @@ class Agent:
         """Called with the ending of each job that the service has completely."""
 
     def stop(self) -> None:
-        """Stop soon. Engines go on under their shims."""
+        """Stop soon. Engines continue under their shims."""
         self.stopping.set()
         self._changed.set()
         self._client.interrupt()
@@ -86,7 +86,7 @@ class Agent:
     # --- running ----------------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Work until `stop`. True when it ended by itself, to be started anew: see `_is_used_up`."""
+        """Work until `stop`. True when the agent should restart: see `_is_used_up`."""
         self._begin()
         while not self.stopping.is_set():
             self._wait(self._loop.turn(lambda: self._round(poll=True)))
@@ -99,7 +99,8 @@ class Agent:
     def _is_used_up(self) -> bool:
         """Whether the agent has been idle for a while after work.
 
-        What drives the engine stays in memory once it was needed. A fresh start costs a tenth of a second and gives it back.
+        The modules that drive the engine stay in memory once loaded. A restart costs a tenth of a second and frees
+        them.
         """
         is_busy = bool(self._held) or self._courier.is_busy or (self._calls is not None and self._calls.is_busy)
         is_busy = is_busy or (self._services is not None and self._services.is_busy)
@@ -110,7 +111,7 @@ class Agent:
         return time.monotonic() - self._idle_since >= self._config.renew_seconds
 
     def once(self) -> None:
-        """Finish what is held; if nothing is, poll once and do at most one job. Raise NoAnswer or NotAllowed."""
+        """Finish the jobs held; if there are none, poll once and do at most one job. Raise NoAnswer or NotAllowed."""
         self._begin()
         try:
             self._beat()
@@ -130,7 +131,7 @@ class Agent:
         if any(self._places.holds.glob("*.json")):
             self._stopped_services().look_after()
         for job in JobFolder.all_below(self._places.jobs):
-            log.info("Job %s is still held: going on with it.", job.job_id)
+            log.info("Resuming job %s, which this agent still holds.", job.job_id)
             self._hold(job)
 
     def _end(self) -> None:
@@ -146,7 +147,7 @@ class Agent:
             self._changed.clear()
 
     def _round(self, *, poll: bool) -> float:
-        """Do what is due; return the seconds until something is due again."""
+        """Do the tasks that are due; return the seconds until the next one."""
         beats = time.monotonic() >= self._heartbeat_due
         try:
             if beats:
@@ -154,7 +155,7 @@ class Agent:
             began = time.monotonic()
             found = self._poll() if poll else False
         except NotAllowed as refusal:
-            return self._told_to_go(refusal)
+            return self._refused_by_service(refusal)
         except (NoAnswer, Refusal) as failure:
             return self._not_answered(failure)
         if beats or poll:  # without a request there was no answer, so nothing shows that the service is back
@@ -194,7 +195,7 @@ class Agent:
     def _poll(self) -> bool:
         """Ask for jobs and calls; wait for one at the service while nothing else needs the connection.
 
-        An agent that takes no more jobs asks for calls all the same: somebody waits for them.
+        An agent that takes no more jobs still polls for calls: users wait for those.
         """
         wait = 0 if self._held else int(min(self._poll_seconds, self._until_heartbeat(), LONGEST_POLL_WAIT))
         free = max(0, self._free())
@@ -206,7 +207,7 @@ class Agent:
         if not calls:
             return False
         if self._calls is None:
-            from backup_agent.calls import Calls  # an idle agent does without it
+            from backup_agent.calls import Calls  # not loaded in an idle agent
 
             self._calls = Calls(self._places, self._api, self._engines, self.stopping)
             self._has_worked = True
@@ -216,13 +217,13 @@ class Agent:
         return self._heartbeat_due - time.monotonic()
 
     def _free(self) -> int:
-        """How many more jobs this agent takes. One that only waits to be reported takes no place."""
+        """How many more jobs this agent takes. A job that only waits to be reported does not count."""
         return self._config.max_jobs - len(self._working)
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
     def _accept(self, job: Job) -> bool:
-        """Take a job that was offered; False for one that is held already."""
+        """Take a job that was offered; False for one that is already held."""
         if (
             job.id in self._held
             or time.monotonic() - self._not_given.get(job.id, -NOT_GIVEN_SECONDS) < NOT_GIVEN_SECONDS
@@ -244,7 +245,7 @@ class Agent:
             job.on_claimed = self._courier.take
         try:
             worker.start()
-        except BaseException:  # without a thread nobody would ever give its place free again
+        except BaseException:  # without a thread its place would never be freed
             with self._lock:
                 self._held.pop(job.job_id, None)
                 self._working.pop(job.job_id, None)
@@ -254,7 +255,7 @@ class Agent:
     def _worker(self, job: JobFolder) -> "Worker":
         from backup_agent.restore_to import RestoreTo, own_places
         from backup_agent.script_rule import ScriptRule
-        from backup_agent.worker import Tools, Worker  # all that drives the engine: an idle agent does without it
+        from backup_agent.worker import Tools, Worker  # drives the engine: not loaded in an idle agent
 
         tools = Tools(
             self._places,
@@ -297,7 +298,7 @@ class Agent:
             self.on_reported(ending)
         self._changed.set()
 
-    # --- what the service says about this agent ---------------------------------------------------------------------
+    # --- the service's answers about this agent ---------------------------------------------------------------------
 
     def _answered(self) -> None:
         if self._backoff.failures or self._refused.failures:
@@ -311,16 +312,16 @@ class Agent:
             return 0.0
         self._last_error = str(failure)
         if self._backoff.failures == 0:
-            log.warning("%s Jobs that run go on, and are reported when it answers again.", failure)
+            log.warning("%s Running jobs continue and are reported when it answers again.", failure)
             self._note_status()
         return self._backoff.failed(failure.retry_after if isinstance(failure, NoAnswer) else 0.0)
 
-    def _told_to_go(self, refusal: NotAllowed) -> float:
+    def _refused_by_service(self, refusal: NotAllowed) -> float:
         self._last_error = str(refusal)
         if self._refused.failures == 0:
             log.error(
                 "The service refuses this agent: %s (%s). It was disabled, revoked or deleted; an administrator can"
-                " enable it, or create a token to register it again. It is tried again, at last every few minutes.",
+                " enable it, or create a token to register it again. The agent keeps trying every few minutes.",
                 refusal,
                 refusal.key or refusal.http_status,
             )
@@ -328,7 +329,7 @@ class Agent:
         return self._refused.failed()
 
     def _note_status(self, *, heartbeat: bool = False, skew: float | None = None) -> None:
-        """For `backup-agent status`, which another process asks."""
+        """For `backup-agent status`, which reads it in another process."""
         kept = private_files.read_json(self._places.status_file) or {}
         if heartbeat:
             self._last_error = None
@@ -344,7 +345,7 @@ class Agent:
 
 
 def _skew(server_time: str, sent: datetime, took: float) -> float | None:
-    """How many seconds the service's clock is ahead, as far as the travel of the message lets one tell."""
+    """How many seconds the service's clock is ahead, as exactly as the travel time of the message allows."""
     try:
         return round(datetime.fromisoformat(server_time).timestamp() - sent.timestamp() - took / 2, 1)
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""What may be written on the command line."""
+"""Arguments of the command line."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from backup_agent.problems import EXIT_CODES
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Knows the width of the terminal by itself: else argparse loads every packer there is to ask for it, in every run."""
+    """Determines the width of the terminal itself: argparse would load every packer for it, in every run."""
 
     def __init__(self, prog: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: longer after each failure, and never the same for two machines."""
+"""Pause before the next attempt: longer after each failure, and different for every machine."""
 
 import random
 from collections.abc import Callable
@@ -21,11 +21,11 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """How many tries in a row have failed."""
+        """Number of failed attempts in a row."""
         return self._failures
 
     def failed(self, at_least: float = 0.0) -> float:
-        """Note a failure; return the seconds to wait. `at_least` is what the service itself asked for."""
+        """Record a failure; return the seconds to wait. `at_least` is the service's own `Retry-After`."""
         ceiling: float = min(self._most, self._first * 2.0 ** min(self._failures, 30))
         self._failures += 1
         spread = ceiling * (0.5 + 0.5 * self._chance())

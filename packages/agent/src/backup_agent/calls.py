@@ -1,4 +1,4 @@
-"""Calls: runs the engine for somebody who waits, and sends what it says as it says it. A call ends with its link."""
+"""Calls: run the engine for a waiting caller, and stream its output. A call ends with its link."""
 
 import json
 import logging
@@ -51,11 +51,11 @@ REQUESTS: Mapping[str, type[Any]] = {
 }
 assert REQUESTS.keys() == CALL_METHODS
 SENT_AS_IT_IS = frozenset({"export_tar", "extract"})
-"""Contents of files often cannot be packed; lists always can."""
+"""File contents often do not compress; lists always do."""
 
 
 class Calls:
-    """Each call has a thread of its own. The service offers a call again until its output comes; it is run once."""
+    """Each call has its own thread. The service offers a call until its output arrives; it is run once."""
 
     def __init__(self, places: Places, api: RuntimeApi, engines: Engines, stopping: threading.Event) -> None:
         self._places = places
@@ -64,10 +64,10 @@ class Calls:
         self._stopping = stopping
         self._lock = threading.Lock()
         self._running: set[str] = set()
-        remove_spools(places.calls)  # an engine of before has ended with the agent that read its output
+        remove_spools(places.calls)  # an earlier engine ended with the agent that read its output
 
     def take(self, calls: tuple[OfferedCall, ...]) -> bool:
-        """Begin with what is new; False if nothing is."""
+        """Start new calls; False if there are none."""
         taken = [call for call in calls if self._begin(call)]
         for call in taken:
             try:
@@ -93,18 +93,18 @@ class Calls:
         except TooLarge as refusal:
             log.warning("A call could not be answered: %s", refusal)
             run.close()
-            self._tell_why(call, refusal)
+            self._send_cause(call, refusal)
         except (NoAnswer, Refusal) as failure:
-            log.info("A call came to nothing: %s", failure)
-        except Exception:  # whatever is wrong with one call must not end the agent
+            log.info("A call failed: %s", failure)
+        except Exception:  # one faulty call must not end the agent
             log.exception("A call cannot be answered.")
         finally:
             run.close()
             with self._lock:
                 self._running.discard(call.id)
 
-    def _tell_why(self, call: OfferedCall, refusal: TooLarge) -> None:
-        """Whoever waits gets the cause instead of the output, in a body that is small enough."""
+    def _send_cause(self, call: OfferedCall, refusal: TooLarge) -> None:
+        """Send the caller the cause instead of the output, in a body that is small enough."""
         try:
             self._api.call_output(call.id, _could_not(str(refusal), CANNOT))
         except (NoAnswer, Refusal) as failure:
@@ -115,13 +115,13 @@ class Calls:
         return bool(self._running)
 
     def _command(self, call: OfferedCall) -> "_Asked":
-        """Raise what `_Run` knows how to tell."""
+        """Raise the errors that `_Run` can report."""
         payload = payload_of(call.payload, call.payload.get("secrets") or {}, kinds=(JobKind.ENGINE_CALL,))
         opened = open_repository(payload, SecretStore(self._places).get)
         engine = self._engines.engine(payload.repository.engine_version)
         method, request = _request(payload)
         command = getattr(engine, method)(opened.location, request)
-        kept_here = not payload.secrets  # what the service knows itself it also takes out itself, and more exactly
+        kept_here = not payload.secrets  # the service redacts its own secrets, and more exactly
         redact = opened.surroundings.redactor.redact if kept_here else None
         return _Asked(opened.surroundings.around(command), method not in SENT_AS_IT_IS, redact)
 
@@ -157,7 +157,7 @@ class _Run:
         self._stopping = stopping
         self._child: Any = None
         self._descriptor: int | None = None
-        self._told = 0
+        self._sent_bytes = 0
 
     def frames(self, make: Callable[[], _Asked]) -> Iterator[bytes]:
         yield frame(HERE, b"")
@@ -173,14 +173,14 @@ class _Run:
         yield from self._output(asked)
         yield from self._errors(asked, to_the_end=True)
         record = self._spool.exit_record()
-        if record is not None:  # without one nobody knows how the engine ended: then nothing is said of it either
+        if record is not None:  # without a record the end is unknown, so send none
             yield from _end(record)
 
     def _output(self, asked: _Asked) -> Iterator[bytes]:
         assert self._descriptor is not None
         poller = select.poll()
         poller.register(self._descriptor, select.POLLIN)
-        said = time.monotonic()
+        last_sign = time.monotonic()
         while not self._stopping.is_set():
             if poller.poll(LOOK_SECONDS * 1000):
                 block = os.read(self._descriptor, BLOCK)
@@ -188,32 +188,32 @@ class _Run:
                     return
                 packed = asked.is_packed
                 yield frame(PACKED_OUTPUT if packed else OUTPUT, _packed(block) if packed else block)
-                said = time.monotonic()
-            elif time.monotonic() - said > HERE_SECONDS:
+                last_sign = time.monotonic()
+            elif time.monotonic() - last_sign > HERE_SECONDS:
                 yield frame(HERE, b"")
-                said = time.monotonic()
+                last_sign = time.monotonic()
             yield from self._errors(asked)
         raise NoAnswer("The agent stops.")
 
     def _errors(self, asked: _Asked, *, to_the_end: bool = False) -> Iterator[bytes]:
-        """Whole lines of what the engine says; at the end all of it, also a line without its line end."""
-        while block := self._said(to_the_end):
-            self._told += len(block)
+        """Complete lines of the engine's error stream; at the end everything, also a line without its line end."""
+        while block := self._new_errors(to_the_end):
+            self._sent_bytes += len(block)
             yield frame(ERRORS, asked.redact(block) if asked.redact else block)
             if not to_the_end:
                 return
 
-    def _said(self, to_the_end: bool) -> bytes:
+    def _new_errors(self, to_the_end: bool) -> bytes:
         try:
             with self._spool.err.open("rb") as file:
-                file.seek(self._told)
+                file.seek(self._sent_bytes)
                 block = file.read(BLOCK)
         except FileNotFoundError:
             return b""
         return block if to_the_end else block[: block.rfind(b"\n") + 1]
 
     def close(self) -> None:
-        """Let go of the output, which stops the engine if it still runs, and wait until it has stopped."""
+        """Close the output, which stops a running engine, and wait until it has stopped."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""What the agent tells the service that it can do. Apart from the jobs themselves, which an idle agent does not load."""
+"""The capabilities that the agent reports. Separate from the jobs themselves, which an idle agent does not load."""
 
 from backup_protocol import Capability, JobKind
 

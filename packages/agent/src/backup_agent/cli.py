@@ -11,7 +11,7 @@ from backup_agent.problems import Problem
 def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if words == ["run"]:  # what stays for months does without the reading of options
+        if words == ["run"]:  # the long-running command does not load the option parser
             return command("run").run(find_places(), None)
         from backup_agent.arguments import parsed
 

@@ -1,4 +1,4 @@
-"""HTTP to the service: one connection that stays open, and answers as facts."""
+"""HTTP to the service: one persistent connection, and answers as facts."""
 
 import contextlib
 import http.client
@@ -35,7 +35,7 @@ HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 
 
 class NoAnswer(Exception):
-    """The service did not answer, or not in its own words: try again later."""
+    """The service did not answer, or the answer is not the service's: try again later."""
 
     def __init__(self, message: str, retry_after: float = 0.0, *, was_sent: bool = True) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class NoAnswer(Exception):
 
 
 class Refusal(Exception):
-    """The service answered that it will not."""
+    """The service refused the request."""
 
     def __init__(self, status: int, key: str, message: str) -> None:
         super().__init__(message)
@@ -58,11 +58,11 @@ class NotAllowed(Refusal):
 
 
 class TooLarge(Refusal):
-    """The body is larger than the service, or a proxy in front of it, takes."""
+    """The body is larger than the service, or a proxy in front of it, accepts."""
 
 
 class Unknown(Refusal):
-    """The service knows no such thing."""
+    """The service does not know the resource."""
 
 
 class InvalidAddress(Problem):
@@ -86,7 +86,8 @@ class OpenStream:
 
 
 class _Sent:
-    """A long body on its way: its size so far. Without TLS it ends as soon as an answer is there, which can only refuse it.
+    """A long body while it is sent: its size so far. Without TLS it stops at an early answer, which can only be a
+    refusal.
 
     Under TLS the connection may be readable for other reasons, so there the whole body is sent.
     """
@@ -111,7 +112,7 @@ class _Sent:
 
 
 class _Turns:
-    """A lock that is fair: who waits longest is next, so that a flood of log lines cannot hold up a heartbeat."""
+    """A fair lock: the longest waiter is next, so that a flood of log lines cannot delay a heartbeat."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -133,7 +134,7 @@ class _Turns:
 
 
 class Client:
-    """Requests of any thread go over one connection, one after the other."""
+    """Requests of all threads share one connection, one after the other."""
 
     def __init__(self, server_url: str, credential: str | None = None, ca_file: str | None = None) -> None:
         parts = urlsplit(server_url.rstrip("/"))
@@ -144,7 +145,7 @@ class Client:
         try:
             self._port = parts.port or DEFAULT_PORTS[parts.scheme]
         except ValueError as error:
-            raise InvalidAddress(f"{server_url!r} has a port that is none.") from error
+            raise InvalidAddress(f"{server_url!r} has an invalid port.") from error
         self._prefix = parts.path.rstrip("/")
         self._headers = {
             "Accept": "application/json",
@@ -162,7 +163,7 @@ class Client:
             self._drop()
 
     def interrupt(self) -> None:
-        """End a request that waits for its answer: the one who sent it gets NoAnswer, as does who sends another one."""
+        """End a request that waits for its answer: it raises NoAnswer, and so do later ones."""
         self._is_interrupted = True
         connection = self._connection
         if connection is not None and connection.sock is not None:
@@ -180,8 +181,8 @@ class Client:
     ) -> Any:
         """Send a request and return its JSON answer. Raise NoAnswer or Refusal.
 
-        A connection that the service has closed meanwhile is only noticed when it is used. So a request over a kept one
-        is sent once more over a new one, unless it must not be repeated.
+        A connection that the service has closed is only noticed when it is used. So a request over a kept one
+        is sent again over a new one, unless it must not be repeated.
         """
         content = None if body is None else json.dumps(body).encode()
         with self._turns.turn():
@@ -198,7 +199,7 @@ class Client:
     def stream(self, path: str, seconds: float) -> Iterator["OpenStream"]:
         """A long answer as it comes, over a connection of its own. Raise NoAnswer or Refusal.
 
-        `seconds` is how long nothing may come.
+        `seconds` limits the time without data.
         """
         connection = self._new_connection(seconds)
         try:
@@ -209,7 +210,7 @@ class Client:
                     _understood(answer.status, answer.headers, answer.read(LARGEST_ANSWER))
                     raise NoAnswer(f"The service answers HTTP {answer.status}.")
             except (OSError, http.client.HTTPException) as error:
-                raise NoAnswer(self._told(error)) from error
+                raise NoAnswer(self._message_of_failure(error)) from error
             yield OpenStream(connection, answer)
         finally:
             connection.close()
@@ -217,7 +218,7 @@ class Client:
     def send(self, path: str, content: Iterator[bytes], seconds: float) -> Any:
         """A long body as it is made, over a connection of its own; return the JSON answer. Raise NoAnswer or Refusal.
 
-        `seconds` is how long the service may take nothing.
+        `seconds` limits the time in which the service accepts no data.
         """
         connection = self._new_connection(seconds)
         headers = {**self._request_headers(b""), "Content-Type": "application/octet-stream"}
@@ -230,7 +231,7 @@ class Client:
             answer = connection.getresponse()
             raw = answer.read(LARGEST_ANSWER)
         except (OSError, http.client.HTTPException) as error:
-            raise NoAnswer(self._told(error)) from error
+            raise NoAnswer(self._message_of_failure(error)) from error
         finally:
             connection.close()
         return _understood(answer.status, answer.headers, raw, sent=body.size)
@@ -252,7 +253,7 @@ class Client:
             return answer.status, answer.headers, raw
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            raise NoAnswer(self._told(error), was_sent=was_sent) from error
+            raise NoAnswer(self._message_of_failure(error), was_sent=was_sent) from error
 
     def _connected(self, seconds: float) -> http.client.HTTPConnection:
         if self._connection is None:
@@ -296,17 +297,15 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def _told(self, error: Exception) -> str:
+    def _message_of_failure(self, error: Exception) -> str:
         place = f"{self._scheme}://{self._authority()}"
         if isinstance(error, socket.gaierror):
-            return f"The name {self._host} is not known here ({error.strerror})."
+            return f"The host name {self._host} cannot be resolved here ({error.strerror})."
         if isinstance(error, TimeoutError):
             return f"{place} did not answer in time."
         if type(error).__name__ == "SSLCertVerificationError":
             reason = getattr(error, "verify_message", str(error))
-            return (
-                f"The certificate of {place} is not valid here: {reason}. A private authority is given with --ca-file."
-            )
+            return f"The certificate of {place} is not valid here: {reason}. For a private authority use --ca-file."
         return f"{place} cannot be reached: {getattr(error, 'strerror', None) or error or type(error).__name__}."
 
 
@@ -320,9 +319,9 @@ def _tls(ca_file: str | None) -> "ssl.SSLContext":
 
 
 def _hashed_authorities() -> str | None:
-    """The folder of the machine's authorities, if all of them can be found there by their hash.
+    """The folder of the machine's certificate authorities, if all of them can be found there by their hash.
 
-    Then the one that is asked for is read, and not all of them kept in memory: two megabytes of a waiting agent.
+    Only the required one is then read, instead of keeping all in memory: two megabytes of an idle agent.
     """
     import ssl
 
@@ -343,14 +342,14 @@ def _understood(status: int, headers: http.client.HTTPMessage, raw: bytes, sent:
     except ValueError:
         if status == 413:
             raise TooLarge(status, BODY_REFUSED, proxy_refuses(sent)) from None
-        raise NoAnswer(f"The answer (HTTP {status}) is not from a backup service; something stands between.") from None
+        raise NoAnswer(f"The answer (HTTP {status}) is not from a backup service; a proxy may be in between.") from None
     if 200 <= status < 300:
         return content
     detail = content.get("detail") if isinstance(content, dict) else None
     if status == 429 or status >= 500 or (status not in (413, 422) and not isinstance(detail, dict)):
         raise NoAnswer(f"The service answers HTTP {status}{_message_of(detail)}.", _retry_after(headers))
     key = str(detail.get("key", "")) if isinstance(detail, dict) else "invalid"
-    sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service does not take the request."
+    sentence = str(detail.get("message", "")) if isinstance(detail, dict) else "The service refused the request."
     if status == 413:
         is_ours = isinstance(detail, dict)
         raise TooLarge(status, key if is_ours else BODY_REFUSED, sentence if is_ours else proxy_refuses(sent))

@@ -1,4 +1,4 @@
-"""`config.toml`: where the service is, who this machine is to it, and how the agent behaves."""
+"""`config.toml`: the address of the service, this machine's identity there, and the agent's settings."""
 
 import os
 import tomllib
@@ -18,7 +18,7 @@ SCRIPTS_ACCEPTED = ("none", "installed", "any")
 
 
 class ConfigUnreadable(Problem):
-    """There is a configuration, but it says nothing that can be followed."""
+    """The configuration exists but is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Config:
     cancel_grace_seconds: float = 30.0
     max_backoff_seconds: float = 300.0
     renew_seconds: float = 60.0
-    """How long an agent that has worked stays idle before it starts anew to give memory back."""
+    """How long an agent stays idle after work before it restarts to free memory."""
     engines: Mapping[int, str] = field(default_factory=dict)
     """The engine program of a major, where it is not found in the usual places."""
     restore_to: tuple[str, ...] | None = None
@@ -44,7 +44,7 @@ class Config:
 
 
 def load(places: Places) -> Config:
-    """The configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is not whole."""
+    """The configuration. Raise NotRegistered if there is none, ConfigUnreadable if it is incomplete."""
     try:
         raw = places.config_file.read_bytes()
     except FileNotFoundError as error:
@@ -58,7 +58,7 @@ def load(places: Places) -> Config:
         content = tomllib.loads(raw.decode())
         return _config(content, sealing.key_of(places.key_file))
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigUnreadable(f"{places.config_file} is damaged ({error}); mend it, or register again.") from error
+        raise ConfigUnreadable(f"{places.config_file} is damaged ({error}); repair it, or register again.") from error
 
 
 def save(places: Places, config: Config) -> None:
@@ -87,12 +87,12 @@ The credential is sealed with credential.key beside this file; keep both readabl
 
 
 def forget(places: Places) -> None:
-    """Remove what identifies this machine to the service. Secrets of repositories and the state stay."""
+    """Remove this machine's identity at the service. Secrets of repositories and the state stay."""
     places.config_file.unlink(missing_ok=True)
 
 
 def with_environment(config: Config, environment: Mapping[str, str] = os.environ) -> Config:
-    """The configuration with what the environment says instead: BACKUP_AGENT_MAX_JOBS, BACKUP_AGENT_BORG1 and -2."""
+    """The configuration with overrides from the environment: BACKUP_AGENT_MAX_JOBS, BACKUP_AGENT_BORG1 and -2."""
     engines = dict(config.engines)
     for major in (1, 2):
         if path := environment.get(f"BACKUP_AGENT_BORG{major}"):
@@ -139,7 +139,7 @@ def _units(value: object) -> tuple[str, ...]:
 def _text(content: Mapping[str, Any], name: str) -> str:
     value = content[name]
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} is not a text")
+        raise ValueError(f"{name} is not a string")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Takes what the jobs have to say to the service: the start, log lines, progress, the end; in this order, and each once.
+"""Uploads the jobs' reports to the service: the start, log lines, progress, the end; in this order, and each once.
 
-Everything is on disk before it is sent and stays there until the service has acknowledged it. So nothing here has to be
-careful about being cut off: what was not acknowledged is sent again, and the service knows it by its number.
+Everything is on disk before it is sent and stays there until the service has acknowledged it. So an interruption does
+no harm: unacknowledged reports are sent again, and the service recognises them by their number.
 """
 
 import logging
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 TURN_SECONDS = 1.0
 STATUS_SECONDS = 2.0
-"""How often a job that says nothing asks whether it is still wanted."""
+"""How often a job without news checks whether it is still wanted."""
 REFUSED_SECONDS = 30.0
-"""Until a report that the service refuses is sent again."""
+"""Pause before a report that the service refuses is sent again."""
 BATCHES_PER_TURN = 5
 BATCH_BYTES = LARGEST_LOG_BATCH * 3 // 4
-REFUSED_LINE = "(the service does not take this line)"
+REFUSED_LINE = "(the service does not accept this line)"
 RESULT_REFUSED = frozenset({"agents.too_many_parts", "agents.parts_too_large"})
 RESULT_TOO_LARGE = "engine.result_too_large"
 ENDED_BY_SERVICE = "the service has ended the job"
@@ -49,7 +49,7 @@ class Courier:
         self._api = api
         self._turn_seconds = turn_seconds
         self._jobs: dict[int, JobFolder] = {}
-        self._heard: dict[int, float] = {}
+        self._answered_at: dict[int, float] = {}
         self._refused_until: dict[int, float] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
@@ -62,7 +62,7 @@ class Courier:
         """Why reports are refused, for the next heartbeat; None while they are not."""
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
         self.on_done: Callable[[JobFolder, Ending | None], None] | None = None
-        """Called with its ending when the service has everything of a job; its folder is gone then."""
+        """Called with its ending when the service has everything of a job; its folder is then gone."""
 
     def start(self) -> None:
         self._thread.start()
@@ -87,12 +87,12 @@ class Courier:
     def drop(self, job: JobFolder) -> None:
         with self._lock:
             self._jobs.pop(job.job_id, None)
-            self._heard.pop(job.job_id, None)
+            self._answered_at.pop(job.job_id, None)
             self._refused_until.pop(job.job_id, None)
 
     @property
     def is_busy(self) -> bool:
-        """Whether any job still has something to say."""
+        """Whether any job still has something to report."""
         return bool(self._jobs)
 
     # --- the thread -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Courier:
         return max(self._turn_seconds, self._not_before - time.monotonic())
 
     def turn(self) -> None:
-        """Deliver what there is now. A failure of one job does not hold up the others."""
+        """Deliver what is pending. A failure of one job does not delay the others."""
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
@@ -135,17 +135,17 @@ class Courier:
                 self._not_wanted(job, refusal)
             except Refusal as refusal:
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
-                job.note_sent(parts=0)  # whatever it misses, it gets it all again
+                job.note_sent(parts=0)  # the service lacks some: send all of them again
                 self.trouble = str(refusal)
                 log.error("Job %s: the service refuses a report: %s (%s)", job.job_id, refusal, refusal.key)  # noqa: TRY400
             except OSError as error:
                 log.error("Job %s: its folder cannot be used: %s", job.job_id, error)  # noqa: TRY400
-            except Exception:  # whatever is wrong with one job, the others are reported
+            except Exception:  # one faulty job must not keep the others from being reported
                 self._refused_until[job.job_id] = time.monotonic() + REFUSED_SECONDS
                 log.exception("Job %s cannot be reported now.", job.job_id)
 
     def deliver(self, job: JobFolder) -> None:
-        """Send all that is new of a job, as far as one turn goes."""
+        """Send everything new of a job, as far as one turn allows."""
         self._send_start(job)
         if not self._send_lines(job):
             self._woken.set()
@@ -183,14 +183,14 @@ class Courier:
         return job.sent.log >= job.log.next_sequence
 
     def _send_less(self, refusal: TooLarge) -> None:
-        """From now on in smaller batches: whatever refuses large bodies goes on doing so."""
+        """Use smaller batches from now on: a proxy that refuses large bodies will keep doing so."""
         if self.trouble is None:
             log.warning("Log lines are sent in smaller batches: %s", refusal)
         self.trouble = str(refusal)
         self._batch_bytes = max(1, self._batch_bytes // 2)
 
     def _send_one_by_one(self, job: JobFolder, batch: LogBatch) -> None:
-        """A line that the service does not take keeps its number, but not its text."""
+        """A line that the service does not accept keeps its number, but not its text."""
         for entry in batch.entries:
             try:
                 self._api.logs(job.job_id, LogBatch((entry,)))
@@ -209,11 +209,11 @@ class Courier:
         except Refusal as refusal:
             if isinstance(refusal, NotAllowed | Unknown):
                 raise
-            log.warning("Job %s: the service does not take the progress: %s", job.job_id, refusal)
+            log.warning("Job %s: the service refuses the progress: %s", job.job_id, refusal)
         job.note_sent(progress=number)
 
     def _ask_if_silent(self, job: JobFolder) -> None:
-        if time.monotonic() - self._heard.get(job.job_id, 0.0) >= STATUS_SECONDS:
+        if time.monotonic() - self._answered_at.get(job.job_id, 0.0) >= STATUS_SECONDS:
             self._note(job, self._api.status(job.job_id))
 
     def _send_ending(self, job: JobFolder, ending: Complete | Fail | Canceled, parts: int) -> None:
@@ -232,20 +232,20 @@ class Courier:
                 answer = self._api.fail(job.job_id, ending)
             case Canceled():
                 answer = self._api.canceled(job.job_id, ending)
-        log.info("Job %s: reported %s, the service says %s.", job.job_id, type(ending).__name__.lower(), answer.status)
+        log.info("Job %s: reported %s; answer: %s.", job.job_id, type(ending).__name__.lower(), answer.status)
         self._done(job, ending)
 
-    # --- what the service says --------------------------------------------------------------------------------------
+    # --- the service's answers --------------------------------------------------------------------------------------
 
     def _note(self, job: JobFolder, answer: Acknowledgement) -> None:
-        self._heard[job.job_id] = time.monotonic()
+        self._answered_at[job.job_id] = time.monotonic()
         if answer.cancel_requested or answer.status is JobStatus.CANCEL_REQUESTED:
             job.cancel("cancellation was requested")
         elif answer.status in TERMINAL_JOB_STATUSES and not job.is_ended:
             job.cancel(ENDED_BY_SERVICE)
 
     def _not_wanted(self, job: JobFolder, refusal: Unknown) -> None:
-        """The service does not know the job: stop it; when it has stopped, there is nobody to tell."""
+        """The service does not know the job: stop it; once it has stopped, there is nothing to report."""
         job.cancel("the service does not know the job")
         if job.is_ended:
             log.warning("Job %s is not known to the service (%s); its record is dropped.", job.job_id, refusal)

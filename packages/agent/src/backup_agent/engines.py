@@ -1,4 +1,4 @@
-"""The engine programs of this machine, looked at again only when they change."""
+"""The engine programs of this machine, inspected again only when they change."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Identity = tuple[str, int, int]
 ASK_AGAIN_SECONDS = 60.0
-"""A program that did not answer as an engine is asked again after this time: the machine may only have been busy."""
+"""A program that did not answer as an engine is tried again after this time: the machine may only have been busy."""
 
 
 class Engines:
@@ -37,7 +37,7 @@ class Engines:
         self._lock = threading.Lock()
 
     def programs(self) -> dict[int, EngineProgram]:
-        """The program of each major that is there now. Costs a few looks at the disk when nothing has changed."""
+        """The current program of each major. Costs a few file lookups when nothing has changed."""
         found = {major: self._program(major) for major in SUPPORTED_MAJORS}
         return {major: program for major, program in found.items() if program is not None}
 
@@ -48,7 +48,7 @@ class Engines:
 
     def engine(self, major: int) -> "Engine":
         """Raise EngineNotInstalled or EngineUnsupported if this machine cannot work on repositories of that major."""
-        from backup_engine.environment import EngineEnvironment  # an idle agent does without them
+        from backup_engine.environment import EngineEnvironment  # not loaded in an idle agent
         from backup_engine.interface import engine_for
 
         program = self._program(major)

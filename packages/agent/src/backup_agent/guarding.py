@@ -1,4 +1,6 @@
-"""What the jobs of this agent leave alone: its own folders, the repositories of its machine, and a service that runs here too."""
+"""Places that the agent's jobs must not touch: its own folders, repositories on its machine, and a service on the
+machine.
+"""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,13 +18,15 @@ def own_folders(places: Places) -> tuple[str, ...]:
 
 
 def guard_of(own: Iterable[str], block: RestoreBlock) -> Guard:
-    """What a restore must not write to."""
+    """Places that a restore must not write to."""
     places = [os.fsencode(path) for path in (*own, *block.repositories)]
     return Guard(places, ((os.fsencode(path), *identity) for path, identity in _known(block.service_places)))
 
 
 def left_out_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
-    """The engine's patterns that keep the agent's own folders, and those of a service on this machine, out of a backup."""
+    """The engine's patterns that keep the agent's own folders, and those of a service on this machine, out of a
+    backup.
+    """
     same = [path for path, identity in _known(block.service_places) if _identity(path) == identity]
     return OwnPlaces([*own, *same]).exclusions(block.source_paths)
 
@@ -35,7 +39,7 @@ def sources_outside(block: BackupBlock) -> list[str]:
 
 
 def _known(places: Iterable[Mapping[str, Any]]) -> list[tuple[str, tuple[int, int]]]:
-    """Paths of the service with their device and inode there. What cannot be read is none of them."""
+    """Paths of the service with their device and inode there. Unreadable entries are dropped."""
     found = []
     for place in places:
         path, device, inode = (place.get(name) for name in ("path", "device", "inode"))

@@ -19,7 +19,7 @@ KNOWN_PROGRESS = frozenset(each.name for each in fields(Progress))
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Surroundings:
-    """Variables of the payload that reach every run, and what takes all secrets of the job out of its output."""
+    """Variables of the payload for every run, and the redactor that removes all secrets of the job from its output."""
 
     redactor: Redactor
     variables: Mapping[str, str] = field(default_factory=dict)

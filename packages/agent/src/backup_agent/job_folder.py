@@ -1,16 +1,17 @@
-"""All that the agent keeps about one job, in a folder of its own, from before the claim until the service has everything.
+"""Everything that the agent stores about one job, in its own folder, from before the claim until the service has
+everything.
 
 ================  ====================================================================================================
 ``job.json``      the job as it came, without the values of secrets; written before it is claimed
 ``claimed``       the service has confirmed the claim
-``cancel.json``   somebody asked for the job to stop, or the service has ended it
+``cancel.json``   the job was cancelled, or the service has ended it
 ``start.json``    when the work began
 ``log/``          the log lines, numbered
 ``progress.json`` how far it has come: the newest values only, numbered
 ``parts/``        slices of a large result
 ``result.json``   how it ended: the message to be sent
 ``sent.json``     what the service has acknowledged
-``steps/``        the spools of the engine's runs, and what was found out between them
+``steps/``        the spools of the engine's runs, and results between them
 ================  ====================================================================================================
 """
 
@@ -41,7 +42,7 @@ BYTES_OF_PART = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the service has: whether it knows of the start, its next log line, the progress, the parts."""
+    """What the service has: whether it knows the start, its next log line, the progress, the parts."""
 
     start: bool = False
     log: int = 1
@@ -57,13 +58,13 @@ class JobFolder:
         self.job_id = int(folder.name)
         self.log = JobLog(folder / "log")
         self.secrets: dict[str, dict[str, str]] | None = None
-        """Secret values of the payload, in memory only; None when the service has to be asked for them."""
+        """Secret values of the payload, in memory only; None when the agent must fetch them from the service."""
         self.wake: Callable[[], None] = _nothing
         """Called when there is something to upload."""
         self.on_claimed: Callable[[JobFolder], None] | None = None
-        """Called when the service has confirmed the claim: from now on the job has something to say to it."""
+        """Called when the service has confirmed the claim: from now on the job has something to report."""
         self.is_removed = False
-        """The service has everything: whoever still has the job in hand has nothing to do with it any more."""
+        """The service has everything: threads that still hold the job must leave it alone."""
         self.cancelled = threading.Event()
         self._changing = threading.Lock()
         self._sent = read(Sent, private_files.read_json(folder / "sent.json") or {})
@@ -76,7 +77,7 @@ class JobFolder:
 
     @staticmethod
     def make(jobs: Path, job: Job) -> "JobFolder":
-        """Keep a job that is about to be claimed. Its secrets stay in memory."""
+        """Store a job that is about to be claimed. Its secrets stay in memory."""
         folder = jobs / str(job.id)
         private_files.make_folder(folder)
         payload = {name: value for name, value in job.payload.items() if name != "secrets"}
@@ -87,14 +88,14 @@ class JobFolder:
 
     @staticmethod
     def all_below(jobs: Path) -> list["JobFolder"]:
-        """The jobs that the agent still holds, oldest first. What was cut off while it was made is removed."""
+        """The jobs that the agent still holds, oldest first. Folders whose creation was cut off are removed."""
         found = []
         for folder in jobs.iterdir() if jobs.exists() else ():
             if folder.name.isdigit() and private_files.read_json(folder / "job.json") is not None:
                 try:
                     found.append(JobFolder(folder))
-                except (ValueError, TypeError, OSError):  # one folder that nobody can read must not end the agent
-                    log.exception("What is kept of job %s cannot be read; it is left alone.", folder.name)
+                except (ValueError, TypeError, OSError):  # one unreadable folder must not end the agent
+                    log.exception("The folder of job %s cannot be read; it is left alone.", folder.name)
             else:
                 _remove_with_spools(folder)
         return sorted(found, key=lambda each: each.job_id)
@@ -103,7 +104,7 @@ class JobFolder:
     def job(self) -> Job:
         return read(Job, private_files.read_json(self.folder / "job.json"))
 
-    # --- the stations of a job --------------------------------------------------------------------------------------
+    # --- the stages of a job --------------------------------------------------------------------------------------
 
     @property
     def is_claimed(self) -> bool:
@@ -126,9 +127,9 @@ class JobFolder:
         return read(Start, kept) if kept is not None else None
 
     def cancel(self, reason: str) -> None:
-        """Ask the work to stop, and remember it. Any thread may hear of it first, also after the job is over.
+        """Stop the work, and remember that. Any thread may call it first, also after the job is over.
 
-        One that cannot be remembered counts all the same: the service asks again with each heartbeat.
+        A cancel that cannot be stored counts all the same: the service repeats it with each heartbeat.
         """
         with self._changing:
             self.cancelled.set()
@@ -138,16 +139,16 @@ class JobFolder:
                 private_files.write_json(self.folder / "cancel.json", {"reason": reason, "at": now()})
                 self._cancel_is_kept = True
             except OSError as error:
-                log.warning("Job %s: that it was cancelled cannot be noted: %s", self.job_id, error)
+                log.warning("Job %s: its cancellation cannot be stored: %s", self.job_id, error)
 
     @property
     def is_ended(self) -> bool:
         return (self.folder / "result.json").exists()
 
     def end(self, ending: Ending, items: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Keep how the job ended, and the items of its result that go in parts. The first ending stays.
+        """Store how the job ended, and the items of its result that are sent in parts. The first ending stays.
 
-        A list without items is one empty part: it says that there are none.
+        A list without items is one empty part: it means that there are none.
         """
         if self.is_ended:
             return
@@ -177,7 +178,7 @@ class JobFolder:
     # --- progress ---------------------------------------------------------------------------------------------------
 
     def note_progress(self, progress: Progress) -> None:
-        """Keep the newest values, on disk before anybody sends them; lost ones are not missed."""
+        """Store the newest values, on disk before they are sent; lost ones are not missed."""
         number = self._progress_number + 1
         private_files.write_json(self.folder / "progress.json", {"sequence": number, **write(progress)}, durable=False)
         self._progress, self._progress_number = progress, number
@@ -193,14 +194,14 @@ class JobFolder:
         return self._sent
 
     def note_sent(self, **what: Any) -> None:
-        """Note what was acknowledged. A note that a power cut takes away only lets something be sent twice."""
+        """Store what was acknowledged. If a power cut loses this, something is only sent twice."""
         self._sent = replace(self._sent, **what)
         private_files.write_json(self.folder / "sent.json", write(self._sent), durable=False)
         if "log" in what:
             self.log.acknowledge(self._sent.log)
 
     def remove(self) -> None:
-        """Forget the job: the service has everything, or wants nothing of it."""
+        """Forget the job: the service has everything, or does not want it."""
         with self._changing:
             self.is_removed = True
             self.log.close()
@@ -209,7 +210,7 @@ class JobFolder:
 
 
 def secrets_of(payload: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The secret values of a payload. Of one that makes no sense, none: it is refused when it is read."""
+    """The secret values of a payload. None of a malformed one: it is refused when it is read."""
     given = payload.get("secrets")
     if not isinstance(given, dict):
         return {}
@@ -235,7 +236,7 @@ def _slices(items: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, An
 
 
 def _remove_with_spools(folder: Path) -> None:
-    from backup_engine.process import remove_spools  # an idle agent does without it
+    from backup_engine.process import remove_spools  # not loaded in an idle agent
 
     remove_spools(folder)
 

@@ -1,11 +1,12 @@
 """The log lines of a job on disk, numbered, until the service has them.
 
-Lines are kept in segments named after the number of their first line. A segment whose lines the service has acknowledged is
-removed, the last one excepted: it tells the next number. Lines that the service does not take for a long time are bounded, for each
-job and for all of them: the oldest segments make room, and one line in their place says how many lines were left out.
+Lines are stored in segments named after the number of their first line. A segment whose lines the service has
+acknowledged is removed, except the last one, which shows the next number. Lines that the service does not accept for a
+long time are limited, for each job and for all of them: the oldest segments make room, and one line in their place
+gives the number of lines left out.
 
-A job is replayed from the beginning after a restart, and every line is a function of what the engine has said. So the lines
-that a replay writes again are passed over by counting.
+A job is replayed from the beginning after a restart, and every line is a function of the engine's output. So the lines
+that a replay writes again are skipped by counting.
 """
 
 import contextlib
@@ -24,11 +25,11 @@ LINES_OF_SEGMENT = 2000
 BYTES_OF_SEGMENT = 1 << 20
 LONGEST_LINE = 16_384
 MOST_BYTES = 64 << 20
-"""Of the lines of one job that the service has not taken yet."""
+"""Limit for the lines of one job that the service has not taken yet."""
 MOST_BYTES_IN_ALL = 256 << 20
-"""Of those of all jobs. Whoever writes then makes room in its own job."""
+"""Limit for those of all jobs. The writing job then makes room in its own log."""
 LEAST_BYTES = 4 << 20
-"""What each job keeps in any case: so the end of a log is never lost."""
+"""Each job keeps at least this, so the end of a log is never lost."""
 LEFT_OUT = "[{} lines were left out here: they could not be sent, and the agent stores a limited amount]"
 
 
@@ -53,7 +54,7 @@ class JobLog:
         self._position = FIRST_SEQUENCE
 
     def write(self, lines: Iterable[str], stream: LogStream = LogStream.STDERR) -> None:
-        """Append lines, and return when they would survive a power cut. Lines of an earlier run are passed over."""
+        """Append lines, and return when they would survive a power cut. Lines of an earlier run are skipped."""
         fresh: list[str] = []
         for line in lines:
             if self._position >= self._next + len(fresh):
@@ -101,7 +102,7 @@ class JobLog:
         return sorted(self._folder.glob("*.jsonl"))
 
     def _mended(self) -> int:
-        """Cut off what a crash left of a last line; return the number of the next one."""
+        """Remove an incomplete last line after a crash; return the number of the next one."""
         segments = self._segments()
         self._first = int(segments[-1].stem) if segments else FIRST_SEQUENCE
         if not segments:
@@ -118,7 +119,7 @@ class JobLog:
         return int(last.stem) + lines
 
     def _append(self, lines: list[str], stream: LogStream) -> int:
-        """Append what the current segment takes; return how many lines that were."""
+        """Append as many lines as the current segment takes; return how many that were."""
         with self._lock:
             if self._file is None:
                 self._file = self._open()
@@ -149,7 +150,7 @@ class JobLog:
     # --- room -------------------------------------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Remove the oldest lines of this job, half of them at once, when there are too many here or in all."""
+        """Remove the oldest half of this job's lines when there are too many here or in total."""
         segments = self._segments()
         sizes = list(map(_size, segments))
         own = sum(sizes)
@@ -162,11 +163,11 @@ class JobLog:
             self._leave_out(segments[:going], int(segments[going].stem))
 
     def _in_all(self) -> int:
-        """Bytes of the lines of all jobs: their folders stand beside each other."""
+        """Bytes of the lines of all jobs, whose folders are siblings."""
         return sum(map(_size, self._folder.parent.parent.glob(f"*/{self._folder.name}/*.jsonl")))
 
     def _leave_out(self, segments: list[Path], end: int) -> None:
-        """Put one line in the place of all lines below a number that the service does not have."""
+        """Replace all lines below a number that the service does not have by one line."""
         first = max(int(segments[0].stem), self._acknowledged)
         if first < end:
             mark = json.dumps([LogStream.AGENT, now(), LEFT_OUT.format(end - first)]).encode() + b"\n"
@@ -177,7 +178,7 @@ class JobLog:
 
 
 def _write_whole(descriptor: int, content: bytes) -> None:
-    """Write all of it or nothing: a full disk must not leave lines that nobody has counted."""
+    """Write everything or nothing: a full disk must not leave uncounted lines."""
     before = os.fstat(descriptor).st_size
     try:
         while content:
@@ -196,5 +197,5 @@ def _size(segment: Path) -> int:
 
 
 def _storable(line: str) -> str:
-    """Text that every side can store: what is no character becomes a replacement."""
+    """Text that every side can store: invalid characters become a replacement character."""
     return line[:LONGEST_LINE].encode("utf-8", "replace").decode()

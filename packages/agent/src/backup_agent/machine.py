@@ -1,4 +1,4 @@
-"""What this machine tells about itself."""
+"""Facts that this machine reports about itself."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ def hostname() -> str:
 
 
 def system() -> str:
-    """`linux`, `darwin`, `windows`, or what Python calls it."""
+    """`linux`, `darwin`, `windows`, or Python's name for it."""
     return "windows" if sys.platform == "win32" else sys.platform
 
 

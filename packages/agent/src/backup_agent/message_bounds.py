@@ -1,4 +1,4 @@
-"""What a report may hold: as much of a long result as a message can carry beside all else."""
+"""Limits of a report: how much of a long result fits into a message beside everything else."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""From a job as it came to the repository as the engine takes it: what is unknown or unsafe is refused here."""
+"""From a job as received to the repository for the engine: unknown or unsafe values are refused here."""
 
 import re
 from collections.abc import Callable, Container, Mapping
@@ -55,14 +55,14 @@ def payload_of(
 def _engine_id(given: str | None) -> str | None:
     """It becomes the name of a folder, so it must not be anything else."""
     if given is not None and not ENGINE_ID.fullmatch(given):
-        raise InvalidRequest("The id of the repository is not one that an engine gives.")
+        raise InvalidRequest("The repository id is not a valid engine id.")
     return given
 
 
 def open_repository(payload: Payload, local_secret: Callable[[str], str | None]) -> Opened:
     """Raise SecretMissing or InvalidRequest."""
     is_script = isinstance(payload.block, ScriptBlock)
-    # Secrets of this machine, such as passphrases, are not for scripts.
+    # Secrets of this machine, such as passphrases, are not available to scripts.
     variables, secret_values = resolved_environment(payload, (lambda _ref: None) if is_script else local_secret)
     passphrase = variables.pop(PASSPHRASE, None)
     allowed = SCRIPT_VARIABLE if is_script else ALLOWED_VARIABLE

@@ -15,7 +15,7 @@ SERVICE_STATE = Path("/var/lib") / NAME
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """`config` holds what was set up, `state` what the agent remembers while it works."""
+    """`config` holds the configuration, `state` the agent's working data."""
 
     config: Path
     state: Path
@@ -79,7 +79,7 @@ def find_places(
     is_root: bool | None = None,
     home: Path | None = None,
 ) -> Places:
-    """Given the environment and the system, return the folders. The variables win over the system's habits."""
+    """Given the environment and the system, return the folders. The variables override the system's defaults."""
     config = Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None
     state = Path(environment[STATE_VARIABLE]) if environment.get(STATE_VARIABLE) else None
     if config is None:

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, and that are there whole or not at all."""
+"""Files that only their owner may read, and that exist completely or not at all."""
 
 import contextlib
 import json
@@ -11,14 +11,14 @@ FOLDER_MODE = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner may enter. One that is there already is narrowed if it is wider."""
+    """Make a folder that only its owner may enter. An existing one with wider permissions is narrowed."""
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     if folder.stat().st_mode & 0o077:
         folder.chmod(FOLDER_MODE)
 
 
 def write(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file at once; when `durable`, it is there even after a power cut."""
+    """Replace a file atomically; with `durable`, it survives a power cut."""
     part = path.with_name(f"{path.name}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), FILE_MODE)
     with os.fdopen(descriptor, "wb") as file:
@@ -26,7 +26,7 @@ def write(path: Path, content: bytes, *, durable: bool = True) -> None:
         file.flush()
         if durable:
             os.fsync(file.fileno())
-    part.chmod(FILE_MODE)  # one that was left over may have another mode
+    part.chmod(FILE_MODE)  # a left-over one may have another mode
     part.replace(path)
     if durable:
         sync_folder(path.parent)
@@ -37,7 +37,7 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What the file holds; None when there is none, or when it is not whole."""
+    """The content of the file; None when there is none, or when it is incomplete."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_bytes())
     return None

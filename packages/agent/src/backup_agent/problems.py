@@ -1,4 +1,4 @@
-"""What a person at the command line has to be told, each with its exit code."""
+"""Errors that end a command, each with its exit code."""
 
 
 class Problem(Exception):

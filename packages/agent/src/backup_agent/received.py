@@ -1,4 +1,4 @@
-"""What the service sends for a restore, frame by frame: reads like the tar stream that is in it."""
+"""The service's stream for a restore, frame by frame: reads like the tar stream inside it."""
 
 import http.client
 from typing import Protocol, TypeVar
@@ -22,7 +22,7 @@ Message = TypeVar("Message", ReceiveSurvey, ReceiveEnd)
 
 
 class LinkCut(Exception):
-    """The stream ended without saying how. What came until then is not to be used."""
+    """The stream ended without an end frame. The data received so far must not be used."""
 
 
 class Stream(Protocol):
@@ -39,7 +39,7 @@ class Received:
         self.end: ReceiveEnd | None = None
 
     def survey(self) -> ReceiveSurvey | None:
-        """What the archive's listing tells, first of all; None if the service ends the stream instead."""
+        """The survey from the archive's listing, which comes first; None if the service ends the stream instead."""
         letter, size = self._next()
         if letter == END:
             return None
@@ -54,14 +54,14 @@ class Received:
                 return b""
             letter, self._left = self._next()
             if letter not in (DATA, END):
-                raise LinkCut("the stream holds what does not belong there")
+                raise LinkCut("the stream holds an unexpected frame")
         wanted = min(size, self._left)
         self._left -= wanted
         self.size += wanted
         return self._exactly(wanted)
 
     def _next(self) -> tuple[bytes, int]:
-        """The letter and size of the next frame. The end is read at once; its size then is 0."""
+        """The letter and size of the next frame. An end frame is read immediately; its size is then 0."""
         letter, size = HERE, 0
         while letter == HERE:
             letter, size = HEAD.unpack(self._exactly(HEAD.size))
@@ -75,7 +75,7 @@ class Received:
         try:
             return read(kind, bounded_json.document(self._exactly(size), MOST_MESSAGE_VALUES))
         except (Malformed, ValueError) as error:
-            raise LinkCut("the stream holds what cannot be read") from error
+            raise LinkCut("the stream holds an unreadable frame") from error
 
     def _exactly(self, size: int) -> bytes:
         parts: list[bytes] = []

@@ -1,4 +1,6 @@
-"""Loops that never end by an exception: an unexpected error in one turn is logged, and the turn is tried again after a pause."""
+"""Loops that never end by an exception: an unexpected error in one turn is logged, and the turn is tried again
+after a pause.
+"""
 
 import logging
 from collections.abc import Callable
@@ -11,19 +13,19 @@ MOST_SECONDS = 60.0
 
 
 class ResilientLoop:
-    """For one loop. Whatever it knows how to handle it handles itself; this is for all the rest."""
+    """For one loop. The loop handles the errors it expects; this handles all others."""
 
     def __init__(self, what: str, backoff: Backoff | None = None) -> None:
         self._what = what
         self._backoff = backoff or Backoff(most=MOST_SECONDS)
 
     def turn(self, work: Callable[[], float]) -> float:
-        """Do one turn. Return the seconds until the next: what the turn says, or longer and longer while it fails."""
+        """Do one turn. Return the seconds until the next: the turn's own value, or increasing ones while it fails."""
         try:
             pause = work()
-        except Exception:  # no mistake, here or elsewhere, ends what jobs rely on
+        except Exception:  # no defect may end a loop that jobs rely on
             seconds = self._backoff.failed()
-            log.exception("%s failed in a way that nobody expected; the next try is in %.0f s.", self._what, seconds)
+            log.exception("%s failed unexpectedly; the next attempt is in %.0f s.", self._what, seconds)
             return seconds
         self._backoff.succeeded()
         return pause

@@ -1,7 +1,8 @@
-"""Where on this machine the service may have files restored: decided here, because the service may have been broken into.
+"""Where on this machine the service may restore files: decided here, because the service may be compromised.
 
-`restore_to` of `config.toml` names folders; without it, everything is allowed that is not part of the system. The agent's own
-places are never a destination, and a wider restore passes over them (`guarding`). Places are compared by name and by device and inode, after resolving links.
+`restore_to` of `config.toml` names folders; without it, everything is allowed that is not part of the system. The
+agent's own places are never a destination, and a wider restore passes over them (`guarding`). Places are compared by
+name and by device and inode, after resolving links.
 """
 
 import os
@@ -31,7 +32,7 @@ class NotAllowedThere(Refused):
 
 @dataclass(frozen=True)
 class Place:
-    """A folder or file, by all the ways in which a path may lead to it."""
+    """A folder or file, by every path that may lead to it."""
 
     names: frozenset[bytes]
     inode: Inode | None
@@ -44,7 +45,7 @@ class Place:
         return Place(frozenset({bytes(given), bytes(given.resolve())}), found)
 
     def holds(self, path: bytes, above: frozenset[Inode]) -> bool:
-        """Whether a path is this place or below it. `above` are the folders on the way to it, and itself."""
+        """Whether a path is this place or below it. `above` are the path itself and the folders above it."""
         return any(is_within(path, name) for name in self.names) or self.inode in above
 
 
@@ -55,7 +56,7 @@ class RestoreTo:
         self._allowed = None if restore_to is None else [Place.of(folder) for folder in restore_to]
         self._system = [Place.of(folder) for folder in SYSTEM] if restore_to is None else []
         self.own = tuple(map(str, own))
-        """What else a restore passes over, beside the agent's folders."""
+        """Further places that a restore skips, beside the agent's folders."""
         self._own = [Place.of(place) for place in self.own]
 
     def require(self, destination: bytes) -> None:
@@ -67,7 +68,10 @@ class RestoreTo:
             raise NotAllowedThere(_sentence(destination))
 
     def require_targets(self, destination: bytes, targets: Iterable[bytes]) -> None:
-        """The same for names below a destination that is allowed itself. Raise NotAllowedThere for the first that is not."""
+        """The same for names below a destination that is allowed itself.
+
+        Raise NotAllowedThere for the first that is not.
+        """
         inner = [name for place in self._system for name in place.names if is_within(name, destination)]
         if not inner:
             return
@@ -77,9 +81,9 @@ class RestoreTo:
                 raise NotAllowedThere(_sentence(path))
 
     def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
-        """Raise NotAllowedThere if something of an extracted tree would land where nothing is restored to.
+        """Raise NotAllowedThere if a part of an extracted tree would land in a place that is not allowed.
 
-        The last look before anything is moved: by name, and for folders that exist on both sides by device and inode.
+        The last check before anything is moved: by name, and for folders that exist on both sides by device and inode.
         """
         names = (name for place in self._system for name in place.names if is_within(name, destination))
         inner = sorted({_below(name, destination) for name in names})
@@ -96,7 +100,7 @@ class RestoreTo:
 
 
 def own_places(places: Places, engines: Iterable[str] = ()) -> list[str | Path]:
-    """What makes up the agent: its configuration and state, its program, the engines that are named in its configuration."""
+    """The agent's own parts: its configuration and state, its program, the engines named in its configuration."""
     environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
     return [places.config, places.state, Path(__file__).parent, *environment, *engines]
 
@@ -117,7 +121,7 @@ def _join(folder: bytes, path: bytes) -> bytes:
 
 
 def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
-    """Of each folder above a path and of itself, as far as they exist."""
+    """For a path and each folder above it, as far as they exist."""
     found, place = set(), b""
     for part in [b"", *filter(None, path.split(b"/"))]:
         place = place.rstrip(b"/") + b"/" + part
@@ -127,7 +131,7 @@ def _inodes_on_the_way(path: bytes) -> frozenset[Inode]:
 
 
 def _meeting(source: int, target: int, path: bytes, shut: set[Inode | None]) -> bytes | None:
-    """The first folder that is on both sides and that nothing may be restored to."""
+    """The first folder that exists on both sides and is not an allowed destination."""
     for visited in walk(source, target, path=path):
         mine, theirs = visited.folders
         visited.below = [name for name in folders_in(mine) if _is_folder(theirs, name)]
@@ -150,6 +154,6 @@ def _inode(status: os.stat_result) -> Inode:
 def _sentence(path: bytes) -> str:
     shown_path = path.decode("utf-8", "replace")
     return (
-        f"This machine lets nothing be restored to {shown_path}. Nothing was written."
+        f"This machine does not allow restores to {shown_path}. Nothing was written."
         " Choose another destination, or allow it with restore_to in the agent's config.toml."
     )

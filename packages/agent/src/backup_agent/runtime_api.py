@@ -89,7 +89,7 @@ class RuntimeApi:
         return self._client.stream(f"{PREFIX}/jobs/{job_id}/restore-stream", STREAM_SECONDS)
 
     def call_output(self, call_id: str, frames: Iterator[bytes]) -> None:
-        """What the engine says for a call, as it says it."""
+        """The engine's output for a call, as it is produced."""
         self._client.send(f"{PREFIX}/calls/{call_id}/output", frames, STREAM_SECONDS)
 
     def _report(self, job_id: int, verb: str, message: Any) -> Acknowledgement:
@@ -101,4 +101,4 @@ def _answer(message: type[Message], value: Any) -> Message:
     try:
         return read(message, value)
     except Malformed as error:
-        raise NoAnswer(f"The answer is not what a backup service would say: {error}.") from error
+        raise NoAnswer(f"The answer is not that of a backup service: {error}.") from error

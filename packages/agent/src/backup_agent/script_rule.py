@@ -1,7 +1,7 @@
-"""Which scripts of the service this machine runs: decided here, because the service may have been broken into.
+"""Which scripts of the service this machine runs: decided here, because the service may be compromised.
 
-`accept` in `[scripts]` of `config.toml` is `none` (the default), `installed` (files of the `scripts` folder beside it, by name and
-without a word of the service's own on their command line) or `any`.
+`accept` in `[scripts]` of `config.toml` is `none` (the default), `installed` (files of the `scripts` folder beside it,
+by name and without arguments from the service) or `any`.
 """
 
 import os
@@ -20,7 +20,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Refused(Exception):
-    """This machine does not run the script. The message says why, and what its owner can do."""
+    """This machine does not run the script. The message explains why, and what its owner can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class ScriptRule:
 
 
 def _require_owned(path: Path, is_kind: Callable[[int], bool]) -> None:
-    """Raise Refused unless it is of this kind, of root or this user, and nobody else may change it."""
+    """Raise Refused unless it is of this kind, belongs to root or this user, and no other user may change it."""
     found = path.lstat()
     if not is_kind(found.st_mode):
         raise Refused(f"{path} is not a plain file or folder.")
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE:
-        raise Refused(f"{path} must belong to root or the agent's user, and nobody else may write to it.")
+        raise Refused(f"{path} must belong to root or the agent's user, and no other user may write to it.")

@@ -1,8 +1,8 @@
-"""Keeps a secret out of the file that names it: sealed under a key in a file of its own.
+"""Keeps a secret out of the file that refers to it: encrypted with a key in a separate file.
 
-Both files belong to the same owner on the same disk, so this protects nothing from somebody who is that owner; it keeps
-the secret out of a copied or shown configuration file. The construction is a stream cipher made of HMAC-SHA256 in counter
-mode, encrypted first and authenticated then, because the standard library has no other cipher.
+Both files belong to the same owner on the same disk, so this does not protect from that owner; it keeps the secret out
+of a copied or shown configuration file. The construction is a stream cipher made of HMAC-SHA256 in counter mode,
+encrypted first and authenticated then, because the standard library has no other cipher.
 """
 
 import base64
@@ -22,7 +22,7 @@ TAG_BYTES = 32
 
 
 class CannotOpen(Problem):
-    """What was sealed does not open with this machine's key."""
+    """A sealed secret does not open with this machine's key."""
 
 
 def key_of(file: Path) -> bytes:
@@ -39,7 +39,7 @@ def key_of(file: Path) -> bytes:
 
 
 def seal(key: bytes, text: str, purpose: str) -> str:
-    """Given a secret and what it is for, return a text that only the key turns back, and only for that purpose."""
+    """Given a secret and its purpose, return a text that only the key decrypts, and only for that purpose."""
     nonce = os.urandom(NONCE_BYTES)
     cipher = _mixed(key, nonce, text.encode())
     sealed = nonce + cipher + _tag(key, nonce + cipher, purpose)

@@ -23,11 +23,11 @@ class SecretStore:
         return None if sealed is None else sealing.unseal(sealing.key_of(self._key_file), sealed, _purpose(name))
 
     def set(self, name: str, value: str) -> None:
-        """Keep a secret. Raise Problem if the name or the value cannot be one."""
+        """Store a secret. Raise Problem if its name or value is not valid."""
         if not NAME.fullmatch(name):
             raise Problem(f"{name!r} cannot be the name of a secret: letters, digits and . _ : / @ - are allowed.")
         if not value or "\0" in value:
-            raise Problem("A secret is neither empty nor holds a NUL character.")
+            raise Problem("A secret must not be empty or contain a NUL character.")
         kept = self._read()
         kept[name] = sealing.seal(sealing.key_of(self._key_file), value, _purpose(name))
         self._write(kept)

@@ -6,7 +6,9 @@ from typing import Any
 
 
 def toml_text(content: Mapping[str, Any], heading: str = "") -> str:
-    """Given texts, numbers, booleans, lists of them and one level of tables, return them as TOML; what is None is left out."""
+    """Given strings, numbers, booleans, lists of them and one level of tables, return them as TOML; None values are
+    left out.
+    """
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     tables = {name: value for name, value in content.items() if isinstance(value, Mapping) and value}
     lines += [

@@ -1,4 +1,4 @@
-"""Works on one job in a thread of its own: claims it, does it, and writes down how it ended."""
+"""Works on one job in its own thread: claims it, does it, and records how it ended."""
 
 import logging
 import signal
@@ -65,7 +65,7 @@ RUN_BEFORE = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 
 
 class NotOurs(Exception):
-    """The service does not give the job to this agent (any more)."""
+    """The service does not give the job to this agent, or no longer does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Worker:
         except Stopping:
             return
         except NotOurs as reason:
-            log.info("Job %s is not for this agent any more: %s", self._job.job_id, reason)
+            log.info("Job %s no longer belongs to this agent: %s", self._job.job_id, reason)
             self._on_end(self._job, False)
             return
         self._on_end(self._job, True)
@@ -116,8 +116,8 @@ class Worker:
             self._claim_and_work()
         except (Stopping, NotOurs):
             raise
-        except Exception:  # whatever is wrong here must not leave the job without anybody who cares for it
-            log.exception("Job %s cannot be cared for now.", self._job.job_id)
+        except Exception:  # no error here may leave the job unattended
+            log.exception("Job %s could not be processed; retrying.", self._job.job_id)
             if self._tools.stopping.wait(DISK_PAUSE_SECONDS):
                 raise Stopping from None
 
@@ -162,9 +162,9 @@ class Worker:
                 raise Stopping
 
     def _give_up(self, reason: str) -> None:
-        """The service has ended a job that began here: stop what still runs of it. Its words are not read any more.
+        """The service has ended a job that began here: stop its engines, and do not read their output.
 
-        Without its secrets nobody could take them out of what the engine says.
+        Without the job's secrets the output could not be redacted.
         """
         self._job.cancel(reason)
         self._stop_engines()
@@ -185,7 +185,7 @@ class Worker:
                 if error.errno not in NO_SPACE and tries == DISK_TRIES:
                     self._fail_for_trouble(error)
                     return
-            except Exception as error:  # whatever is wrong with one job must not end the agent
+            except Exception as error:  # one faulty job must not end the agent
                 log.exception("Job %s cannot be done.", self._job.job_id)
                 self._fail_for_trouble(error)
                 return
@@ -194,7 +194,7 @@ class Worker:
         self._work()
 
     def _fail_for_trouble(self, error: Exception) -> None:
-        """Nothing is said to have ended before its engines have."""
+        """Report no end before the engines have ended."""
         self._stop_engines()
         self._job.end(Fail(now(), f"The agent could not do the job: {type(error).__name__}.", None, "engine.failed"))
 
@@ -249,7 +249,7 @@ class Worker:
             ended = attempt_at(KINDS[payload.job_kind].body, self._work_of(payload, opened, engine, host))
             if not isinstance(ended, TryAgain):
                 break
-            host.log(f"Attempt {attempt} came to nothing: {ended.message}")
+            host.log(f"Attempt {attempt} failed: {ended.message}")
             earlier = ended.details or earlier
             has_next = self._folder_of(attempt + 1).exists()
             if not has_next and host.is_cancelled():
@@ -318,7 +318,7 @@ def message_of(ended: Ended, ended_at: str) -> Ending:
 def result_of(ended: Completed) -> Result:
     code = ended.return_code or 0
     if ended.warned != is_warning(code):
-        code = 1 if ended.warned else 0  # the contract says "with warnings" by the code
+        code = 1 if ended.warned else 0  # in the contract this code means "with warnings"
     stats = Stats(**ended.stats) if ended.stats else None
     return Result(
         code, ended.archive_name, stats, bounded_warnings(ended.warnings), bounded_details(ended.details) or None

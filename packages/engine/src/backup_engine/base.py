@@ -34,7 +34,7 @@ class EngineBase:
         working_directory: str | None = None,
         read_whole: bool = False,
     ) -> Command:
-        """`read_whole`: whoever asked reads all of the answer into memory, so it has a bound."""
+        """`read_whole`: the caller reads the whole answer into memory, so its size is limited."""
         return Command(
             argv=(self.program.path, *arguments),
             environment={**self.environment.variables(location, quick=quick), **(variables or {})},
@@ -55,11 +55,11 @@ class EngineBase:
         )
 
     def _probe(self, location: RepositoryLocation) -> tuple[str, ...]:
-        """Arguments with which the engine tells the id of a repository, and does little else."""
+        """Arguments that make the engine print the id of a repository and do little else."""
         raise NotImplementedError
 
 
 def _folder(address: str) -> str | None:
-    """The repository's folder on the machine of the engine; None if it lies elsewhere."""
+    """The repository's folder on the machine of the engine; None if it is stored elsewhere."""
     path = address.removeprefix("file://")
     return path if path.startswith("/") else None

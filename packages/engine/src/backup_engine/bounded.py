@@ -1,4 +1,4 @@
-"""Programs that are asked a short question: all that they answer, but no more than a bound, and no longer than they may take."""
+"""Run programs for a short answer: read all of it, up to a size limit, within a time limit."""
 
 import contextlib
 import os
@@ -14,8 +14,8 @@ LARGEST_ANSWER = 16 * 1024 * 1024
 BLOCK = 1 << 16
 
 
-class SaidTooMuch(Exception):
-    """The program says more than an answer can be. It was ended."""
+class TooMuchOutput(Exception):
+    """The program wrote more than the limit. It was stopped."""
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
     *,
     start_new_session: bool = False,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run it to its end. Raise OSError if it cannot be run, TimeoutExpired or SaidTooMuch once it is ended instead."""
+    """Run it to its end. Raise OSError if it cannot be run, TimeoutExpired or TooMuchOutput after stopping it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -43,13 +43,13 @@ def run(
 
 
 def answer_of(process: "subprocess.Popen[bytes]", given: bytes, seconds: float) -> tuple[bytes, bytes]:
-    """Its output and its error stream, once it has ended. Raise TimeoutExpired or SaidTooMuch; then it still runs."""
+    """Its output and its error stream, once it has ended. Raise TimeoutExpired or TooMuchOutput; it then still runs."""
     assert process.stdout is not None
     assert process.stderr is not None
     deadline = time.monotonic() + seconds
-    said: dict[Any, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+    written: dict[Any, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
     with selectors.DefaultSelector() as waiting:
-        for stream in said:
+        for stream in written:
             waiting.register(stream, selectors.EVENT_READ)
         rest = _begin_to_give(process, given, waiting)
         while waiting.get_map():
@@ -60,13 +60,13 @@ def answer_of(process: "subprocess.Popen[bytes]", given: bytes, seconds: float) 
                 if key.fileobj is process.stdin:
                     rest = _give(process.stdin, rest, waiting)
                 else:
-                    _hear(key.fileobj, said[key.fileobj], waiting)
+                    _read_block(key.fileobj, written[key.fileobj], waiting)
     process.wait(max(0.0, deadline - time.monotonic()) + 1.0)
-    return bytes(said[process.stdout]), bytes(said[process.stderr])
+    return bytes(written[process.stdout]), bytes(written[process.stderr])
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """Whatever it does, it is over, and nothing of it stays open."""
+    """End the process in any case, and close all of its streams."""
     process.kill()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
@@ -99,11 +99,11 @@ def _give(stream: IO[bytes], rest: memoryview, waiting: selectors.BaseSelector) 
     return rest
 
 
-def _hear(stream: Any, said: bytearray, waiting: selectors.BaseSelector) -> None:
+def _read_block(stream: Any, written: bytearray, waiting: selectors.BaseSelector) -> None:
     block = os.read(stream.fileno(), BLOCK)
     if not block:
         waiting.unregister(stream)
         return
-    said += block
-    if len(said) > LARGEST_ANSWER:
-        raise SaidTooMuch
+    written += block
+    if len(written) > LARGEST_ANSWER:
+        raise TooMuchOutput

@@ -1,4 +1,4 @@
-"""JSON that comes from elsewhere: no more values than there is memory for. Three bytes of it can become a hundred in memory."""
+"""JSON from outside, limited in the number of values. Three bytes of JSON can become a hundred in memory."""
 
 import json
 from typing import Any
@@ -8,17 +8,17 @@ BYTES_OF_VALUE = 64
 
 
 class TooManyValues(ValueError):
-    """The document would take more memory than its reader may have. It was not read."""
+    """The document would take more memory than its reader may use. It was not read."""
 
 
 def values(content: bytes) -> int:
-    """At most this many values does a document hold."""
-    # Each value but the first follows one of these. Those within texts are counted too: that errs on the safe side.
+    """An upper bound of the number of values in a document."""
+    # Each value but the first follows one of these. Those within strings are counted too, which errs on the safe side.
     return 1 + sum(map(content.count, (b",", b"[", b"{")))
 
 
 def fits(content: bytes, most_values: int = MOST_VALUES) -> bool:
-    """Whether `document` reads it, as far as its size goes."""
+    """Whether `document` would accept it, as far as its size goes."""
     return values(content) <= most_values
 
 

@@ -1,24 +1,25 @@
-"""What is handed to the shim: a program call as a value."""
+"""A program call as a value, which the shim executes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LARGEST_RESULT = 16 * 1024 * 1024
-"""Bytes of what is read whole: a list of archives, what is known of a repository, a dry run."""
+"""Maximum bytes of an answer that is read whole: a list of archives, facts about a repository, a dry run."""
 LARGEST_STREAM = 16 * 1024**3
-"""Bytes of what is read piece by piece, and of what an engine logs: about a hundred million lines."""
+"""Maximum bytes of an answer that is read piece by piece, and of an engine's log: about a hundred million lines."""
 
 Delivery = Literal["descriptor", "environment"]
 Older = Literal["refuse", "accept", "look"]
-"""What to do about a repository that is older than the last state its engine has seen."""
+"""What to do with a repository that is older than the last state its engine has seen."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
     """A value that reaches the engine through a pipe or its environment, never through argv or a file.
 
-    With delivery ``descriptor`` the variable holds the number of an inherited pipe from which the engine reads the value.
+    With delivery ``descriptor`` the variable holds the number of an inherited pipe from which the engine reads the
+    value.
     """
 
     value: str
@@ -37,25 +38,25 @@ class Machine:
     python: str | None
     """Its Python, under which the shim runs there; None: the engine runs under plain ssh, and ends with the link."""
     patience_seconds: float = 24 * 3600.0
-    """How long a run is looked for on a machine that cannot be reached any more."""
+    """How long to look for a run on a machine that has become unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalledAgent:
-    """A machine whose agent comes and asks what to run; nobody can reach it from here. See ``far.called``."""
+    """A machine whose agent polls for work; nothing can connect to it from here. See ``far.agent_call``."""
 
     name: str
     agent_machine_id: int
     repository_id: int
     folder: str
-    """Where calls lie until the agent takes them."""
+    """Folder that holds calls until the agent takes them."""
     patience_seconds: float = 60.0
-    """How long an agent is waited for that does not come."""
+    """How long to wait for an agent that does not connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an agent is asked to run: a method of its engine, and the request in JSON values."""
+    """A call that an agent executes: a method of its engine, and the request in JSON values."""
 
     method: str
     request: Mapping[str, Any]
@@ -63,7 +64,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What the engine's machine makes sure of before the engine runs. See ``repository_guard``."""
+    """Checks that the engine's machine makes before the engine runs. See ``repository_guard``."""
 
     major: int
     engine_id: str | None
@@ -80,13 +81,13 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A person's script in the place of an engine: see ``shim``. Without ``content`` it is a file of its machine."""
+    """A user's script in place of an engine: see ``shim``. Without ``content`` it is a file on its machine."""
 
     at: int
-    """Its place in argv."""
+    """Its position in argv."""
     content: str | None
     seconds: float
-    """It is stopped when it takes longer."""
+    """Time limit, after which it is stopped."""
     path: str | None = None
 
     def record(self) -> dict[str, Any]:
@@ -103,14 +104,14 @@ class Command:
     working_directory: str | None = None
     machine: Machine | CalledAgent | None = None
     call: Call | None = None
-    """Always there for an agent, which makes the command line itself."""
+    """Always present for an agent, which builds the command line itself."""
     shown: str | None = None
     """Shown in logs instead of the arguments, where those would explain little."""
     guard: Guard | None = None
     most_output: int = LARGEST_STREAM
-    """Bytes that each of its streams may have in the spool. The shim stops what writes more."""
+    """Bytes that each of its streams may have in the spool. The shim stops a program that writes more."""
     into: tuple[str, ...] = ()
-    """A program of this machine that takes what the command writes; both are one run, and end together."""
+    """A program on this machine that reads the command's output; both are one run and end together."""
     script: Script | None = None
 
     @property

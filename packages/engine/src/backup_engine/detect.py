@@ -21,7 +21,7 @@ class EngineNotInstalled(Exception):
 
 
 class EngineUnsupported(Exception):
-    """The program, or this version of it, cannot do what is asked."""
+    """The program, or this version of it, does not support the request."""
 
     key = "engine.unsupported"
 
@@ -50,7 +50,7 @@ def identified(path: str, version: str) -> EngineProgram:
 
 
 def program_in_path(name: str) -> str | None:
-    """As ``shutil.which``, whose module brings in every packer there is: half a megabyte of an agent that waits."""
+    """Like ``shutil.which``, whose module imports every packer: half a megabyte in an idle agent."""
     folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
     candidates = (Path(folder, name) for folder in folders)
     return next((str(path) for path in candidates if path.is_file() and os.access(path, os.X_OK)), None)
@@ -67,9 +67,7 @@ def _version_text(path: str, home: str) -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise EngineNotInstalled(
-            f"There is no engine program at {path}; install BorgBackup or correct the path."
-        ) from error
+        raise EngineNotInstalled(f"No engine program at {path}; install BorgBackup or correct the path.") from error
     except (OSError, ValueError) as error:
         raise EngineNotInstalled(f"The engine program {path} cannot be run: {error}.") from error
     except subprocess.TimeoutExpired as error:

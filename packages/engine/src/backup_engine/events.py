@@ -1,4 +1,4 @@
-"""What an engine says while it runs, one value for each line of its standard error.
+"""An engine's messages while it runs: one value for each line of its standard error.
 
 All text may hold undecodable bytes as ``surrogateescape`` surrogates (U+DC80 to U+DCFF) and no other surrogate.
 Every field may be missing in the engine's message; sizes are then None, text is empty.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress:
-    """How far a backup has come. The engine knows no total."""
+    """Progress of a backup. The engine does not know the total."""
 
     original_size: int | None = None
     compressed_size: int | None = None
@@ -22,7 +22,7 @@ class ArchiveProgress:
 
 @dataclass(frozen=True, slots=True)
 class ProgressMessage:
-    """A step that takes a while and cannot be measured. ``operation`` tells steps of one run apart."""
+    """A step that takes a while and cannot be measured. ``operation`` distinguishes the steps of one run."""
 
     operation: int | None = None
     msgid: str | None = None
@@ -47,7 +47,7 @@ class ProgressPercent:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What was done with one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
+    """The result for one file: A added, M modified, U unchanged, C changed while read, E error, and others."""
 
     status: str
     path: str
@@ -66,7 +66,7 @@ class LogMessage:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrompt:
-    """The engine asks; ``msgid`` is the variable that answers."""
+    """The engine asks a question; ``msgid`` is the variable that answers it."""
 
     msgid: str | None
     message: str
@@ -74,7 +74,7 @@ class QuestionPrompt:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswer:
-    """How the engine understood the answer; ``accepted`` is None where it does not say."""
+    """How the engine understood the answer; ``accepted`` is None if it does not report that."""
 
     msgid: str | None
     message: str
@@ -90,7 +90,7 @@ class PlainLine:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMessage:
-    """JSON that this version of the product does not know. Its content is dropped."""
+    """JSON that this version of the product does not recognise. Its content is dropped."""
 
     type: str
 

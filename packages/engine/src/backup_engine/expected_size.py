@@ -1,4 +1,4 @@
-"""How far a backup is, measured against the size of the last complete one."""
+"""Progress of a backup, measured against the size of the last complete one."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 def measured(size: int, expected: int, speed: int | None) -> dict[str, Any]:
     """Given bytes read so far, bytes expected and bytes per second, return percent and seconds left.
 
-    Beyond the expected size neither is known: the sources have grown, and nobody knows by how much.
+    Beyond the expected size neither is known: the sources have grown by an unknown amount.
     """
     if size > expected:
         return {"progress_percent": None, "estimated_time_remaining": None, "more_than_expected": True}

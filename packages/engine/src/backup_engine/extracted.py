@@ -1,4 +1,4 @@
-"""Whether what the engine has extracted is what the archive's listing names: the rule that every restore follows."""
+"""Whether the extracted files match the archive's listing: the rule that every restore follows."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class Complaints:
     attributes: list[str] = field(default_factory=list)
     too_many: bool = False
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage) or event.level != "WARNING" or not event.message.strip():
             return
         message = event.message
@@ -55,7 +55,7 @@ class Complaints:
 
 
 def _as_written(path: bytes) -> str:
-    """A path as the engine writes it: with a ``?`` for each byte that is not text."""
+    """A path as the engine writes it: with ``?`` for each byte that is not valid UTF-8."""
     return path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
 
 

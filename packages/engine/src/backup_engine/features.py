@@ -1,4 +1,4 @@
-"""What a version of the engine can do: one row for each difference that decides behaviour."""
+"""The features of each engine version: one row for each difference that decides behaviour."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from backup_engine.detect import EngineProgram, EngineUnsupported
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Named abilities of one engine program; without a word, those of the oldest that is supported."""
+    """Named features of one engine program; the defaults are those of the oldest supported version."""
 
     modern_exit_codes: bool = False
     """A specific exit code for each error and warning, when BORG_EXIT_CODES=modern."""
     warning_message_ids: bool = False
     """Warnings about a path carry a message id; without it their text has to be read."""
     archive_authentication_key: bool = False
-    """``list`` tells how an archive is authenticated (``tam``)."""
+    """``list`` reports how an archive is authenticated (``tam``)."""
     keep_quarterly: bool = False
     """``prune`` knows --keep-3monthly and --keep-13weekly."""
     files_changed_option: bool = False
@@ -26,11 +26,11 @@ class Features:
     unique_names: bool = True
     """No two archives of a repository have one name; without it an archive is addressed by its id."""
     soft_delete: bool = False
-    """What is deleted can be brought back until the next compact."""
+    """A deleted archive can be restored until the next compact."""
     deletes_many: bool = True
     """One run deletes several archives."""
     marks_extracted: bool = False
-    """``extract --list`` names every entry of the archive, with a sign before it that tells whether it is extracted."""
+    """``extract --list`` names every entry of the archive, with a sign that shows whether it is extracted."""
     refused_in_names: str = ""
     """Characters that the name of an archive must not hold, beside those that no engine takes."""
 
@@ -43,7 +43,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
     "files_changed_option": (1, 4, 0),
     "exclude_dataless_option": (1, 4, 4),
 }
-"""From which version of major 1 on; what is not named here is the same in all of them."""
+"""The version of major 1 that introduced each feature; all other features are the same in every version."""
 
 REFUSED_IN_NAMES = '\\"<|>?*'
 BETAS: Mapping[str, Features] = {
@@ -61,7 +61,7 @@ BETAS: Mapping[str, Features] = {
         refused_in_names=REFUSED_IN_NAMES,
     ),
 }
-"""Of major 2, each beta by itself: commands and repositories of one are not those of the next."""
+"""Major 2, each beta separately: commands and repositories of one beta differ from the next."""
 
 
 def features(program: EngineProgram) -> Features:

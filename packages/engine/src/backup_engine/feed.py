@@ -1,15 +1,16 @@
-"""The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine reads its pipe.
+"""The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine reads its
+pipe.
 
-Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.command``). It imports
-the standard library alone.
+Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.command``). It
+imports only the standard library.
 
-For the engine, the end of a pipe is the end of a file: a dump that breaks off would look complete. So a pipe is closed only after
-its dump has exited with 0 and, where the format has one, its end mark was seen. Otherwise the engine is stopped, and makes no
-archive. A second process, the holder, has each open pipe too: if the feeder is killed, the holder kills the engine before the
-pipe is closed.
+For the engine, the end of a pipe is the end of a file: a dump that breaks off would look complete. So a pipe is closed
+only after its dump has exited with 0 and, where the format has one, its end mark was seen. Otherwise the engine is
+stopped, and makes no archive. A second process, the holder, has each open pipe too: if the feeder is killed, the holder
+kills the engine before the pipe is closed.
 
-``dump-N.json``, synced before pipe N is closed, tells how the dump ended, its size and its SHA-256. Without these records an
-archive does not count.
+``dump-N.json``, synced before pipe N is closed, records how the dump ended, its size and its SHA-256. Without these
+records an archive does not count.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def write_synced(name: str, content: bytes) -> None:
 
 
 def take_secrets(names: list[str]) -> dict[str, str]:
-    """Read the passwords from the pipes that the shim has opened, so that neither the engine nor another dump gets them."""
+    """Read the passwords from the pipes that the shim has opened, so that neither the engine nor another dump gets
+    them.
+    """
     found = {}
     for name in names:
         descriptor = int(os.environ.pop(name))
@@ -66,7 +69,7 @@ def take_secrets(names: list[str]) -> dict[str, str]:
 
 
 def lock_descriptor() -> list[int]:
-    """The spool's lock: whoever has it is known to be alive."""
+    """The spool's lock: the process that holds it is alive."""
     lock = os.stat("lock")  # noqa: PTH116
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
@@ -105,7 +108,7 @@ class Feeder:
         for number, dump in enumerate(self._dumps, 1):
             pipe = self._wait_for_reader(self._path(dump))
             if pipe is None:
-                return self._engine.wait() or FAILED  # it has ended before it came to this one
+                return self._engine.wait() or FAILED  # it ended before it read this one
             if not self._feed(number, dump, pipe):
                 return self._engine.wait() or FAILED
         return self._engine.wait()
@@ -201,7 +204,7 @@ class Feeder:
                 os.close(reading)
 
     def _stop_engine(self) -> None:
-        """Stop the engine while its pipe is still open, so that it never sees the end of a file that is none."""
+        """Stop the engine while its pipe is still open, so that it never takes a broken dump for a complete file."""
         self._engine.terminate()
         try:
             self._engine.wait(GRACE_SECONDS)
@@ -242,7 +245,7 @@ def options_file(options: dict[str, str], password: str | None) -> bytes:
 
 
 def quoted(value: str) -> str:
-    """A value as it stands between the double quotes of an option file."""
+    """A value as written between the double quotes of an option file."""
     return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -263,7 +266,7 @@ def widen(pipe: int) -> None:
 def main() -> int:
     feeder = Feeder(json.loads(sys.argv[1]))
     code = feeder.run()
-    if code < 0 and not feeder.dump_failed:  # end as the engine did, so that whoever judges the run sees it
+    if code < 0 and not feeder.dump_failed:  # end as the engine did, so that the parent sees it
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

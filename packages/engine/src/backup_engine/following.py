@@ -1,6 +1,6 @@
-"""Following an engine's run: its words as events and log lines, its end as an outcome, its stop when somebody asks for it.
+"""Follow an engine's run: turn its output into events and log lines, its end into an outcome, and stop it on request.
 
-Used by the runner of the service and by the agent, so that both tell the same of the same run.
+The runner of the service and the agent both use it, so that they report the same for the same run.
 """
 
 import errno
@@ -39,7 +39,8 @@ class StreamReader:
         sync: bool = False,
         most: int = LARGEST_STREAM * 2,
     ) -> None:
-        """`write` takes the log lines. `sync`: no line may outlive a power cut that what it was made from does not.
+        """`write` takes the log lines. `sync`: no log line may survive a power cut that loses the output it was made
+        from.
 
         More than `most` bytes are not read.
         """
@@ -54,7 +55,7 @@ class StreamReader:
         self._rest = b""
 
     def drain(self, *, to_the_end: bool = False) -> None:
-        """Read all that the stream holds now; at the end, also a last line without its line end."""
+        """Read everything the stream holds now; at the end, also a last line without its line end."""
         for lines in self._new_lines(to_the_end):
             rendered: list[str] = []
             for raw in lines:
@@ -89,7 +90,7 @@ class StreamReader:
 
 
 class PlainReader(StreamReader):
-    """Turns the output of a script, as it grows, into log lines. What is not printable is shown by its escape."""
+    """Turns a script's output, as it grows, into log lines. Unprintable characters are shown as escapes."""
 
     def drain(self, *, to_the_end: bool = False) -> None:
         for lines in self._new_lines(to_the_end):
@@ -130,7 +131,7 @@ class Killer:
 
 
 def engine_outcome(record: ExitRecord, accumulator: Accumulator, *, cancel_requested: bool) -> Outcome:
-    """Given how a process ended and what it said, return the engine's outcome."""
+    """Given how a process ended and its output, return the engine's outcome."""
     if record.exec_error is not None:
         return _not_executed(record.exec_error)
     return conclude(record.code, record.signal, accumulator, cancel_requested)

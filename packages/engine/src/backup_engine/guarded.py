@@ -1,9 +1,9 @@
 """Folders and files that a restore must leave alone, and the names that lead to them.
 
-They are recognised by device and inode, so that another mount or spelling does not hide them; where nothing exists yet, by name. A
-restore never follows links below its destination, so what is looked at here is never looked at through one.
+They are recognised by device and inode, so that another mount or spelling does not hide them; where nothing exists yet,
+by name. A restore never follows links below its destination, so neither do these checks.
 
-The text of this file is also handed to the Python of other machines: it imports the standard library alone.
+The text of this file is also handed to the Python of other machines: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Identity = tuple[int, int]
 class Guard:
     """``places`` are absolute paths.
 
-    ``known`` are paths with the device and inode that they have on another machine: a place only where they agree here, which
-    is then the same machine.
+    ``known`` are paths with the device and inode that they have on another machine: a place only where they agree here,
+    which is then the same machine.
     """
 
     in_place = IN_OWN_PLACE
@@ -71,7 +71,7 @@ class Guard:
         return self._identity(folder) in self._identities
 
     def names_in(self, folder: int, path: bytes) -> Mapping[bytes, str]:
-        """The names in an opened folder that a restore has to mind: OWN or ABOVE for each. `path` is the folder's."""
+        """The names in an opened folder that a restore must respect: OWN or ABOVE for each. `path` is the folder's."""
         return self._names(self._identity(folder), path)
 
     def names_at(self, path: bytes) -> Mapping[bytes, str]:
@@ -129,7 +129,7 @@ class Guard:
 
 
 class GuardedTargets:
-    """Says of one target after the other, relative to a destination, whether it is in a place."""
+    """Checks targets one after the other, relative to a destination, for being in a place."""
 
     def __init__(self, guard: Guard, destination: bytes) -> None:
         self._guard = guard
@@ -146,7 +146,7 @@ class GuardedTargets:
         return is_directory and self._guard.is_own_at(self._root + b"/" + target)
 
     def _names(self, folder: bytes) -> Mapping[bytes, str] | None:
-        """What to mind in a folder; None for one that is in a place."""
+        """The names to respect in a folder; None for a folder that is in a place."""
         if folder not in self._folders:
             if len(self._folders) >= MOST_FOLDERS:
                 self._folders.clear()

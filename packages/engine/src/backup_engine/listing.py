@@ -1,6 +1,6 @@
 """The files of an archive, read from the exact listing (``ListFilesRequest(exact=True)``) in constant memory.
 
-Each form tells itself by its first byte: a record of major 1 begins with a quote and ends with NUL, one of major 2 is a
+The first byte identifies the form: a record of major 1 begins with a quote and ends with NUL, one of major 2 is a
 JSON object on a line.
 """
 
@@ -22,7 +22,7 @@ REGULAR, DIRECTORY, LINK = "-", "d", "l"
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """One item. ``type`` is the first letter of ``ls -l``; a second name of a file tells no size of its own."""
+    """One item. ``type`` is the first letter of ``ls -l``; a further hard link of a file has no size of its own."""
 
     path: bytes
     type: str
@@ -35,12 +35,15 @@ class ListedFile:
 
     @property
     def is_special(self) -> bool:
-        """A FIFO or a device: something that has no content of its own."""
+        """A FIFO or a device, which has no content of its own."""
         return self.type not in (REGULAR, DIRECTORY, LINK)
 
 
 def read_listing(blocks: Iterable[bytes]) -> Iterator[ListedFile]:
-    """Given the listing in blocks of any size, yield its items. Raise GarbledOutput where it is cut off or unreadable."""
+    """Given the listing in blocks of any size, yield its items.
+
+    Raise GarbledOutput where it is cut off or unreadable.
+    """
     stream = iter(blocks)
     first = next((block for block in stream if block), b"")
     is_json = first.startswith(JSON_START)
@@ -50,7 +53,10 @@ def read_listing(blocks: Iterable[bytes]) -> Iterator[ListedFile]:
 
 
 def records(first: bytes, blocks: Iterable[bytes], end: bytes) -> Iterator[bytes]:
-    """Given the first block and those after it, yield what each ``end`` closes. Raise GarbledOutput where one is missing."""
+    """Given the first block and those after it, yield the records that ``end`` closes.
+
+    Raise GarbledOutput if one is missing.
+    """
     *whole, rest = first.split(end)
     yield from whole
     for block in blocks:
@@ -80,11 +86,14 @@ def _json_item(record: bytes) -> ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class JsonRecord:
-    """A line of major 2's listing. Every name of a file with several tells the whole size; ``link`` is a symbolic link's."""
+    """A line of major 2's listing.
+
+    Every hard link of a file has the full size; ``link`` is a symbolic link's target.
+    """
 
     path: bytes
     shown: str
-    """The path as the engine writes it elsewhere: with ``?`` for each byte that is not text."""
+    """The path as the engine writes it elsewhere: with ``?`` for each byte that is not valid UTF-8."""
     type: str
     mode: str
     uid: int
@@ -98,31 +107,31 @@ class JsonRecord:
 
 
 def json_record(line: bytes) -> JsonRecord:
-    """Given a line, return what it tells. Raise GarbledOutput if it is not one of a listing."""
+    """Given a line, return its fields. Raise GarbledOutput if it is not a line of a listing."""
     try:
-        told: dict[str, Any] = json.loads(line)
+        fields: dict[str, Any] = json.loads(line)
         return JsonRecord(
-            path=_exact(told, "path"),
-            shown=_word(told["path"]),
-            type=_letter(told["type"]),
-            mode=_word(told["mode"]),
-            uid=_number(told["uid"] or 0),
-            gid=_number(told["gid"] or 0),
-            user=_name(told["user"], told["uid"]),
-            group=_name(told["group"], told["gid"]),
-            size=_number(told["size"]),
-            mtime=_word(told["mtime"]),
-            link=_exact(told, "target"),
-            fingerprint=_word(told["fingerprint"]),
+            path=_exact(fields, "path"),
+            shown=_word(fields["path"]),
+            type=_letter(fields["type"]),
+            mode=_word(fields["mode"]),
+            uid=_number(fields["uid"] or 0),
+            gid=_number(fields["gid"] or 0),
+            user=_name(fields["user"], fields["uid"]),
+            group=_name(fields["group"], fields["gid"]),
+            size=_number(fields["size"]),
+            mtime=_word(fields["mtime"]),
+            link=_exact(fields, "target"),
+            fingerprint=_word(fields["fingerprint"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise GarbledOutput("The engine's listing has a record that cannot be read.") from error
 
 
-def _exact(told: dict[str, Any], key: str) -> bytes:
-    """The bytes of a name: where they are not text, they stand in base64 beside the readable form."""
-    exact = told.get(f"{key}_b64")
-    return base64.b64decode(exact, validate=True) if exact else _word(told[key]).encode("utf-8", "surrogateescape")
+def _exact(fields: dict[str, Any], key: str) -> bytes:
+    """The bytes of a name: where they are not valid UTF-8, they come in base64 beside the readable form."""
+    exact = fields.get(f"{key}_b64")
+    return base64.b64decode(exact, validate=True) if exact else _word(fields[key]).encode("utf-8", "surrogateescape")
 
 
 def _word(value: object) -> str:
@@ -138,7 +147,7 @@ def _letter(value: object) -> str:
 
 
 def _name(value: object, number: object) -> str | None:
-    """The number stands in the place of a name that the archive does not know."""
+    """The number, where the archive holds no name."""
     return None if value == str(number) else _word(value)
 
 
@@ -149,7 +158,7 @@ def _number(value: object) -> int:
 
 
 def exact_bytes(literal: bytes) -> bytes:
-    """Given a text as an ASCII literal in quotes, return the bytes of the name it stands for. Raise ValueError."""
+    """Given a text as an ASCII literal in quotes, return the bytes of the name. Raise ValueError."""
     inner = literal[1:-1]
     if len(literal) < 3 or literal[:1] not in (b"'", b'"') or literal[-1:] != literal[:1] or not inner.isascii():
         raise ValueError("not a text literal")

@@ -1,4 +1,4 @@
-"""What is said of a backup none of whose sources exists."""
+"""The error and warnings of a backup none of whose sources exists."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a run ended, in the product's words: a status, a key, and one sentence that says what to do."""
+"""How a run ended, for users: a status, a key, and one sentence that explains what to do."""
 
 import posixpath
 import re
@@ -103,7 +103,7 @@ Source = Literal["error", "warning", "remote"]
 RCLONE_FAILED = r"rclone rc command failed: error \d+: "
 """How major 2 logs the output of the rclone it has started, which is JSON."""
 RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
-"""Its words when that rclone does not answer, or breaks off."""
+"""Its message when that rclone does not answer, or breaks off."""
 
 KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     (re.compile(r"refuses large request bodies \(HTTP 413"), frozenset({"remote"}), BODY_REFUSED),
@@ -133,7 +133,7 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
         frozenset({"error"}),
         DAMAGE_FOUND,
     ),
-    # Of a repair by major 2, which goes on with the archives and ends with the code of success.
+    # Of a repair by major 2, which continues with the archives and exits with 0.
     (re.compile(r"repository check, corrupt pack\(s\) found\."), frozenset({"warning"}), DAMAGE_LEFT),
     (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
     # Major 2, of an id that no archive has, or a name that none or several have.
@@ -148,7 +148,7 @@ KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
     ),
     (re.compile(rf"{RCLONE_FAILED}|{RCLONE_GONE}"), frozenset({"error"}), OTHER.key),
 )
-"""What has no message id of its own, told from the text: of errors, of warnings, or of ssh and the far side."""
+"""Errors without a message id, recognised by their text: of errors, of warnings, or of ssh and the far side."""
 
 KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
     "LockError": "engine.locked",
@@ -160,7 +160,7 @@ KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
     "ConnectionClosedWithHint": UNREACHABLE,
     "ConnectionBrokenWithHint": UNREACHABLE,
 }
-"""Message ids that stand for several causes, so that the text is asked before them."""
+"""Message ids with several causes: the text decides first."""
 
 KEY_BY_EXIT_CODE: Mapping[int, str] = {
     10: "engine.repository_exists",
@@ -217,7 +217,7 @@ KEY_BY_EXIT_CODE: Mapping[int, str] = {
 }
 
 ARCHIVES_UNREADABLE = frozenset({FAILED, DAMAGED})
-"""How an engine ends that reads all archives and cannot read one of them. Names and ids may still be told."""
+"""How an engine ends that reads all archives and cannot read one of them. Names and ids may still be readable."""
 
 SENTENCES: Mapping[str, str] = {
     "engine.source_missing": "None of the source paths exists; correct the source paths, or mount what is missing.",
@@ -229,16 +229,16 @@ SENTENCES: Mapping[str, str] = {
     "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's settings.",
     "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none runs.",
     "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its folder.",
-    "engine.repository_missing": "There is no repository at this path; correct the path, or mount or create what it names.",
-    "engine.not_a_repository": "What is at this path is not a repository of this engine; correct the path.",
+    "engine.repository_missing": "There is no repository at this path; correct the path, mount it, or create it.",
+    "engine.not_a_repository": "The files at this path are not a repository of this engine; correct the path.",
     "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
     "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
     OLDER: "The repository is older than when it was last used, as if an older copy had been put back;"
     " confirm that this is meant with confirm-older, which also lists the archives that are missing.",
-    REPLACED: "Another repository lies at this place, so nothing was read or written;"
+    REPLACED: "Another repository is at this place, so nothing was read or written;"
     " put the right one back, correct the path, or accept this one with accept-replacement.",
-    TOO_MUCH_OUTPUT: "The engine wrote more than it may and was stopped; nothing of its answer was used."
-    " Look at the repository with the engine itself: it has far too many archives, or was made to do harm.",
+    TOO_MUCH_OUTPUT: "The engine wrote more output than allowed and was stopped; its answer was discarded."
+    " Inspect the repository with the engine itself: it has far too many archives, or is malicious.",
     UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
     PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was changed."
     " Install Python there, or confirm the older state without a dry run.",
@@ -251,9 +251,9 @@ SENTENCES: Mapping[str, str] = {
     DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
     DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
     DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that data.",
-    ARCHIVE_MISSING: "The archive does not exist in the repository any more; refresh the list of archives.",
+    ARCHIVE_MISSING: "The archive no longer exists in the repository; refresh the list of archives.",
     UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
-    FAILED: "The engine failed without a word; try again, and look at the machine's own log.",
+    FAILED: "The engine failed without a message; try again, and check the machine's system log.",
     **{trouble.key: trouble.sentence for trouble, _ in TABLE},
     OTHER.key: OTHER.sentence,
 }
@@ -264,23 +264,23 @@ PUBLISHED_AS: Mapping[str, str] = {
     ARCHIVE_MISSING: FAILED,
     UNENCRYPTED_UNKNOWN: FAILED,
 }
-"""Reasons that the published list of error keys does not name; they have a sentence of their own all the same."""
+"""Reasons that the published list of error keys does not name; each still has its own sentence."""
 
 INTERRUPTED_KEY = "operations.interrupted"
 INTERRUPTED_SENTENCE = "The engine was ended from outside before it had finished; start the operation again."
 CANCELLED_SENTENCE = "Stopped on request."
 
 STOPPED_BY_SIGNAL = re.compile(r"Got Ctrl-C / SIGINT\.$|^borg\.helpers\.(?:\w+\.)?Sig(?:Term|Hup)$", re.MULTILINE)
-"""The engine's own words for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
+"""The engine's own message for a signal. Its self-test takes one for a failure of the test, and ends with an error."""
 TRACEBACK = "Traceback (most recent call last):"
 """Outside the engine's log: it broke before it could log. Python then ends with 1, the engine's code for a warning."""
 OF_AN_AGENT = ("The agent ", "The link to the agent ")
-"""How the near side of a call says that the agent, and not a host with ssh, cannot be reached."""
+"""How the near side of a call reports that the agent, not a host with ssh, cannot be reached."""
 CAUSED_BY_STOPPING = frozenset({FAILED, UNREACHABLE, OTHER.key})
-"""Failures that the stop itself brings about: the engine's children get the signal too."""
+"""Failures that the stop itself causes: the engine's children get the signal too."""
 REPORTED_AS_A_WARNING = frozenset({DAMAGE_FOUND, DAMAGE_LEFT, ARCHIVE_MISSING})
 """Failures to the product that the engine reports with the exit code of a warning, or even of success."""
-REPAIRED_SENTENCE = "The check found damage and repaired it; its log tells which files lost content."
+REPAIRED_SENTENCE = "The check found damage and repaired it; its log lists the files that lost content."
 FINISHED_WITH_ERRORS_SENTENCE = "The engine finished, but reported errors on the way; read its log."
 
 ENGINE_CALL = (
@@ -293,17 +293,19 @@ WARNING_WITH_PATH = (
     re.compile(r"(?P<path>.+): file changed while we backed it up", re.DOTALL),
 )
 NO_SUCH_FILE = "2"
-TOLD_HOLDER = re.compile(r"The lock is held by process (?P<pid>\d{1,10}) of (?P<host>.+?)(?: since (?P<since>\S+))?\.")
+REPORTED_HOLDER = re.compile(
+    r"The lock is held by process (?P<pid>\d{1,10}) of (?P<host>.+?)(?: since (?P<since>\S+))?\."
+)
 REMOTE_LINE = "Remote: "
 LAST_LINE_OF_TRACEBACK = re.compile(r"^(?P<error>\w[\w.]*: .+)$", re.MULTILINE)
 SYSTEM_INFORMATION = "\n\nPlatform: "
 ERROR_OF_MAJOR_2, REPORT_OF_MAJOR_2 = "Error:\n", "If reporting bugs, please include the following:"
-"""Around an exception that nobody expected; the traceback follows."""
+"""Around an unexpected exception; the traceback follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:  # noqa: A001 -- the product's word; nobody raises it
-    """Something that went wrong with one path, or with none in particular."""
+class Warning:  # noqa: A001 -- the product's word; never raised
+    """A problem with one path, or with none in particular."""
 
     path: str | None
     message: str
@@ -328,12 +330,12 @@ class Outcome:
     warning_count: int = 0
     reason: str | None = None
     lock_holders: tuple[LockHolder, ...] = ()
-    """Who holds the repository's locks, where that is known and they are why it failed."""
+    """The processes that hold the repository's locks, where known and the cause of the failure."""
 
 
 @dataclass(slots=True)
 class Accumulator:
-    """What has to be remembered of a run's events to tell how it ended. Its size is bounded, however long the run."""
+    """The facts of a run's events that decide how it ended. Its size is bounded, however long the run."""
 
     warnings: list[Warning] = field(default_factory=list)
     warning_count: int = 0
@@ -377,7 +379,7 @@ class Accumulator:
         return self
 
     def missing_sources(self, source_paths: Iterable[str]) -> tuple[str, ...]:
-        """Given the source paths of a backup, return those of which the engine said that they do not exist."""
+        """Given the source paths of a backup, return those that the engine reported as missing."""
         return tuple(path for path in source_paths if _normal(path) in self._missing_paths)
 
     def all_sources_missing(self, source_paths: Sequence[str]) -> bool:
@@ -386,13 +388,13 @@ class Accumulator:
 
     @property
     def key(self) -> str | None:
-        """The reason that the engine's words give, most telling first."""
+        """The reason in the engine's messages, the most specific first."""
         by_text = (key for _, _, key in KEY_BY_TEXT if key in self._keys_of_text)
         return self._key_of_message_id or next(by_text, None) or self._key_of_general_message_id
 
     @property
     def last_remote_line(self) -> str | None:
-        """What ssh, a shell or the argument parser said last: text outside the engine's own log."""
+        """The last line of ssh, a shell or the argument parser: text outside the engine's own log."""
         return self._remote_lines[-1] if self._remote_lines else None
 
     def _add_error(self, event: LogMessage) -> None:
@@ -406,9 +408,9 @@ class Accumulator:
             self.errors.append(replace(event, message=_shortened(event.message)))
 
     def _add_lock_holder(self, message: str) -> None:
-        told = TOLD_HOLDER.fullmatch(message)
-        if told is not None and len(self.lock_holders) < repository_guard.MOST_HOLDERS:
-            holder = LockHolder(told["host"], int(told["pid"]), told["since"])
+        match = REPORTED_HOLDER.fullmatch(message)
+        if match is not None and len(self.lock_holders) < repository_guard.MOST_HOLDERS:
+            holder = LockHolder(match["host"], int(match["pid"]), match["since"])
             if all((known.host, known.pid) != (holder.host, holder.pid) for known in self.lock_holders):
                 self.lock_holders.append(holder)
 
@@ -442,7 +444,7 @@ def conclude(
     *,
     passphrase_given: bool = True,
 ) -> Outcome:
-    """Given how a run ended and what it said, return its outcome.
+    """Given how a run ended and its messages, return its outcome.
 
     ``passphrase_given`` is False where the product had no passphrase to give, so that a wrong one means a missing one.
     """
@@ -461,7 +463,7 @@ def conclude(
 
 
 def source_missing(accumulator: Accumulator) -> Outcome:
-    """The outcome of a backup of which ``all_sources_missing`` is true, whatever its exit code."""
+    """The outcome of a backup of which ``all_sources_missing`` is true, for any exit code."""
     return _failed("engine.source_missing", accumulator)
 
 
@@ -482,7 +484,7 @@ def _is_success(exit_code: int | None, accumulator: Accumulator) -> bool:
 
 
 def _reason(exit_code: int | None, accumulator: Accumulator) -> str | None:
-    """Given the exit code of a run that ended by itself, return why it failed, None if it succeeded."""
+    """Given the exit code of a run that ended without a signal, return why it failed, None if it succeeded."""
     key = accumulator.key
     if exit_code in COMMAND_NOT_RUN and not accumulator.warning_count:
         return "engine.not_installed"
@@ -497,7 +499,7 @@ def _succeeded(exit_code: int | None, accumulator: Accumulator) -> Outcome:
     if exit_code == 0 and accumulator.error_count:
         return _finished_with_errors(FINISHED_WITH_ERRORS_SENTENCE, accumulator)
     if exit_code == 0:
-        # What the engine says at the level of a warning is then advice, such as to keep a copy of the key.
+        # Warnings of the engine are then advice, such as to keep a copy of the key.
         return Outcome("completed", None, None)
     return Outcome("completed_with_warnings", None, None, tuple(accumulator.warnings), accumulator.warning_count)
 
@@ -535,10 +537,10 @@ def _sentence(reason: str, accumulator: Accumulator) -> str:
     if reason == LOCKED and accumulator.lock_holders:
         return _held_by(accumulator.lock_holders[0])
     if reason == UNREACHABLE and accumulator.last_remote_line:
-        said = _on_one_line(accumulator.last_remote_line).rstrip(".")
-        if said.startswith(OF_AN_AGENT):
-            return f"{said}. Look at the agent's log on its machine."
-        return f"The repository's host cannot be reached ({said}); check its address, ssh and the key."
+        message = _on_one_line(accumulator.last_remote_line).rstrip(".")
+        if message.startswith(OF_AN_AGENT):
+            return f"{message}. Look at the agent's log on its machine."
+        return f"The repository's host cannot be reached ({message}); check its address, ssh and the key."
     return SENTENCES[reason]
 
 
@@ -546,12 +548,12 @@ def _held_by(holder: LockHolder) -> str:
     since = f" since {holder.since}" if holder.since else ""
     return (
         f"Another program uses the repository: process {holder.pid} of {_on_one_line(holder.host)}{since}. Try again when"
-        " it has ended, or break the lock if it does not run any more."
+        " it has ended, or break the lock if it no longer runs."
     )
 
 
 def _what_failed(accumulator: Accumulator) -> str | None:
-    """The engine's own words in one line: the error itself, not the report around it."""
+    """The engine's own error in one line: the error itself, not the report around it."""
     for error in accumulator.errors:
         text = error.message.split(SYSTEM_INFORMATION)[0].split(REPORT_OF_MAJOR_2)[0].strip()
         text = text.removeprefix(ERROR_OF_MAJOR_2).strip()
@@ -577,7 +579,7 @@ def _path_of_warning(message: str) -> tuple[str | None, str | None]:
 
 
 def _normal(path: str) -> str:
-    """The engine tells paths without the slash at the end, and its older version without doubled ones."""
+    """The engine reports paths without the slash at the end, and its older version without doubled ones."""
     return posixpath.normpath(path).replace("//", "/")
 
 
@@ -587,7 +589,7 @@ def _first_line(event: LogMessage) -> str:
 
 
 def _shortened(message: str) -> str:
-    """The beginning and the end: a traceback tells its error last."""
+    """The beginning and the end: the error is the last line of a traceback."""
     if len(message) <= LONGEST_MESSAGE:
         return message
     return message[: LONGEST_MESSAGE // 2] + "\n...\n" + message[-LONGEST_MESSAGE // 2 :]

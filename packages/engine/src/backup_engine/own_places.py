@@ -1,8 +1,8 @@
 """The places where a program keeps its own data, found under every name that leads to them.
 
-A folder has more names than its path: a symbolic link on the way, or a second mount of the same file system, leads to it too.
-Folders are therefore compared by device and inode. A backup leaves the places out by patterns, which know names alone; so all
-names that its sources lead through are worked out here, when the backup starts.
+A folder has more names than its path: a symbolic link on the way, or a second mount of the same file system, leads to
+it too. Folders are therefore compared by device and inode. A backup leaves the places out by patterns, which know names
+alone; so all names that its sources lead through are worked out here, when the backup starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 MOUNT_TABLE = Path("/proc/self/mountinfo")
 MOST_LEVELS = 4096
 STRIPPED_UP_TO = "/./"
-"""The engine leaves out of archived names what stands before this in a source path."""
+"""The engine removes the part of a source path before this mark from archived names."""
 
 Identity = tuple[int, int]
 
@@ -57,7 +57,8 @@ def _unescaped(text: str) -> str:
 class OwnPlaces:
     """Folders and files that belong to the program itself.
 
-    ``secrets`` are files, or folders of files, of which other names in the same file system (hard links) are left out too.
+    ``secrets`` are files, or folders of files, of which other names in the same file system (hard links) are left out
+    too.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class OwnPlaces:
         return not self._identities.isdisjoint(_identities_above(path))
 
     def names_below(self, source: str) -> tuple[str, ...]:
-        """Given a source path, return the names under which a backup of it would come upon a place."""
+        """Given a source path, return the names under which a backup of it would reach a place."""
         name = normal(source)
         if self.holds(source):
             return (name,)
@@ -109,7 +110,8 @@ class OwnPlaces:
     def exclusions(self, sources: Iterable[str], admitted: Iterable[str] = ()) -> tuple[str, ...]:
         """Given the sources of a backup, return the engine's patterns that leave the places out.
 
-        ``admitted`` are paths at or in a place that the backup is meant to hold; only exactly these names are let through.
+        ``admitted`` are paths at or in a place that the backup is meant to include; only exactly these names are let
+        through.
         """
         sources, admitted = tuple(sources), tuple(map(normal, admitted))
         names = sorted({name for source in sources for name in self.names_below(source)})
@@ -169,7 +171,7 @@ def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
             seen, same = mount.point, _joined(real, mount.root[len(in_device.rstrip("/")) :])
         else:
             continue
-        # Another mount may hide this one: then something else stands there now.
+        # Another mount may hide this one: something else is visible there now.
         if _identity(seen) is not None and _identity(seen) == _identity(same):
             yield seen
 
@@ -213,7 +215,7 @@ def _identity(path: str) -> Identity | None:
 
 
 def _identities_above(path: str) -> Iterator[Identity]:
-    """Of what a path leads to, and of every folder above that: the true ones, however the path is spelled."""
+    """For the target of a path and every folder above it: the real ones, however the path is spelled."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -229,7 +231,7 @@ def _identities_above(path: str) -> Iterator[Identity]:
 
 
 def identities_up(descriptor: int) -> Iterator[Identity]:
-    """Of an opened folder and each folder above it. The descriptor is closed."""
+    """For an opened folder and each folder above it. The descriptor is closed."""
     before: Identity | None = None
     try:
         for _ in range(MOST_LEVELS):
@@ -248,7 +250,7 @@ def identities_up(descriptor: int) -> Iterator[Identity]:
 
 
 def normal(path: str) -> str:
-    """A path without the parts that change nothing; of two slashes at its beginning, one."""
+    """A path without redundant parts; two slashes at its beginning become one."""
     return re.sub("^//+", "/", os.path.normpath(path))
 
 

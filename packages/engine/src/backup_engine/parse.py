@@ -1,4 +1,7 @@
-"""From what an engine writes to values. Lines of its log always parse; a result either parses whole or is refused."""
+"""Turn an engine's output into values.
+
+Lines of its log always parse; a result either parses completely or is refused.
+"""
 
 import json
 import math
@@ -32,7 +35,7 @@ Message = Mapping[str, object]
 
 
 class GarbledOutput(Exception):
-    """The engine's result is cut short or not what it should be; nothing of it can be trusted."""
+    """The engine's result is cut short or malformed; nothing of it can be trusted."""
 
     key = "engine.failed"
 
@@ -42,12 +45,12 @@ class GarbledOutput(Exception):
 
 
 def parse_line(raw: bytes) -> Event:
-    """Given a line of standard error, return what it says. Never raises, whatever the bytes."""
+    """Given a line of standard error, return its event. Never raises, for any bytes."""
     text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
     embedded = text.find(MESSAGE_START)
     if text.lstrip().startswith("{") or embedded < 0:
         return _event_of_text(text)
-    # A prompt or a progress line without a line end stands before a message on the same line: the message matters.
+    # A prompt or a progress line without a line end precedes a message on the same line: the message matters.
     return _event_of_text(text[embedded:])
 
 
@@ -67,7 +70,7 @@ def _event_of_text(text: str) -> Event:
 
 
 def _plain(text: str) -> PlainLine:
-    # A line redrawn in place keeps only what would be left on a terminal.
+    # Of a line redrawn in place, keep only what a terminal would show in the end.
     return PlainLine(_valid(next((part for part in reversed(text.split("\r")) if part.strip()), "")))
 
 
@@ -162,7 +165,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _integer(value: object) -> int | None:
-    """Sizes and counts: a negative or absurd one is as good as none."""
+    """Sizes and counts: a negative or absurd number counts as missing."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= LARGEST_INTEGER else None
@@ -184,7 +187,7 @@ def _number(value: object) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveStats:
-    """Sizes in bytes; None where this engine does not tell one."""
+    """Sizes in bytes; None where this engine reports none."""
 
     original_size: int
     compressed_size: int | None
@@ -218,7 +221,7 @@ class CreateResult:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveInfo:
-    """An archive as a listing tells it; ``start`` and ``end`` in UTC. ``is_bare``: the listing told names alone."""
+    """An archive in a listing; ``start`` and ``end`` in UTC. ``is_bare``: the listing held only names."""
 
     name: str
     id: str
@@ -232,7 +235,7 @@ class ArchiveInfo:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveDetails:
-    """An archive as ``info`` tells it."""
+    """An archive in the output of ``info``."""
 
     name: str
     id: str
@@ -276,7 +279,7 @@ def parse_create_result(raw: bytes) -> CreateResult:
 def parse_archives(raw: bytes) -> list[ArchiveInfo]:
     """Given the standard output of ``list`` of a repository, return all archives, or raise GarbledOutput.
 
-    What an archive tells of itself may be anything. Only its name, id and start have to be what they should be.
+    An archive's own metadata may be anything. Only its name, id and start have to be valid.
     """
     return [
         ArchiveInfo(
@@ -294,13 +297,15 @@ def parse_archives(raw: bytes) -> list[ArchiveInfo]:
 
 
 def parse_info(raw: bytes) -> InfoResult:
-    """Given the standard output of ``info``, return what it tells, or raise GarbledOutput."""
+    """Given the standard output of ``info``, return its content, or raise GarbledOutput."""
     document = _Document.read(raw)
     return _info(document, tuple(_details(archive) for archive in document.optional_many("archives")))
 
 
 def parse_repository(raw: bytes) -> InfoResult:
-    """Given the standard output of ``info`` or ``list``, return what it tells of the repository alone, or raise GarbledOutput."""
+    """Given the standard output of ``info`` or ``list``, return the part about the repository, or raise
+    GarbledOutput.
+    """
     return _info(_Document.read(raw), ())
 
 
@@ -316,15 +321,18 @@ def _info(document: "_Document", archives: tuple[ArchiveDetails, ...]) -> InfoRe
     )
 
 
-def _encryption(told: "_Document") -> str | None:
-    """The product's name of the mode. Major 2 tells the cipher, how chunks are named, and the key file if there is one."""
-    mode, cipher = told.optional_text("mode"), told.optional_text("encryption")
+def _encryption(document: "_Document") -> str | None:
+    """The product's name of the mode.
+
+    Major 2 reports the cipher, how chunks are named, and the key file if there is one.
+    """
+    mode, cipher = document.optional_text("mode"), document.optional_text("encryption")
     if cipher is None:
         return mode
     if cipher.startswith("none-"):
         return "none"
-    where = "keyfile-" if told.optional_text("keyfile") else ""
-    named = "-blake3" if told.optional_text("id_hash") == "blake3" and not cipher.endswith("-blake3") else ""
+    where = "keyfile-" if document.optional_text("keyfile") else ""
+    named = "-blake3" if document.optional_text("id_hash") == "blake3" and not cipher.endswith("-blake3") else ""
     return f"{where}{cipher}{named}"
 
 
@@ -367,7 +375,7 @@ def _totals(document: "_Document") -> RepositoryTotals | None:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A JSON object that raises GarbledOutput, naming the place, when something is not as it should be."""
+    """A JSON object that raises GarbledOutput, naming the place, when a value is missing or invalid."""
 
     content: Mapping[str, Any]
     place: str = "the result"
@@ -522,11 +530,11 @@ def _prune_time(match: re.Match[str]) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d %H:%M:%S %z").astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise GarbledOutput(f"The engine tells an impossible time for the archive {match['name']!r}.") from error
+        raise GarbledOutput(f"The engine reports an impossible time for the archive {match['name']!r}.") from error
 
 
 def parse_freed_bytes(events: Iterable[Event]) -> int | None:
-    """Given the events of a compact, return about how many bytes it gave back, None if it did not tell."""
+    """Given the events of a compact, return about how many bytes it freed, None if it did not report that."""
     for event in events:
         match = COMPACT_LINE.search(event.message) if isinstance(event, LogMessage) else None
         if match is not None:

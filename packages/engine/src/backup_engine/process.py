@@ -1,4 +1,4 @@
-"""Start an engine under the shim, and find out at any later time what became of it."""
+"""Start an engine under the shim, and find out its state at any later time."""
 
 import contextlib
 import enum
@@ -25,7 +25,7 @@ from backup_engine.far.streaming import joined
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
 NICENESS_VARIABLE = "BACKUP_ENGINE_NICENESS"
-"""How much engines of this process give way, 0 to 19, where it is not to be the usual."""
+"""Niceness of the engines of this process, 0 to 19, if it differs from the default."""
 PIPE_BYTES = 1 << 20
 GRACE_SECONDS = 30.0
 
@@ -54,9 +54,9 @@ class ExitRecord:
     """Space where the repository is stored, once the engine had ended; None if that is not a folder of its machine."""
     total_bytes: int | None = None
     timed_out: bool = False
-    """A script took longer than it may, and was stopped."""
+    """A script exceeded its time limit and was stopped."""
     too_much_output: bool = False
-    """A script wrote more than it may, and was stopped."""
+    """A script exceeded its output limit and was stopped."""
 
 
 @cache
@@ -140,7 +140,7 @@ class Spool:
         return Child(process)
 
     def settle(self) -> SpoolState:
-        """Say what became of the run. A run that has not started by now will never start."""
+        """Return the state of the run. A run that has not started by now will never start."""
         if not self.exists():
             return SpoolState.NEVER_STARTED
         with self._lock_if_free() as free:
@@ -177,7 +177,7 @@ class Spool:
         return {"finished_at": float(kept["finished_at"]), **space}
 
     def signal_engine(self, number: signal.Signals) -> bool:
-        """Send a signal to the engine's whole process group. False when there is no such process (any more)."""
+        """Send a signal to the engine's whole process group. False when it no longer exists."""
         engine = self._read("engine.json")
         if not engine or not self.is_alive():
             return False
@@ -196,7 +196,7 @@ class Spool:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _signal_survivors(self, number: signal.Signals) -> bool:
-        """Signal what the engine left behind when it ended: all that still holds the lock, except the shim."""
+        """Signal the processes that the engine left behind: all that still hold the lock, except the shim."""
         started = self._read("started.json") or {}
         signalled = False
         for pid in _processes_with_open(self.folder / "lock") - {started.get("shim_pid"), os.getpid()}:
@@ -204,7 +204,7 @@ class Spool:
         return signalled
 
     def _reserve(self, *names: str) -> None:
-        """Take the disk space of the shim's records now: a full disk is to stop the starter, which can say so."""
+        """Reserve the disk space of the shim's records now: on a full disk the starter fails, and can report it."""
         for name in names:
             (self.folder / f"{name}.part").write_bytes(b" " * shim.EXIT_RECORD_BYTES)
 
@@ -275,7 +275,7 @@ def _command_record(command: Command) -> dict[str, Any]:
 
 
 def _processes_with_open(file: Path) -> set[int]:
-    """The processes that have this file open, as far as this one may look."""
+    """The processes that have this file open, as far as this process may see them."""
     pids = {int(entry.name) for entry in Path("/proc").glob("[0-9]*")}
     return {pid for pid in pids if _has_open(pid, file)}
 
@@ -314,7 +314,7 @@ def _signal_if_open(pid: int, file: Path, number: signal.Signals) -> bool:
 
 
 class Child:
-    """The shim as a child of this process: lets the starter wake the moment the shim ends."""
+    """The shim as a child of this process: wakes the starter as soon as the shim ends."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
@@ -337,7 +337,7 @@ class Child:
 
 
 class Adopted:
-    """An engine that somebody else started: only its spool tells when it is gone."""
+    """An engine that another process started: only its spool shows when it is gone."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

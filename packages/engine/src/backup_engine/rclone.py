@@ -1,4 +1,4 @@
-"""What rclone's words mean: each kind of trouble with its own key and a sentence that says what to do.
+"""Meaning of rclone's messages: each kind of trouble has its own key and a sentence that explains what to do.
 
 The mirror runs it, and engine 2 opens repositories on its remotes through it.
 """
@@ -14,7 +14,7 @@ Step = Literal["configuration", "reach", "credentials", "storage"]
 @dataclass(frozen=True, slots=True)
 class Trouble:
     step: Step
-    """Which part of a connection it is about."""
+    """The part of a connection that it concerns."""
     key: str
     sentence: str
 
@@ -30,20 +30,20 @@ UNREACHABLE = Trouble(
     "The remote cannot be reached; check its address, the network and whether the service there runs.",
 )
 FULL = Trouble(
-    "storage", "rclone.storage_full", "There is no space left at the destination; free some or choose another place."
+    "storage", "rclone.storage_full", "No space is left at the destination; free some or choose another place."
 )
 DENIED = Trouble(
     "storage",
     "rclone.permission_denied",
-    "The remote let nobody write or read there; check the rights on the path.",
+    "The remote denied reading or writing there; check the permissions on the path.",
 )
 CONFIGURATION = Trouble(
     "configuration",
     "rclone.configuration_refused",
     "The program rclone cannot use the remote's options; compare them with GET /api/rclone/providers.",
 )
-NOT_THERE = Trouble("storage", "rclone.not_found", "The path is not there on the remote; check the path.")
-OTHER = Trouble("storage", "rclone.failed", "The program rclone failed; read what it said in the log.")
+NOT_THERE = Trouble("storage", "rclone.not_found", "The path does not exist on the remote; check the path.")
+OTHER = Trouble("storage", "rclone.failed", "The program rclone failed; its messages are in the log.")
 
 TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
     (
@@ -76,7 +76,7 @@ TABLE: tuple[tuple[Trouble, tuple[str, ...]], ...] = (
 _PATTERNS = tuple((trouble, re.compile("|".join(signs), re.IGNORECASE)) for trouble, signs in TABLE)
 
 
-def trouble_of(words: Iterable[str]) -> Trouble:
-    """Given what rclone has complained of, return the first kind of trouble that any of it tells."""
-    said = list(words)
-    return next((trouble for trouble, pattern in _PATTERNS if any(map(pattern.search, said))), OTHER)
+def trouble_of(lines: Iterable[str]) -> Trouble:
+    """Given rclone's error messages, return the first kind of trouble that any of them shows."""
+    messages = list(lines)
+    return next((trouble for trouble, pattern in _PATTERNS if any(map(pattern.search, messages))), OTHER)

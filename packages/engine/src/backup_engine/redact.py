@@ -12,7 +12,7 @@ from backup_engine.events import Event
 
 REPLACEMENT = "***"
 SHORTEST_SECRET = 4
-"""Shorter values are left alone: they occur everywhere by chance, and replacing them would tell where they are."""
+"""Shorter values are left alone: they occur everywhere by chance, and replacing them would reveal where they are."""
 
 FREE_TEXT = ("message", "path", "text", "info", "type")
 """Fields of events in which a secret may turn up."""
@@ -43,8 +43,8 @@ class Redactor:
     def redact_event(self, event: Event) -> Event:
         """Given a parsed event, return it with every secret in its free text replaced.
 
-        Better than to redact the raw line: a secret that is also a word of the engine's JSON, such as ``message``,
-        would make the line unreadable. Message ids, levels and names of loggers are the engine's words and stay.
+        Better than to redact the raw line: a secret that is also a key of the engine's JSON, such as ``message``,
+        would make the line unreadable. Message ids, levels and names of loggers belong to the engine and stay.
         """
         if self._text is None:
             return event

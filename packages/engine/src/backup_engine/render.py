@@ -5,13 +5,13 @@ import re
 from backup_engine.events import Event, FileStatus, LogMessage, PlainLine, QuestionAnswer, QuestionPrompt
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, line separators, changes of writing direction, and bytes that are no text."""
+"""Control characters, line separators, changes of writing direction, and bytes that are not valid UTF-8."""
 SHOWN_LEVELS = frozenset({"WARNING", "ERROR", "CRITICAL"})
 LONGEST_LINE = 16_384
 
 
 def log_line(event: Event) -> tuple[str, ...]:
-    """Given an event, return its lines: none for progress and for what the product does not know."""
+    """Given an event, return its lines: none for progress and for unknown events."""
     match event:
         case LogMessage(name="borg.output.progress"):
             return ()
@@ -34,7 +34,7 @@ def _lines(message: str) -> tuple[str, ...]:
 
 
 def _printable(line: str) -> str:
-    # Cut before and after: what is escaped becomes longer, and a call for each character of a long line takes a second.
+    # Cut before and after: escapes make the line longer, and a call for each character of a long line takes a second.
     return UNPRINTABLE.sub(_escaped, line[:LONGEST_LINE])[:LONGEST_LINE]
 
 

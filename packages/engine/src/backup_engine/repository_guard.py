@@ -1,24 +1,25 @@
-"""What is made sure on the engine's own machine, right before the engine runs and right after it has ended.
+"""Checks on the engine's own machine, right before the engine runs and right after it has ended.
 
-Loaded by ``shim.py``, and copied beside it to other machines: it imports the standard library alone, nothing of this package,
-and must run under Python 3.9. A guard is a record of the command:
+Loaded by ``shim.py``, and copied beside it to other machines: it imports only the standard library, nothing of this
+package, and must run under Python 3.9. A guard is a record of the command:
 
 ==============  ==========================================================================================================
 ``major``       the engine's major version
-``engine_id``   the id that the repository must have; None: nobody knows it yet
-``path``        the repository's folder on this machine; None: it lies elsewhere, and only the engine can tell its id
+``engine_id``   the id that the repository must have; None: not known yet
+``path``        the repository's folder on this machine; None: it is stored elsewhere, and only the engine knows its id
 ``program``     the engine
-``probe``       arguments with which the engine tells the id of a repository that lies elsewhere
+``probe``       arguments that make the engine print the id of a repository that is stored elsewhere
 ``must_tell``   whether a probe that fails ends the run; False for the removal of locks, which may be what makes it fail
 ``tells_id``    whether the output names the repository, so that what only reads needs no probe
 ``older``       ``refuse``: as the engine does; ``accept``: the engine is to forget that it has seen a newer state;
-                ``look``: the engine works with records of its own that nobody keeps
+                ``look``: the engine works with temporary records of its own
 ==============  ==========================================================================================================
 
-The engine's own record of a repository (its "security directory") refuses a repository that is older than the last state
-seen. Major 2 runs several engines on one repository at the same time, and one that has loaded the repository's state before
-another one recorded a newer one takes that for such a repository. So each run of major 2 gets a copy of the record as it was before
-the run began, and what it learns is put back afterwards: never more than what the repository is certain to have by then.
+The engine's own record of a repository (its "security directory") refuses a repository that is older than the last
+state seen. Major 2 runs several engines on one repository at the same time, and one that has loaded the repository's
+state before another one recorded a newer one takes that for such a repository. So each run of major 2 gets a copy of
+the record as it was before the run began, and what it learns is put back afterwards: never more than what the
+repository is certain to have by then.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ REFUSED = 2
 ENGINE_ID = re.compile(r"[0-9a-f]{64}")
 LARGEST_FILE = 1 << 16
 LARGEST_PROBE = 1 << 20
-"""Bytes of what an engine says that is only asked which repository it is. One that says more is ended."""
+"""Maximum bytes of an engine's answer about its repository's id. An engine that writes more is stopped."""
 LOOK_SECONDS = 0.2
 MOST_HOLDERS = 5
 RECORD = ("key-type", "location", "manifest-timestamp")
@@ -53,7 +54,7 @@ LOCK_CODES = (2, 70, 71, 72, 73, 74, 75)
 
 
 class Refused(Exception):
-    """The engine must not run. ``lines`` are what it would have said, ``code`` how it would have ended."""
+    """The engine must not run. ``lines`` are what it would have logged, ``code`` how it would have ended."""
 
     def __init__(self, lines: bytes, code: int = REFUSED) -> None:
         super().__init__(code)
@@ -65,7 +66,7 @@ class Refused(Exception):
 
 
 def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
-    """In the process that becomes the engine: make sure of the repository, and change the environment. Raise Refused."""
+    """In the process that becomes the engine: check the repository, and change the environment. Raise Refused."""
     expected = guard.get("engine_id")
     found = identify(guard, probe_environment)
     if expected and found and found != expected:
@@ -85,7 +86,7 @@ def prepare(guard: dict[str, Any], environment: dict[str, str], probe_environmen
 
 
 def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
-    """Whether the engine has to be asked first which repository it is."""
+    """Whether the engine must first report the id of its repository."""
     if guard.get("path"):
         return False
     is_told = guard.get("tells_id") and not is_piped
@@ -93,7 +94,7 @@ def needs_probe(guard: dict[str, Any], is_piped: bool) -> bool:
 
 
 def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) -> str | None:
-    """The id of the repository that is there now; None where there is none, or nobody has to know."""
+    """The id of the repository that is there now; None if there is none, or no check needs it."""
     if guard.get("path"):
         return id_in_folder(guard["path"])
     if probe_environment is None:
@@ -102,7 +103,7 @@ def identify(guard: dict[str, Any], probe_environment: dict[str, str] | None) ->
 
 
 def id_in_folder(path: str) -> str | None:
-    """The id that a repository's own files tell, of either major."""
+    """The id in a repository's own files, for either major."""
     config = os.path.join(path.encode("utf-8", "surrogateescape"), b"config")
     for name, pattern in (
         (config, rb"(?m)^\s*id\s*=\s*([0-9a-fA-F]{64})\s*$"),
@@ -116,7 +117,7 @@ def id_in_folder(path: str) -> str | None:
 
 
 def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
-    """Ask the engine. Raise Refused with the engine's own words if it does not open the repository."""
+    """Ask the engine. Raise Refused with the engine's own message if it does not open the repository."""
     import subprocess  # only here: every run pays for what is imported above
 
     if guard.get("older") != "refuse":
@@ -141,14 +142,14 @@ def probed(guard: dict[str, Any], environment: dict[str, str]) -> str | None:
                 run.wait(LOOK_SECONDS)
             if max(os.fstat(stream.fileno()).st_size for stream in (output, errors)) > LARGEST_PROBE:
                 run.kill()
-        told = id_told(beginning(output))
+        found = reported_id(beginning(output))
         words = beginning(errors)
     for name in ("probe.out", "probe.err"):
         os.unlink(name)
-    if told is None and guard.get("must_tell", True):
+    if found is None and guard.get("must_tell", True):
         code = run.returncode if run.returncode > 0 else 128 - run.returncode
         raise Refused(words, code or REFUSED)
-    return told
+    return found
 
 
 def beginning(stream: Any) -> bytes:
@@ -157,17 +158,17 @@ def beginning(stream: Any) -> bytes:
     return content
 
 
-def id_told(output: bytes) -> str | None:
+def reported_id(output: bytes) -> str | None:
     """The repository's id in the JSON that the engine writes about it."""
     try:
-        told = json.loads(output)["repository"]["id"]
+        found = json.loads(output)["repository"]["id"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return told if isinstance(told, str) and ENGINE_ID.fullmatch(told) else None
+    return found if isinstance(found, str) and ENGINE_ID.fullmatch(found) else None
 
 
 def replaced(expected: str, found: str) -> bytes:
-    words = f"Another repository lies at this place: it has the id {found}, and {expected} was expected."
+    words = f"Another repository is at this place: it has the id {found}, and {expected} was expected."
     return message("ERROR", REPLACED, words)
 
 
@@ -187,7 +188,10 @@ def record_folder(major: int, environment: dict[str, str], engine_id: str) -> st
 
 
 def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) -> None:
-    """Remove what says how new the repository was. The counter of major 1 that keeps it from using a key twice stays."""
+    """Remove the record of how new the repository was.
+
+    The counter with which major 1 avoids using a key twice stays.
+    """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(record_folder(major, environment, engine_id), TIMESTAMP))
     with contextlib.suppress(FileNotFoundError):
@@ -199,7 +203,7 @@ def forget_newer_state(major: int, environment: dict[str, str], engine_id: str) 
 
 
 def lend_record(environment: dict[str, str], engine_id: str) -> None:
-    """Give the engine a copy of the record, and say in the lock of the record that one is in use."""
+    """Give the engine a copy of the record, and note in the lock of the record that a copy is in use."""
     shared = record_folder(2, environment, engine_id)
     os.makedirs(shared, mode=0o700, exist_ok=True)
     private, lent = (os.path.join(os.getcwd(), folder, engine_id) for folder in (PRIVATE, LENT))
@@ -217,10 +221,10 @@ def lend_record(environment: dict[str, str], engine_id: str) -> None:
 
 
 def take_record_back(environment: dict[str, str]) -> None:
-    """Put what a run of major 2 has learnt into the record that all runs share.
+    """Merge the result of a run of major 2 into the record that all runs share.
 
-    Of several runs at the same time, the one that computed the newest state need not be the one that wrote last. So while
-    others run only the oldest of their states is noted, and the last of them puts that into the record.
+    Of several runs at the same time, the one that computed the newest state need not be the one that wrote last. So
+    while others run only the oldest of their states is noted, and the last of them puts that into the record.
     """
     for engine_id in filter(ENGINE_ID.fullmatch, listed(LENT)):
         shared = record_folder(2, environment, engine_id)
@@ -232,7 +236,7 @@ def take_record_back(environment: dict[str, str]) -> None:
 
 
 def what_changed(engine_id: str, name: str) -> bytes | None:
-    """What the run has put into a file of its record; None if it left the file as it was."""
+    """The value that the run has written to a file of its record; None if it left the file as it was."""
     content = read(os.path.join(PRIVATE, engine_id, name))
     return content if content != read(os.path.join(LENT, engine_id, name)) else None
 
@@ -264,7 +268,7 @@ def put_timestamp_back(shared: str, learnt: bytes | None) -> None:
 
 
 def conclude(guard: dict[str, Any], environment: dict[str, str], code: int) -> Refused | None:
-    """In the shim, once the engine has ended: return what is to be added to its words, and how it really ended."""
+    """In the shim, once the engine has ended: return the lines to add to its output, and how it really ended."""
     if guard.get("older") != "look" and guard["major"] == 2:
         take_record_back(environment)
     if any(os.path.isdir(folder) for folder in (PRIVATE, PROBE)):
@@ -295,7 +299,7 @@ def told_of_another(guard: dict[str, Any]) -> Refused | None:
 
 
 def lock_holders(path: str) -> list[dict[str, Any]]:
-    """Who holds the locks of a repository in a folder of this machine: host, pid, and since when, where known."""
+    """The holders of the locks of a repository in a folder of this machine: host, pid, and since when, where known."""
     return [*_of_exclusive_folder(path), *_of_roster(path), *_of_lock_objects(path)]
 
 
@@ -326,15 +330,15 @@ def _of_lock_objects(path: str) -> list[dict[str, Any]]:
     found = []
     for name in listed(folder):
         try:
-            told = json.loads(read(os.path.join(folder, name)) or b"")
-            found.append({"host": str(told["hostid"]), "pid": int(told["processid"]), "since": str(told["time"])})
+            lock = json.loads(read(os.path.join(folder, name)) or b"")
+            found.append({"host": str(lock["hostid"]), "pid": int(lock["processid"]), "since": str(lock["time"])})
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
     return found
 
 
 def left_by_dead_engine_of_this_machine(path: str, own_name: str | None) -> bool:
-    """Whether a lock was taken under the name that an engine of this machine has by itself, and its process is gone."""
+    """Whether a lock was taken under the default name of an engine on this machine, and its process is gone."""
     others = [holder for holder in lock_holders(path) if holder["host"] != own_name]
     if not others:
         return False

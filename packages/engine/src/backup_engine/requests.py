@@ -1,4 +1,4 @@
-"""What can be asked of an engine, as values without a word of its command line."""
+"""Requests to an engine, as values that know nothing of its command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from backup_engine.command import CalledAgent, Machine, Older
 
 
 class InvalidRequest(ValueError):
-    """The request holds a value that must not reach the engine. The message says which and why."""
+    """The request holds a value that must not reach the engine. The message names it and the reason."""
 
     key = "engine.invalid_request"
 
 
 @dataclass(frozen=True, slots=True)
 class RcloneAccess:
-    """What the engine's rclone needs to get to the remote that a repository lies on, as variables of its environment."""
+    """Variables of the environment that let the engine's rclone reach the remote of a repository."""
 
     variables: Mapping[str, str]
     secrets: Mapping[str, str] = field(repr=False)
@@ -34,7 +34,7 @@ class RepositoryLocation:
     machine: Machine | CalledAgent | None = None
     """Where the engine runs that opens it; None: here."""
     engine_id: str | None = None
-    """The id that the repository must have; None: nobody knows it yet."""
+    """The id that the repository must have; None: not known yet."""
     older: Older = "refuse"
     rclone: RcloneAccess | None = None
     """For an address of the form ``rclone:REMOTE:PATH``."""
@@ -65,10 +65,10 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListArchivesRequest:
-    """All archives, or the newest ``last``; left-over checkpoints only when asked for.
+    """All archives, or the newest ``last``; left-over checkpoints only on request.
 
-    ``deleted`` asks for the archives that are deleted and can be brought back, and for no others. ``names_only`` asks for what
-    the repository itself tells of them (name, id, start): then no archive has to be read, and a malformed one does no harm.
+    ``deleted`` selects only the archives that are deleted and can be brought back. ``names_only`` reads just what the
+    repository itself holds of them (name, id, start): no archive is read, and a malformed one does no harm.
     """
 
     last: int | None = None
@@ -110,7 +110,7 @@ class KeyExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How many archives each rule keeps. A rule that is None or 0 keeps nothing by itself."""
+    """How many archives each rule keeps. A rule that is None or 0 keeps none."""
 
     keep_within: str | None = None
     keep_last: int | None = None
@@ -185,7 +185,7 @@ class ExportTarRequest:
     patterns: tuple[str, ...] = ()
     strip_components: int = 0
     excluded_paths: tuple[str, ...] = ()
-    """Exact paths that are left out, without what may lie below them."""
+    """Exact paths that are left out, but not the items below them."""
     excluded_trees: tuple[str, ...] = ()
     """Exact paths that are left out with all that is below them."""
     progress: bool = False
@@ -195,8 +195,9 @@ class ExportTarRequest:
 class ListFilesRequest:
     """Every file of an archive, or those under ``paths``, one record each on standard output.
 
-    ``exact`` asks for the short records that ``listing`` reads, in which every byte of a name survives; ``complete`` for
-    those with all that an archive tells of a file.
+    ``exact`` selects the short records that ``listing`` reads, in which every byte of a name survives; ``complete``
+    those with
+    everything that an archive holds about a file.
     """
 
     archive: str

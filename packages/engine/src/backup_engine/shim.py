@@ -1,30 +1,31 @@
-"""The shim: the parent of one engine process, detached from whoever started it.
+"""The shim: the parent of one engine process, detached from the process that started it.
 
-Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports the standard library alone and, beside itself,
+Run as ``python -I -S shim.py SPOOL SECRETS_FD [OUTPUT_FD]``. It imports only the standard library and, beside itself,
 ``repository_guard.py``, so that it starts in milliseconds and can be copied to another machine as two files.
 
-The spool folder is the whole truth about the run, and whoever holds its ``lock`` decides over it:
+The spool folder is the whole truth about the run, and the holder of its ``lock`` decides about it:
 
 ========================  =====================================================================================
 ``command.json``          argv, environment, names of secrets (never their values); written before the shim starts
 ``lock``                  flock held by the shim, and inherited by the engine: free means nothing of it is alive
-``abandoned``             written under the lock by somebody who found that nothing had started: never start now
+``abandoned``             written under the lock by a process that found nothing started: never start now
 ``started.json``          written and synced before the engine is forked: from here on it may have run
 ``engine.json``           written by the engine's process before exec: its pid (= process group) and start time
 ``out`` ``err``           the engine's streams
 ``exit.json``             how it ended; appears by rename, after fsync
 ========================  =====================================================================================
 
-With OUTPUT_FD, a pipe, the engine's output goes there and there is no ``out``. The shim keeps the pipe open until it has
-written ``exit.json``, so that the reader knows at the end of the stream how the engine ended; and once nobody reads the
-pipe any more, it stops the engine.
+With OUTPUT_FD, a pipe, the engine's output goes there and there is no ``out``. The shim keeps the pipe open until it
+has written ``exit.json``, so that the reader knows at the end of the stream how the engine ended; and when the pipe has
+no reader left, it stops the engine.
 
-``most_output`` in the command is how many bytes each of ``out`` and ``err`` may have. An engine that writes more is stopped, and
-its run ends with an error that names this reason.
+``most_output`` in the command is how many bytes each of ``out`` and ``err`` may have. An engine that writes more is
+stopped, and its run ends with an error that names this reason.
 
-``script`` in the command makes the run that of a person's script instead of an engine: its text becomes a file of the spool folder whose
-path takes the place ``at`` in argv, it works in the folder ``work``, both of its streams go to ``out``, and it is stopped after
-``seconds``. When it has ended, so has its process group; a daemon that left the group is let go, and the lock with it.
+``script`` in the command runs a user's script instead of an engine: its text becomes a file of the spool folder whose
+path takes the place ``at`` in argv, it works in the folder ``work``, both of its streams go to ``out``, and it is
+stopped after ``seconds``. When it has ended, so has its process group; a daemon that left the group is let go, and the
+lock with it.
 """
 
 from __future__ import annotations  # it runs under the Python of other machines, too, which may be 3.9
@@ -44,7 +45,7 @@ if TYPE_CHECKING:  # the module of that name takes longer to load than all other
 EXIT_RECORD_BYTES = 4096
 NOT_STARTED = 75
 GRACE_SECONDS = 30.0
-"""From SIGTERM to SIGKILL for an engine whose output nobody reads any more, or that has written too much."""
+"""From SIGTERM to SIGKILL for an engine whose output has no reader left, or that has written too much."""
 LOOK_SECONDS = 0.2
 TOO_MUCH_OUTPUT = "Shim.TooMuchOutput"
 FAILED = 2
@@ -71,7 +72,7 @@ def sync_folder() -> None:
 
 
 def reserve_exit_record() -> None:
-    """Take the disk space of the exit record now, so that a full disk cannot hide how the engine ended."""
+    """Reserve the disk space of the exit record now, so that a full disk cannot hide how the engine ended."""
     descriptor = os.open("exit.json.part", os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(descriptor, b" " * EXIT_RECORD_BYTES)
     os.close(descriptor)
@@ -152,7 +153,10 @@ def become_engine(
     report: int,
     output: int | None,
 ) -> None:
-    """Turn this forked child into the engine. Never returns: whatever fails, the child must not go on as a second shim."""
+    """Turn this forked child into the engine.
+
+    Never returns: on any failure, the child must not continue as a second shim.
+    """
     try:
         os.setpgid(0, 0)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -179,14 +183,17 @@ def become_engine(
         os.execvpe(arguments[0], arguments, environment)
     except OSError as error:
         os.write(report, f"{error.errno or 0} {error.strerror}: {error.filename!r}".encode("utf-8", "replace"))
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the child must not go on
+    except Exception as error:  # noqa: BLE001 -- on any error, the child must not continue
         os.write(report, f"{errno.EINVAL} {error}".encode("utf-8", "replace"))
     finally:
         os._exit(127)
 
 
 def laid_down(script: dict[str, Any]) -> bytes:
-    """Given a script, return the path of its file, made in this folder. From here on the process works in a folder of the script."""
+    """Given a script, return the path of its file, made in this folder.
+
+    From here on the process works in a folder of the script.
+    """
     if script.get("content") is None:
         path = os.fsencode(str(script["path"]))
     else:
@@ -211,7 +218,7 @@ def home_folder() -> str:
 
 
 def make_sure(guard: dict[str, Any], environment: dict[str, str], probe_environment: dict[str, str] | None) -> None:
-    """Prepare the run, or end it with what speaks against it, in the place of the engine."""
+    """Prepare the run, or end it in the engine's place with the reason against it."""
     module = guard_module()
     try:
         module.prepare(guard, environment, probe_environment)
@@ -235,12 +242,12 @@ def concluded(guard: dict[str, Any], environment: dict[str, str], code: int) -> 
 def give_way_to_other_sessions(niceness: int) -> None:
     """Be as nice to other sessions as the engine is to this one.
 
-    Where the kernel shares the processor out between sessions (autogroups), a process's own niceness counts inside its session
-    alone: each engine would get as much as the whole service. From users other than root the kernel takes one such wish every
-    tenth of a second in all, so some engines may go without.
+    Where the kernel shares the processor out between sessions (autogroups), a process's own niceness counts inside its
+    session alone: each engine would get as much as the whole service. From users other than root the kernel takes one
+    such wish every tenth of a second in all, so some engines may go without.
     """
     if not niceness or os.getsid(0) != os.getpid():
-        return  # or the session of somebody who has not asked for it
+        return  # or another process's session would change
     try:
         group = os.open("/proc/self/autogroup", os.O_WRONLY)
     except OSError:
@@ -264,11 +271,11 @@ def lower_io_priority(command: dict[str, object], pid: int) -> None:
 
 
 def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
-    """Wait for the engine, and stop its process group once nobody reads its output any more."""
+    """Wait for the engine, and stop its process group once its output has no reader left."""
     import select  # only here: every run pays for what is imported above
 
     poller = select.poll()
-    poller.register(output, 0)  # a pipe without a reader reports an error, asked for or not
+    poller.register(output, 0)  # a pipe without a reader always reports an error
     if hasattr(os, "pidfd_open"):
         poller.register(os.pidfd_open(child), select.POLLIN)
     stopped_at = None
@@ -286,9 +293,9 @@ def wait_while_read(child: int, output: int) -> tuple[int, float, int]:
 
 
 class Limits:
-    """Stops an engine that writes more, or a script that takes longer, than it may.
+    """Stops an engine that writes too much, or a script that takes too long.
 
-    A timer looks, so that whatever waits for the process need not.
+    It checks by a timer, so that code waiting for the process need not.
     """
 
     def __init__(self, child: int, most: int | None, seconds: float | None = None) -> None:
@@ -342,7 +349,7 @@ def written() -> int:
 
 
 def note_too_much(most: int, script: bool = False) -> None:
-    """Say why the run failed. What an engine has written is then of no use to anybody, and may be large."""
+    """Report why the run failed. The engine's output is then useless, and may be large."""
     if script:
         return  # its output is its log, and is kept as far as it may go
     if os.path.exists("out"):  # noqa: PTH110
@@ -355,7 +362,7 @@ def note_too_much(most: int, script: bool = False) -> None:
 
 
 def space_of(path: str) -> dict[str, int]:
-    """Free and total bytes where a folder is stored; empty if the system does not say."""
+    """Free and total bytes where a folder is stored; empty if the system does not report them."""
     try:
         found = os.statvfs(os.fsencode(path))
     except OSError:
@@ -364,7 +371,9 @@ def space_of(path: str) -> dict[str, int]:
 
 
 def wait_for_group(leader: int) -> None:
-    """Wait until a script has ended, and end what it has left in its process group while the group's number is still its own."""
+    """Wait until a script has ended, and end what it has left in its process group while the group's number is
+    still its own.
+    """
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
         end_group(leader, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Folders that make up a system: whoever can write there can become its administrator."""
+"""Folders that make up a system: write access there can give administrator rights."""
 
 import os
 from contextlib import suppress
@@ -29,7 +29,7 @@ def is_within(path: bytes, folder: bytes) -> bool:
 
 
 def _inodes_on_the_way(path: bytes) -> set[tuple[int, int] | None]:
-    """Of each folder above a path and of itself, as far as they exist."""
+    """For a path and each folder above it, as far as they exist."""
     parts = [part for part in path.split(b"/") if part]
     return {_inode(b"/" + b"/".join(parts[:count])) for count in range(1, len(parts) + 1)}
 

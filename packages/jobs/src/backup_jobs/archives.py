@@ -1,4 +1,4 @@
-"""What the repository itself shows about its archives and sizes."""
+"""Archives and sizes as the repository itself shows them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from backup_engine.requests import InfoRequest, ListArchivesRequest
 from backup_jobs.work import EvidenceUnknown, OpenedRepository, readable
 
 EVERYTHING = ListArchivesRequest(consider_checkpoints=True)
-"""With left-over checkpoints: they are archives too, and can be removed."""
+"""Including left-over checkpoints: they are archives too, and can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What `info` shows, read and as it was printed."""
+    """The output of `info`, parsed and as printed."""
 
     result: InfoResult
     document: dict[str, Any]
 
 
 def read_archives(stdout: Path) -> list[ArchiveInfo]:
-    """Given the spooled output of a listing, return all archives. Raise EvidenceUnknown if it is not whole."""
+    """Given the spooled output of a listing, return all archives. Raise EvidenceUnknown if it is incomplete."""
     try:
         return parse_archives(stdout.read_bytes())
     except (GarbledOutput, OSError) as error:
@@ -34,13 +34,13 @@ def read_archives(stdout: Path) -> list[ArchiveInfo]:
 def archives_now(
     repository: OpenedRepository, question: str, request: ListArchivesRequest = EVERYTHING
 ) -> list[ArchiveInfo]:
-    """List the archives, whatever else has been asked of the job. Raise EvidenceUnknown if that fails."""
+    """List the archives, also for a job that was cancelled. Raise EvidenceUnknown if that fails."""
     command = repository.engine.list_archives(repository.location, request)
     return read_archives(repository.find_out(question, command).stdout)
 
 
 def info_now(repository: OpenedRepository, question: str, archive: str | None = None) -> Info:
-    """The repository, or one of its archives. Raise EvidenceUnknown if it cannot be asked."""
+    """The repository, or one of its archives. Raise EvidenceUnknown if it cannot be read."""
     step = repository.find_out(question, repository.engine.info(repository.location, InfoRequest(archive)))
     try:
         return Info(parse_info(step.stdout.read_bytes()), document(step.stdout))
@@ -49,7 +49,7 @@ def info_now(repository: OpenedRepository, question: str, archive: str | None = 
 
 
 def document(file: Path) -> dict[str, Any]:
-    """The JSON object that the engine printed. What is not valid UTF-8 in it becomes replacement characters."""
+    """The JSON object that the engine printed. Bytes that are not valid UTF-8 become replacement characters."""
     content: dict[str, Any] = _storable(bounded_json.document(file.read_bytes()))
     return content
 

@@ -31,17 +31,19 @@ from backup_protocol import BackupBlock
 
 STEP = "create"
 BEFORE, AFTER = "evidence-before", "evidence"
-"""The repository is asked before a further attempt and after an unclear end: two questions, never one answer."""
+"""The repository is queried before a further attempt and after an unclear end: two queries, each with its own
+answer.
+"""
 KEY_PREFIX = "holdfast:"
 DELETE_TRIES = 3
 MAY_COME_AFTER_THE_ARCHIVE = frozenset(
     {"engine.failed", "engine.disk_full", "engine.permission_denied", "engine.unreachable", "engine.damaged"}
 )
-"""Failures that may strike when the archive is already complete, such as a full disk under the engine's cache."""
+"""Failures that may occur when the archive is already complete, such as a full disk under the engine's cache."""
 LEFT_NO_RECORD = "The engine left no record of its end; the repository holds the archive, complete."
 FAILED_LATE = "The engine failed when the archive was complete; the repository holds it."
 STOPPED_LATE = "The engine was stopped when the archive was complete; the repository holds it."
-MADE_NOTHING = "The engine said that it succeeded but made no archive."
+MADE_NOTHING = "The engine reported success but made no archive."
 OUTSIDE = "A link leads out of the repository's sources. Only an admin may back up what is outside them."
 OWN_PLACES_ONLY = (
     "The sources hold nothing but the service's own data, which is left out of backups."
@@ -58,7 +60,7 @@ def interrupted(work: Work[BackupBlock], interrupted: Interrupted) -> Ended:
 
 
 def key_of(block: BackupBlock) -> str | None:
-    """The word of the comment by which the archive is known as this job's."""
+    """The part of the comment that identifies the archive as this job's."""
     return next((word for word in (block.comment or "").split() if word.startswith(KEY_PREFIX)), None)
 
 
@@ -130,7 +132,7 @@ class BackupAttempt:
         return _sources_missing(missing) if self._sources and len(missing) == len(self._sources) else None
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
-        """Nobody knows how the engine ended: ask the repository whether the archive is there."""
+        """How the engine ended is unknown: look in the repository for the archive."""
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
@@ -173,7 +175,7 @@ class BackupAttempt:
         return self._completed(step, created)
 
     def _stopped(self, step: Step, ending: Stopped) -> Ended:
-        """The engine stopped because it was asked to; but it may have made the archive just before."""
+        """The engine stopped on request; but it may have made the archive just before."""
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
@@ -187,7 +189,7 @@ class BackupAttempt:
         try:
             found = self._evidence(AFTER)
         except EvidenceUnknown as unknown:
-            # A repository that refuses to be read fails for the reason that is known already.
+            # A repository that cannot be read fails for the reason that is already known.
             return self._ask_again(unknown) if unknown.key == INTERRUPTED else ending
         return self._by_evidence(found, step.accumulator, FAILED_LATE, warned=True) if found else ending
 
@@ -207,7 +209,7 @@ class BackupAttempt:
         return _sources_missing(self._sources)
 
     def _remove(self, step: str, archive: str) -> bool:
-        """Delete an archive of this job that is not a backup; say whether the engine has done so."""
+        """Delete an archive of this job that is not a backup; return whether the engine has done so."""
         command = self._work.engine.delete_archive(self._work.location, DeleteArchiveRequest(archive))
         for number in range(1, DELETE_TRIES + 1):
             try:
@@ -246,7 +248,10 @@ class BackupAttempt:
     # --- the evidence ---------------------------------------------------------------------------------------------
 
     def _evidence(self, question: str) -> Found | None:
-        """Look for the archive of this job in the repository. Raise EvidenceUnknown if that cannot be found out."""
+        """Look for the archive of this job in the repository.
+
+        Raise EvidenceUnknown if the repository cannot be read.
+        """
         key = key_of(self._block)
         if key is None:
             return None
@@ -267,7 +272,9 @@ class BackupAttempt:
 
 
 def _with_storage(ended: Ended, step: Step) -> Ended:
-    """The end with the space where the repository is stored, measured beside the engine: also of a backup that failed."""
+    """The end with the space where the repository is stored, measured beside the engine: also of a backup that
+    failed.
+    """
     free, total = step.exit.free_bytes, step.exit.total_bytes
     if isinstance(ended, TryAgain) or free is None or total is None:
         return ended
@@ -283,7 +290,7 @@ def _with_services(ended: Ended, not_started: Sequence[str]) -> Ended:
 
 
 def _not_known(unknown: EvidenceUnknown) -> str:
-    return f"The repository could not be asked whether it holds the archive: {unknown.message}"
+    return f"Whether the repository holds the archive is unknown: {unknown.message}"
 
 
 def _sources_missing(missing: tuple[str, ...]) -> Failed:

@@ -15,20 +15,20 @@ from backup_protocol import JobKind
 
 
 def _again(work: Work[Any], interrupted: Interrupted) -> Ended:
-    """For work that may simply be done again."""
+    """For work that can simply be repeated."""
     del work
     return again_when_interrupted(interrupted)
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """`run` does one attempt, `interrupted` decides what follows when nobody knows how the engine ended.
+    """`run` does one attempt, `interrupted` decides what follows when the engine's end is unknown.
 
     Both may be called again for the same attempt after a restart of the host.
     """
 
     run: Callable[[Any], Ended]
-    """Given a `Work` with the block of its kind; a host may hand a richer one to bodies of its own."""
+    """Takes a `Work` with the block of its kind; a host may pass a richer one to bodies of its own."""
     interrupted: Callable[[Any, Interrupted], Ended] = _again
 
 
@@ -46,7 +46,7 @@ BODIES: Mapping[JobKind, Body] = {
 
 
 def attempt(body: Body, work: Work[Any]) -> Ended:
-    """One attempt at a job, brought to its end. Raise Stopping when the host stops first."""
+    """Run one attempt at a job to its end. Raise Stopping when the host stops first."""
     try:
         try:
             return body.run(work)

@@ -1,4 +1,4 @@
-"""`repository.break_lock`: remove locks that nobody holds any more."""
+"""`repository.break_lock`: remove stale locks."""
 
 from backup_engine.requests import BreakLockRequest
 from backup_jobs.endings import Completed, Ended

@@ -13,20 +13,22 @@ from backup_protocol import CheckBlock
 CONTENT = "check.verify_data"
 SEGMENTS = {1: ("repository.check",), 2: ("check.index", "check.packs")}
 ARCHIVES = {1: "check.rebuild_refcounts", 2: "check.rebuild_archives"}
-"""How each major of the engine calls the phases of a check."""
+"""Names of the phases of a check in each major of the engine."""
 PROBLEM_LEVELS = frozenset({"ERROR", "CRITICAL"})
 MOST_PROBLEMS = 1000
 LONGEST_PROBLEM = 1000
 
 
 class Findings:
-    """What the engine reports about the repository, in bounds: a ruined one has a line for each of its objects."""
+    """The engine's findings about the repository, limited in number: a ruined one has a line for each of its
+    objects.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self._kept: list[Event] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage):
             return
         if CHECK_FINISHED.match(event.message):
@@ -49,11 +51,11 @@ def run(work: Work[CheckBlock]) -> Ended:
     findings = Findings()
     progress = PhaseProgress(work.host, phases(work.block, work.engine.program.major))
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        findings.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        findings.on_event(event)
 
-    step = work.host.step("check", work.engine.check(work.location, request_of(work.block)), on_event=hear)
+    step = work.host.step("check", work.engine.check(work.location, request_of(work.block)), on_event=on_event)
     if bad := ended_without_success(work.host, step):
         return bad if isinstance(bad, TryAgain) else with_details(bad, findings.details())
     warnings = warnings_of(step.accumulator)

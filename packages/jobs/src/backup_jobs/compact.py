@@ -1,4 +1,4 @@
-"""`repository.compact`: give the space of removed archives back."""
+"""`repository.compact`: free the space of removed archives."""
 
 from backup_engine.events import Event
 from backup_engine.interface import Engine
@@ -12,16 +12,16 @@ from backup_protocol import CompactBlock
 
 STEP = "compact"
 PHASES = {1: ("repository.compact_segments",), 2: ("compact.analyze_archives", "compact.compact_packs")}
-"""How each major of the engine calls the phases of a compaction."""
+"""Names of the phases of a compaction in each major of the engine."""
 
 
 class FreedBytes:
-    """Listens for the one line in which the engine reports how many bytes it gave back."""
+    """Finds the one line in which the engine reports how many bytes it freed."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         found = parse_freed_bytes([event])
         self.number = found if found is not None else self.number
 
@@ -37,13 +37,13 @@ def run(work: Work[CompactBlock]) -> Ended:
 def compact_step(
     host: Host, engine: Engine, location: RepositoryLocation, request: CompactRequest
 ) -> tuple[Step, int | None]:
-    """Run the engine; return how it ended and the bytes it gave back, None if it did not report any."""
+    """Run the engine; return how it ended and the bytes it freed, None if it did not report any."""
     freed = FreedBytes()
     progress = PhaseProgress(host, PHASES[engine.program.major])
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        freed.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        freed.on_event(event)
 
-    step = host.step(STEP, engine.compact(location, request), on_event=hear)
+    step = host.step(STEP, engine.compact(location, request), on_event=on_event)
     return step, freed.number

@@ -15,7 +15,7 @@ from backup_protocol import DeleteBlock
 
 LOOK, STEP, EVIDENCE = "look", "delete", "evidence"
 PHASES = ("archive.delete",)
-GONE = ("archives.gone", "The archive is not in the repository any more; refresh the list of archives.")
+GONE = ("archives.gone", "The archive is no longer in the repository; refresh the list of archives.")
 UNKNOWN = ("archives.not_found", "The repository has no archive of this name; check it in the list of archives.")
 AMBIGUOUS = ("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
 PROTECTED = (
@@ -24,7 +24,7 @@ PROTECTED = (
 )
 LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that the archive is gone."
 MAYBE_REMOVED = "maybe_removed"
-"""An archive that an earlier attempt began to delete, when nobody could find out whether it has."""
+"""An archive that an earlier attempt began to delete, with an unknown result."""
 
 
 def run(work: Work[DeleteBlock]) -> Ended:
@@ -39,11 +39,11 @@ def run(work: Work[DeleteBlock]) -> Ended:
     archive = work.engine.address(found.name, found.id)
     command = work.engine.delete_archive(work.location, DeleteArchiveRequest(archive))
     progress = PhaseProgress(work.host, PHASES)
-    return _concluded(work, found, work.host.step(STEP, command, on_event=progress.hear))
+    return _concluded(work, found, work.host.step(STEP, command, on_event=progress.on_event))
 
 
 def interrupted(work: Work[DeleteBlock], interrupted: Interrupted) -> Ended:
-    """Nobody knows how the engine ended: the repository shows whether the archive is gone."""
+    """How the engine ended is unknown: the repository shows whether the archive is gone."""
     again = again_when_interrupted(interrupted)
     if interrupted.step != STEP:
         return again
@@ -61,7 +61,7 @@ def _look(work: Work[DeleteBlock]) -> Step:
 
 
 def _find(work: Work[DeleteBlock], step: Step) -> ArchiveInfo | None:
-    """The archive that is meant. One of the same name that was made later is another one."""
+    """The requested archive. A later one of the same name is a different archive."""
     archives = read_archives(step.stdout)
     if work.block.archive_id is not None:
         return next((archive for archive in archives if archive.id == work.block.archive_id), None)
@@ -73,11 +73,11 @@ def _is_ambiguous(work: Work[DeleteBlock], step: Step) -> bool:
 
 
 def _not_there(work: Work[DeleteBlock]) -> Ended:
-    """An earlier attempt may have removed it and not been able to report so; else somebody else has."""
+    """An earlier attempt may have removed it without reporting that; otherwise another program has."""
     named = {"name": work.block.archive, "id": work.block.archive_id}
     before = work.host.earlier.get(MAYBE_REMOVED) or (named if work.host.ran_before else None)
     if before:
-        work.host.log("The archive is gone: an earlier attempt has removed it.")
+        work.host.log("The archive is gone: an earlier attempt removed it.")
         return _completed(before)
     gone = [work.block.archive_id] if work.block.archive_id else []
     # Only an archive that the index knows has been there: any other name was never in the repository.
@@ -91,13 +91,13 @@ def _concluded(work: Work[DeleteBlock], found: ArchiveInfo, step: Step) -> Ended
     if bad is None:
         return _completed(described(found), step, warned=step.is_warned)
     gone = _is_gone(work, found)
-    if gone:  # it was asked to stop, or fell over something else, after it had done its work
+    if gone:  # it was stopped, or failed otherwise, after it had done its work
         return _completed(described(found), step, warned=not isinstance(bad, Stopped))
     return _remembering(bad, found) if isinstance(bad, TryAgain) and gone is None else bad
 
 
 def _is_gone(work: Work[DeleteBlock], found: ArchiveInfo) -> bool | None:
-    """None when the repository could not be asked: nothing counts as gone without evidence."""
+    """None when the repository could not be read: nothing counts as gone without evidence."""
     try:
         return found.id not in ids(archives_now(work, EVIDENCE))
     except EvidenceUnknown:
@@ -109,7 +109,7 @@ def _remembering(again: TryAgain, found: ArchiveInfo) -> TryAgain:
 
 
 def _completed(archive: Mapping[str, Any], step: Step | None = None, *, warned: bool = False) -> Completed:
-    """Without a step, the repository alone showed the end."""
+    """Without a step, only the repository showed the end."""
     deleted = [archive["id"]] if archive["id"] else []
     return Completed(
         step.exit.code if step else None,

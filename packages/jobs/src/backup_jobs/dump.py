@@ -1,6 +1,7 @@
-"""Database dumps: one archive of all dumps of a repository, fed to the engine through pipes (see ``backup_engine.feed``).
+"""Database dumps: one archive of all dumps of a repository, fed to the engine through pipes (see
+``backup_engine.feed``).
 
-An archive counts only if a record says of every dump that it is complete. After an end that nobody saw, the sizes in the archive
+An archive counts only if a record marks every dump as complete. After an unobserved end, the sizes in the archive
 must also be those that were fed; otherwise the archive is deleted and the dumps are made again.
 """
 
@@ -37,7 +38,7 @@ NOT_HERE = "Dumps are made on the service's own machine only. The engine of this
 class DumpBlock(BackupBlock):
     databases: tuple[Database, ...] = field(default=(), repr=False)
     programs: str = SEARCH_PATH
-    """Where the programs are looked for that dump databases."""
+    """Folders that are searched for the programs that dump databases."""
 
 
 class Dumps(Sources):
@@ -96,7 +97,7 @@ class _DumpAttempt(BackupAttempt):
         return replace(completed, details={**completed.details, "dumps": self._shown()})
 
     def _success(self, completed: Completed, accumulator: Accumulator) -> Completed:
-        if not self._all_complete():  # the engine's success says nothing about dumps without a record
+        if not self._all_complete():  # the engine's success proves nothing about dumps without a record
             raise Interrupted(STEP, accumulator)
         self._host.log(*(f"{one['file']}: {one['bytes']} bytes, SHA-256 {one['sha256']}" for one in self._records()))
         return super()._success(completed, accumulator)
@@ -118,7 +119,7 @@ class _DumpAttempt(BackupAttempt):
     # --- the proof ------------------------------------------------------------------------------------------------
 
     def _records(self) -> list[dict[str, Any]]:
-        """What the feeder has recorded in this attempt, in the order of the dumps. A missing record ends the list."""
+        """The feeder's records of this attempt, in the order of the dumps. A missing record ends the list."""
         if not isinstance(self._host, EngineHost):
             return []
         return list(_read(self._host.folder / STEP, len(self._databases)))
@@ -164,5 +165,5 @@ def _sentence(record: dict[str, Any]) -> str:
     elif record["exit_code"]:
         why = f"its program exited with code {record['exit_code']}"
     else:
-        why = "it has no end"
+        why = "its end is missing"
     return f"The dump of {record['name']} failed: {why}. No archive was made; the log shows what the program wrote."

@@ -19,7 +19,7 @@ class Completed:
     warnings: Warnings = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     items: tuple[Mapping[str, Any], ...] | None = None
-    """What is too much for one message, such as a list of archives; None where there is no such thing."""
+    """The part of the result that is too large for one message, such as a list of archives; None if there is none."""
     ended_at: datetime | None = None
     """When the work ended, where the archive shows that better than the record of the last engine run."""
 
@@ -35,7 +35,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The engine is gone because somebody asked for it. `message`: what could not be found out about it."""
+    """The engine stopped because the job was cancelled. `message`: what remained unknown about it."""
 
     return_code: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -45,9 +45,9 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The attempt came to nothing through no fault of the job: do it again, if attempts are left.
+    """The attempt failed for reasons outside the job: repeat it, if attempts are left.
 
-    `details` is what it has done all the same; the next attempt finds it as `Host.earlier`.
+    `details` is what it has achieved; the next attempt finds it as `Host.earlier`.
     """
 
     error_key: str

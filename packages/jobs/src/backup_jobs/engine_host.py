@@ -22,11 +22,13 @@ from backup_jobs.host import Cancelled, Host, Interrupted, ScriptEnd, Step, Stop
 
 ENDED_ELSEWHERE = ("code", "signal", "exec_error", "timed_out", "too_much_output")
 LAUNCHES = 3
-"""How often a step is launched that is cut off before its engine has started."""
+"""How often a step is launched again that is cut off before its engine has started."""
 
 
 class FollowAgain(Exception):
-    """What followed an engine on another machine was killed; the engine was not, and can be followed from its beginning."""
+    """The process that followed an engine on another machine was killed; the engine was not, and can be followed
+    again.
+    """
 
 
 class EngineHost(Host):
@@ -34,9 +36,9 @@ class EngineHost(Host):
 
     poll_seconds: ClassVar[float] = 0.1
     drain_seconds: ClassVar[float] = 0.0
-    """How long what the engine prints may wait to be read."""
+    """Maximum delay before the engine's output is read."""
     syncs_lines: ClassVar[bool] = False
-    """No log line may survive a power cut that destroys what it was made from."""
+    """No log line may survive a power cut that destroys the output it was made from."""
 
     def __init__(
         self, folder: Path, stopping: threading.Event, cancelled: threading.Event, grace_seconds: float
@@ -51,10 +53,10 @@ class EngineHost(Host):
 
     @abstractmethod
     def _write(self, lines: Sequence[str]) -> None:
-        """Add lines of the engine to the log."""
+        """Add the engine's lines to the log."""
 
     def _surrounded(self, command: Command) -> Command:
-        """The command with all that reaches every run of this job."""
+        """The command with the settings of every run of this job."""
         return command
 
     def _redactor(self, command: Command) -> Redactor:
@@ -93,7 +95,9 @@ class EngineHost(Host):
         return value
 
     def ended_at(self) -> datetime:
-        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent since."""
+        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent
+        since.
+        """
         if self._last_end is None:
             return datetime.now(UTC)
         finished_at, read_at = self._last_end
@@ -143,7 +147,7 @@ class EngineHost(Host):
         return ScriptEnd(there or record, was_cancelled, was_reached=there is not None)
 
     def _judged(self, name: str, record: ExitRecord, accumulator: Accumulator, *, may_be_cancelled: bool) -> Outcome:
-        """Whether it ended because of a cancel is judged once: one that comes later must not change it at a replay."""
+        """Whether it ended because of a cancel is decided once: a later cancel must not change it at a replay."""
         unasked = engine_outcome(record, accumulator, cancel_requested=False)
         asked = engine_outcome(record, accumulator, cancel_requested=True)
         if not may_be_cancelled or asked == unasked:
@@ -185,7 +189,7 @@ class EngineHost(Host):
             raise Cancelled
         if self.is_stopping():
             raise Stopping
-        spool.remove()  # what a launch left that was cut off before its engine started
+        spool.remove()  # left by a launch that was cut off before its engine started
         return spool.launch(command)
 
     def _settled(self, spool: Spool) -> SpoolState:
@@ -212,7 +216,7 @@ class EngineHost(Host):
             killer.act()
 
     def wait_until_nothing_lives(self) -> None:
-        """Nothing may be said to have ended before the engines of all its attempts have."""
+        """Report no end before the engines of all attempts have ended."""
         while any(spool.is_alive() for spool in spools_below(self.folder.parent)):
             self._wait()
 
@@ -222,9 +226,9 @@ class EngineHost(Host):
 
 
 def lost_sight(spool: Spool, command: Command) -> bool:
-    """True when what followed an engine on another machine has ended by a signal, or nobody knows how.
+    """True when the process that followed an engine on another machine was killed, or left no record of its end.
 
-    One whose output was poured into another program has ended with it: what was poured cannot be replayed.
+    A run whose output was poured into another program has ended with it: a pour cannot be replayed.
     """
     if not isinstance(command.machine, Machine) or command.machine.python is None or command.into:
         return False
@@ -235,7 +239,7 @@ def lost_sight(spool: Spool, command: Command) -> bool:
 
 
 def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
-    """How a script ended on another machine, None if nobody has told."""
+    """How a script ended on another machine, None if that is not known."""
     try:
         told = json.loads(ended_file(spool.folder).read_bytes())["exit"]
         return replace(record, **{name: told[name] for name in ENDED_ELSEWHERE})
@@ -244,7 +248,7 @@ def end_elsewhere(spool: Spool, record: ExitRecord) -> ExitRecord | None:
 
 
 def keep(file: Path, value: Mapping[str, Any]) -> None:
-    """Write a value so that it is there whole or not at all, also after a power cut."""
+    """Write a value atomically, also with respect to a power cut."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = file.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as stream:

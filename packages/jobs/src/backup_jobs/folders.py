@@ -1,6 +1,7 @@
-"""What is in a folder, and what a repository could be made of it: asked of the machine itself, by a program of its own.
+"""The content of a folder, and whether it is or can become a repository: read by a program on the machine itself.
 
-The text of this file is run under the Python of other machines, too, so it needs nothing but the standard library of 3.9.
+The text of this file is run under the Python of other machines, too, so it needs nothing but the standard library of
+3.9.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import sys
 from typing import Any
 
 MOST_LOOKED_AT = 50_000
-"""Names of one folder. A larger one is listed in part, and the answer says so."""
+"""Maximum names of one folder. A larger one is listed in part, and the answer marks that."""
 MOST_CONFIG_BYTES = 1 << 20
 ENGINE_2_CONFIG = b"config/version"
 
 
 def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dict[str, Any]:
-    """The names of a folder behind a name, in the order of their bytes. Raise OSError."""
+    """The names of a folder after a given name, in the order of their bytes. Raise OSError."""
     found: list[os.DirEntry[bytes]] = []
     looked_at, is_cut_short = 0, False
     with os.scandir(path) as entries:
@@ -42,7 +43,7 @@ def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dic
 
 
 def probe(path: bytes) -> dict[str, Any]:
-    """Whether a repository is at a path, or can be made there. What cannot be read is left open."""
+    """Whether a repository is at a path, or can be made there. Unreadable facts are left open."""
     place = _existing(path)
     space = os.statvfs(place)
     found: dict[str, Any] = {
@@ -63,7 +64,9 @@ def probe(path: bytes) -> dict[str, Any]:
 
 
 def _repository(path: bytes) -> dict[str, Any] | None:
-    """The engine's major version, its id and how it is encrypted, as far as files tell; None if it is no repository."""
+    """The engine's major version, its id and its encryption, as far as the files show; None if it is not a
+    repository.
+    """
     if os.path.isfile(os.path.join(path, ENGINE_2_CONFIG)):
         return {"engine_version": 2, "engine_id": _short_text(os.path.join(path, b"config/id")), "encryption": None}
     try:
@@ -93,7 +96,7 @@ def _short_text(path: bytes) -> str | None:
 
 
 def _existing(path: bytes) -> bytes:
-    """The path, or the nearest folder above it that is there."""
+    """The path, or the nearest existing folder above it."""
     while not os.path.lexists(path) and path not in (b"", b"/"):
         path = os.path.dirname(path)
     return path or b"/"
@@ -128,7 +131,7 @@ def _text(path: bytes) -> str:
 
 
 def main(question: dict[str, Any]) -> dict[str, Any]:
-    """Given a question, return what is printed: an answer, or why there is none."""
+    """Given a question, return the text to print: an answer, or the reason why there is none."""
     path = base64.b64decode(question["path"])
     try:
         if question["ask"] == "probe":

@@ -1,4 +1,4 @@
-"""Where a job runs: what its body may ask of the surroundings. The service's runner and the agent are two hosts."""
+"""The surroundings of a job, as its body sees them. The service's runner and the agent are two hosts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -21,18 +21,18 @@ class Interrupted(Exception):
         super().__init__(step)
         self.step = step
         self.accumulator = accumulator
-        """What the engine had printed until then."""
+        """The engine's output up to then."""
 
     def sentence(self) -> str:
-        return "The engine was killed or the machine went down before it could say how it ended."
+        return "The engine was killed or the machine went down before it could report how it ended."
 
 
 class Cancelled(Exception):
-    """The job was asked to stop before its next step."""
+    """The job was cancelled before its next step."""
 
 
 class Stopping(Exception):
-    """The host stops; the engine goes on under its shim and is found again at the next start."""
+    """The host stops; the engine continues under its shim and is found again at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class ScriptEnd:
     exit: ExitRecord
     was_cancelled: bool
     was_reached: bool = True
-    """False: its machine did not answer, and nothing was begun there."""
+    """False: its machine did not answer, and nothing was started there."""
 
 
 class Host(ABC):
     """The surroundings of one attempt at a job.
 
     A body may be called again for the same attempt after a restart. Steps that have ended are then answered from their
-    spool, a living one is followed on, and log lines already written are skipped; so everything between the steps must be
-    safe to do twice, and every log line must be a function of the steps.
+    spool, a living one is followed on, and log lines already written are skipped; so everything between the steps must
+    be safe to do twice, and every log line must be a function of the steps.
     """
 
     @property
@@ -80,7 +80,7 @@ class Host(ABC):
     @property
     @abstractmethod
     def earlier(self) -> Mapping[str, Any]:
-        """The details with which the attempt before this one asked to be tried again; empty for the first."""
+        """The details of the previous attempt's `Again`; empty for the first attempt."""
 
     @property
     def ran_before(self) -> bool:
@@ -102,15 +102,18 @@ class Host(ABC):
         despite_cancel: bool = False,
         quiet: bool = False,
     ) -> Step:
-        """Run an engine command under the shim, or find it again. Raise Interrupted if nobody knows how it ended.
+        """Run an engine command under the shim, or find it again. Raise Interrupted if its end is unknown.
 
-        Raise Cancelled if the job was cancelled before the step began, unless it is one that finds out the truth and must
+        Raise Cancelled if the job was cancelled before the step began, unless the step gathers evidence and must
         run `despite_cancel`. A `quiet` step leaves no lines in the log.
         """
 
     @abstractmethod
     def script_step(self, name: str, command: Command) -> ScriptEnd:
-        """Run a person's script under the shim, or find it again; what it prints goes to the log. Raise Interrupted and Cancelled."""
+        """Run a user's script under the shim, or find it again; its output goes to the log.
+
+        Raise Interrupted and Cancelled.
+        """
 
     @abstractmethod
     def has_begun(self, name: str) -> bool:
@@ -118,18 +121,19 @@ class Host(ABC):
 
     @abstractmethod
     def once(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What `make` returns, made once in this attempt: after a restart it is what was made before.
+        """The result of `make`, called once in this attempt: after a restart it is the earlier result.
 
-        For what must not be found out twice, because the job's own work changes it. The value is kept as JSON.
+        For facts that must not be determined twice, because the job's own work changes them. The value is stored as
+        JSON.
         """
 
     @abstractmethod
     def kept(self, name: str) -> Mapping[str, Any] | None:
-        """What `once` has kept under this name in this attempt; None when it was never made."""
+        """The value that `once` has stored under this name in this attempt; None if it was never made."""
 
     @abstractmethod
     def pause(self, seconds: float) -> None:
-        """Wait for something outside this job. Raise Cancelled or Stopping as soon as one is asked for."""
+        """Wait for something outside this job. Raise Cancelled or Stopping immediately."""
 
     @abstractmethod
     def log(self, *lines: str) -> None:
@@ -141,14 +145,14 @@ class Host(ABC):
 
     @abstractmethod
     def is_cancelled(self) -> bool:
-        """True once somebody has asked for the job to stop."""
+        """True once the job was cancelled."""
 
     @abstractmethod
     def is_stopping(self) -> bool:
-        """True once the host is to stop."""
+        """True once the host should stop."""
 
     def require_going_on(self) -> None:
-        """Raise Stopping or Cancelled if the work is to end here."""
+        """Raise Stopping or Cancelled if the work must end here."""
         if self.is_stopping():
             raise Stopping
         if self.is_cancelled():

@@ -27,7 +27,7 @@ def run(work: Work[InitBlock]) -> Ended:
 
 
 def interrupted(work: Work[InitBlock], interrupted: Interrupted) -> Ended:
-    """Nobody knows how the engine ended: a repository that opens with the passphrase of the job is the one it made."""
+    """How the engine ended is unknown: a repository that opens with the passphrase of the job is the one it made."""
     found = _made_before(work, AFTER) if interrupted.step == STEP else None
     return found or again_when_interrupted(interrupted)
 

@@ -13,16 +13,16 @@ from backup_protocol import ListBlock
 
 STEP, NAMES, LOOK = "list", "names", "look-"
 MOST_LOOKED_AT = 200
-"""Archives that are read one by one to find the malformed ones, newest first."""
+"""Maximum archives that are read separately to find the malformed ones, newest first."""
 CUT_SHORT = "The engine's list of archives was cut short or garbled; nothing was changed."
 
 
 def run(work: Work[ListBlock]) -> Ended:
-    """Read the whole list; one that is not whole must not be taken for one."""
+    """Read the whole list; an incomplete one must not pass for a complete one."""
     step = work.host.step(STEP, work.engine.list_archives(work.location, ListArchivesRequest()))
     by_name = step.outcome.error_key in ARCHIVES_UNREADABLE
     if by_name:
-        work.host.log("The engine cannot read every archive, so it is asked for their names alone.")
+        work.host.log("The engine cannot read every archive, so only their names are listed.")
         step = work.host.step(NAMES, work.engine.list_archives(work.location, ListArchivesRequest(names_only=True)))
     if bad := ended_without_success(work.host, step):
         return bad
@@ -37,7 +37,7 @@ def run(work: Work[ListBlock]) -> Ended:
 
 
 def _unreadable(work: Work[ListBlock], archives: list[ArchiveInfo]) -> Iterator[dict[str, Any]]:
-    """A warning for each archive that the engine cannot read by itself either."""
+    """A warning for each archive that the engine cannot read separately either."""
     newest = sorted(archives, key=lambda archive: archive.start, reverse=True)[:MOST_LOOKED_AT]
     for number, archive in enumerate(newest):
         request = InfoRequest(work.engine.address(archive.name, archive.id))
@@ -46,7 +46,7 @@ def _unreadable(work: Work[ListBlock], archives: list[ArchiveInfo]) -> Iterator[
             name = readable(archive.name)
             yield {
                 "path": None,
-                "message": f"The engine cannot read the archive {name}; it is listed by its name alone.",
+                "message": f"The engine cannot read the archive {name}; only its name is listed.",
             }
 
 

@@ -13,7 +13,7 @@ def readable(path: bytes) -> str:
 
 
 def exact(path: bytes) -> str | None:
-    """The base64 form of a path that is not valid UTF-8, else None: the readable form is exact already."""
+    """The base64 form of a path that is not valid UTF-8, otherwise None: the readable form is exact."""
     try:
         path.decode("utf-8")
     except UnicodeDecodeError:
@@ -22,7 +22,7 @@ def exact(path: bytes) -> str | None:
 
 
 def from_exact(encoded: str) -> bytes:
-    """Given a base64 form, return its bytes. Raise ValueError if it is none."""
+    """Given a base64 form, return its bytes. Raise ValueError if it is not valid."""
     try:
         return base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
@@ -30,7 +30,7 @@ def from_exact(encoded: str) -> bytes:
 
 
 def from_json(value: Json) -> bytes:
-    """Given a path as text or as ``{path_b64}``, return its bytes. Raise ValueError if it is no path at all."""
+    """Given a path as text or as ``{path_b64}``, return its bytes. Raise ValueError if it is not a path."""
     raw = value.encode("utf-8") if isinstance(value, str) else from_exact(value["path_b64"])
     if b"\0" in raw:
         raise ValueError("a path never holds a NUL")
@@ -43,7 +43,7 @@ def to_json(path: bytes) -> Json:
 
 
 def shown(path: bytes) -> dict[str, str]:
-    """A path in an answer: always readable, and exact beside it where that is not the same."""
+    """A path in an answer: always readable, with the exact form beside it where they differ."""
     encoded = exact(path)
     return {"path": readable(path)} | ({"path_b64": encoded} if encoded is not None else {})
 

@@ -1,4 +1,4 @@
-"""How far the engine has come."""
+"""Progress of the engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from backup_jobs.work import readable
 
 
 class PhaseProgress:
-    """Percent of a run with several measured phases. Each is an equal part: how long one takes is not known before."""
+    """Percent of a run with several measured phases. Each counts the same: their durations are not known beforehand."""
 
     def __init__(self, host: Host, phases: Sequence[str]) -> None:
         self._host = host
         self._phases = {msgid: number for number, msgid in enumerate(phases)}
         self._reached = 0.0
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ProgressPercent) or event.finished:
             return
         number = self._phases.get(event.msgid or "")
@@ -41,7 +41,7 @@ class BackupProgress:
         self._expected = expected
         self._began: float | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ArchiveProgress) or event.finished:
             return
         size = event.original_size

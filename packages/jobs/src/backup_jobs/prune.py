@@ -42,7 +42,7 @@ class PruneLines:
     def __init__(self) -> None:
         self._lines: list[Event] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, LogMessage) and event.name == LIST_LOGGER:
             self._lines.append(event)
 
@@ -51,7 +51,7 @@ class PruneLines:
 
 
 def run(work: Work[PruneBlock]) -> Ended:
-    """Plan first: what the plan would not leave standing is never begun."""
+    """Plan first: a prune whose plan would keep nothing is never begun."""
     command = work.engine.prune(work.location, _request(work))
     step, plan = _planned(work)
     if bad := ended_without_success(work.host, step):
@@ -66,15 +66,15 @@ def run(work: Work[PruneBlock]) -> Ended:
     lines = PruneLines()
     progress = PhaseProgress(work.host, PHASES)
 
-    def hear(event: Event) -> None:
-        progress.hear(event)
-        lines.hear(event)
+    def on_event(event: Event) -> None:
+        progress.on_event(event)
+        lines.on_event(event)
 
-    return _concluded(work, plan, lines, work.host.step(STEP, command, on_event=hear))
+    return _concluded(work, plan, lines, work.host.step(STEP, command, on_event=on_event))
 
 
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
-    """Nobody knows how the engine ended: the repository shows what is gone."""
+    """How the engine ended is unknown: the repository shows what is gone."""
     again = again_when_interrupted(interrupted)
     if interrupted.step != STEP:
         return with_details(again, _so_far(work, ()))
@@ -98,7 +98,7 @@ def policy_of(block: PruneBlock) -> RetentionPolicy:
 
 
 def _is_ambiguous(block: PruneBlock, plan: PruneResult) -> bool:
-    """Whether the plan names archives outside the series: the engine's globs cannot say all that a series is."""
+    """Whether the plan names archives outside the series: the engine's globs cannot express every series."""
     if block.names is None:
         return False
     names = re.compile(block.names)
@@ -112,7 +112,7 @@ def _request(work: Work[PruneBlock], *, dry_run: bool = False) -> PruneRequest:
 def _planned(work: Work[PruneBlock]) -> tuple[Step, PruneResult]:
     lines = PruneLines()
     command = work.engine.prune(work.location, _request(work, dry_run=True))
-    step = work.host.step(PLAN, command, on_event=lines.hear, quiet=True)
+    step = work.host.step(PLAN, command, on_event=lines.on_event, quiet=True)
     return step, lines.result()
 
 
@@ -129,9 +129,9 @@ def _concluded(work: Work[PruneBlock], plan: PruneResult, lines: PruneLines, ste
 
 
 def _gone(work: Work[PruneBlock], plan: PruneResult) -> tuple[PrunedArchive, ...] | None:
-    """Which of the planned archives are gone; None when the repository could not be asked.
+    """Which of the planned archives are gone; None when the repository could not be read.
 
-    Nobody else has worked on the repository meanwhile.
+    No other job has worked on the repository meanwhile.
     """
     try:
         present = ids(archives_now(work, EVIDENCE))
@@ -146,7 +146,7 @@ def _details(work: Work[PruneBlock], keep: Iterable[PrunedArchive], removed: Ite
 
 
 def _so_far(work: Work[PruneBlock], removed: Iterable[PrunedArchive] | None) -> dict[str, Any]:
-    """What this attempt and those before it have removed, as far as that is known."""
+    """The archives that this attempt and earlier ones have removed, as far as known."""
     gone = [*(work.host.earlier.get("prune") or ()), *(named(archive) for archive in removed or ())]
     return {"prune": gone, "pruned_count": None if removed is None else len(gone)}
 

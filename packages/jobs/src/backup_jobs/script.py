@@ -1,4 +1,4 @@
-"""The job of a script: run it once under the shim, and say how it ended. It is never begun a second time."""
+"""The job of a script: run it once under the shim, and report how it ended. It is never started a second time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from backup_protocol import ScriptBlock
 
 STEP = "script"
 DECLINED_CODE = 75
-"""`EX_TEMPFAIL`: a script before the backup says with it that there is to be none this time."""
+"""`EX_TEMPFAIL`: with it a script before the backup skips the backup this time."""
 MOST_OUTPUT = 8 * 1024 * 1024
 
 FAILED = "scripts.failed"
@@ -25,7 +25,7 @@ NOT_STARTED = "scripts.not_started"
 INTERRUPTED = "scripts.interrupted"
 DECLINED = "scripts.declined"
 INTERRUPTED_SENTENCE = (
-    "The script was interrupted, and nobody knows how far it came. It is not run again by itself; look at its machine."
+    "The script was interrupted, and how far it came is unknown. It is not run again automatically; check its machine."
 )
 
 
@@ -57,7 +57,10 @@ def command_of(
 
 
 def execute(host: Host, block: ScriptBlock, command: Command) -> Ended:
-    """Run the script, or find it again. What a host may have run before it lost its memory is not run again."""
+    """Run the script, or find it again.
+
+    A script that the host may have run before it lost its memory is not run again.
+    """
     if host.ran_before and not host.has_begun(STEP):
         return Failed(INTERRUPTED, INTERRUPTED_SENTENCE)
     try:
@@ -72,7 +75,7 @@ def execute(host: Host, block: ScriptBlock, command: Command) -> Ended:
 
 
 def ended(block: ScriptBlock, record: ExitRecord, *, was_cancelled: bool) -> Ended:
-    """Given how a script's process ended, return what that means."""
+    """Given how a script's process ended, return the meaning."""
     details: dict[str, Any] = {"exit_code": record.code, "signal": record.signal}
     if record.exec_error is not None:
         words = printable(record.exec_error.partition(" ")[2] or record.exec_error)

@@ -1,4 +1,4 @@
-"""What the machine of a backup knows about its sources."""
+"""Facts about a backup's sources on its machine."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a backup leaves out because the backup program keeps its own data there."""
+    """Places that a backup leaves out because the backup program keeps its own data there."""
 
     patterns: tuple[str, ...] = ()
     """For the engine."""
@@ -27,12 +27,12 @@ class Sources(ABC):
 
     @abstractmethod
     def left_out(self) -> LeftOut:
-        """Found out once in an attempt: a restart goes on with what the engine was given."""
+        """Determined once in an attempt: after a restart, the values that the engine was given stay valid."""
 
     @abstractmethod
     def outside(self) -> list[str]:
-        """Sources that are outside the folders that the backup is confined to, if it is."""
+        """Sources outside the folders that the backup is confined to, if it is."""
 
     @abstractmethod
     def missing(self, sources: Sequence[str]) -> tuple[str, ...]:
-        """Those of the sources that do not exist."""
+        """The sources that do not exist."""

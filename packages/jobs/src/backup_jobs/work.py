@@ -1,4 +1,4 @@
-"""What every job works with, and what every job makes of the end of an engine run."""
+"""The input of every job, and the meaning of an engine run's end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from backup_protocol import Block
 
 FINDING_OUT_TRIES = 5
 BACKOFF_SECONDS = 2.0
-"""Times the number of the attempt: the pause before the next one."""
+"""Multiplied by the number of the attempt: the pause before the next one."""
 LOCKED = "engine.locked"
 INTERRUPTED = "operations.interrupted"
 
@@ -25,7 +25,7 @@ Wanted = TypeVar("Wanted", bound=Block, covariant=True)
 
 
 class EvidenceUnknown(Exception):
-    """The repository could not be asked. Where nobody handles it, the job is tried again."""
+    """The repository could not be read. Unless handled, the job is tried again."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class EvidenceUnknown(Exception):
 
 
 class OpenedRepository(Protocol):
-    """A repository that can be asked."""
+    """A repository that can be queried."""
 
     @property
     def engine(self) -> Engine: ...
@@ -47,7 +47,7 @@ class OpenedRepository(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Wanted]):
-    """A job with its repository opened. `block` is what was asked for, as an agent would get it."""
+    """A job with its repository opened. `block` is the request, as an agent would get it."""
 
     host: Host
     known_engine: Engine | None
@@ -83,7 +83,7 @@ def find_out(host: Host, name: str, command: Command) -> Step:
             return step
         outcome = step.outcome
         raise EvidenceUnknown(outcome.error_key or "engine.failed", outcome.message or SENTENCES["engine.failed"])
-    raise EvidenceUnknown(INTERRUPTED, "The engine was killed each time it was asked.")
+    raise EvidenceUnknown(INTERRUPTED, "The engine was killed at each attempt to read the repository.")
 
 
 def ended_without_success(host: Host, step: Step) -> Failed | Stopped | TryAgain | None:
@@ -101,7 +101,7 @@ def ended_without_success(host: Host, step: Step) -> Failed | Stopped | TryAgain
 
 
 def try_again(host: Host, key: str, message: str | None = None) -> TryAgain:
-    """Another program holds the repository, or it could not be asked: give it a little time."""
+    """Another program holds the repository, or it could not be read: give it a little time."""
     return TryAgain(key, message or SENTENCES[key], BACKOFF_SECONDS * host.attempt)
 
 
@@ -110,7 +110,7 @@ def again_when_interrupted(interrupted: Interrupted) -> TryAgain:
 
 
 def _never_reached(step: Step) -> bool:
-    """True when the attempt's machine did not answer at all: nothing was begun there, so it can be tried again."""
+    """True when the attempt's machine did not answer at all: nothing was started there, so it can be tried again."""
     folder = step.stderr.parent
     return request_file(folder).exists() and not has_begun_elsewhere(folder.parent)
 
@@ -119,7 +119,7 @@ Bad = TypeVar("Bad", bound=Failed | Stopped | TryAgain)
 
 
 def with_details(bad: Bad, details: Mapping[str, Any]) -> Bad:
-    """The same ending, with what the job has to report about it."""
+    """The same ending, with the job's own details."""
     return replace(bad, details=details)
 
 
@@ -127,7 +127,7 @@ def readable(text: str) -> str:
     """Engine text as text that can be stored: undecodable bytes become replacement characters."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
+    except UnicodeEncodeError:  # a surrogate that is not an escaped byte
         return text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The words and messages between the service and its agents. `docs/agents.md` tells the story they belong to."""
+"""Constants and messages of the contract between the service and its agents; `docs/agents.md` explains it."""
 
 from backup_protocol.calls import CALL_METHODS
 from backup_protocol.enums import (

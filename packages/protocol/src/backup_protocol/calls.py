@@ -1,14 +1,15 @@
-"""Calls: the engine on an agent's machine, asked while somebody waits for its words.
+"""Calls: the engine on an agent's machine, run while a caller waits for its output.
 
-A job is the agent's from its claim to its end, whatever happens to the link. A call is the opposite: it is run for whoever
-waits, at once, and it ends with the link. The agent sends frames to `POST /calls/{id}/output`: what the engine writes, what it
-says, and at last how it ended (see `frames`). Without that last frame nobody knows, whatever the connection says.
+A job belongs to the agent from its claim to its end, even if the link is cut. A call is the opposite: it runs at once
+for a waiting caller, and it ends with the link. The agent sends frames to `POST /calls/{id}/output`: the engine's
+output, its errors, and a last frame with how it ended (see `frames`). Without that last frame the end is unknown,
+however the connection closed.
 """
 
 OUTPUT, PACKED_OUTPUT, ERRORS = b"o", b"z", b"e"
 """Frames of a call, beside `frames.HERE` and `frames.END`."""
 HERE_SECONDS = 10.0
-"""So often an agent says that it is there while its engine says nothing."""
+"""How often an agent sends a sign of life while its engine is silent."""
 
 CALL_METHODS = frozenset(
     {
@@ -25,4 +26,4 @@ CALL_METHODS = frozenset(
         "compact",
     }
 )
-"""What an agent runs for a call. Of what changes a repository only that which the engine does whole or not at all."""
+"""Methods that an agent runs for a call. Of those that change a repository, only atomic ones."""

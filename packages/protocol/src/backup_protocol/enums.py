@@ -35,10 +35,10 @@ TERMINAL_JOB_STATUSES = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobSta
 
 
 class JobKind(StrEnum):
-    """What an agent can be asked to do. Each is also the capability to do it."""
+    """Kinds of jobs for an agent. Each is also the name of a capability."""
 
     ENGINE_CALL = "engine.call"
-    """No job: what somebody waits for, see `calls`."""
+    """Not a job: see `calls`."""
 
     BACKUP_CREATE = "backup.create"
     REPOSITORY_INIT = "repository.init"
@@ -51,11 +51,11 @@ class JobKind(StrEnum):
     RESTORE_EXTRACT = "restore.extract"
     RESTORE_RECEIVE = "restore.receive"
     SCRIPT_RUN = "script.run"
-    """To know how; whether it does is decided by the machine's own `config.toml`."""
+    """The agent supports scripts; whether it runs them is decided by the machine's own `config.toml`."""
 
 
 class Capability(StrEnum):
-    """What an agent can do besides the kinds of jobs."""
+    """Capabilities of an agent besides the kinds of jobs."""
 
     BACKUP_CANCEL = "backup.cancel"
     LOGS_STREAM = "logs.stream"
@@ -67,9 +67,9 @@ class LogStream(StrEnum):
     STDOUT = "stdout"
     STDERR = "stderr"
     AGENT = "agent"
-    """The agent's own words about the job."""
+    """Job states as the agent reports them."""
 
 
 def is_warning(return_code: int) -> bool:
-    """Whether the engine finished its work with this code, but had something to say."""
+    """Whether the engine finished its work with this code, but with warnings."""
     return return_code == 1 or 100 <= return_code <= 127

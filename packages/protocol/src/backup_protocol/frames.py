@@ -1,7 +1,8 @@
-"""Frames with an explicit end, so that a complete stream is never guessed: for calls, and for restores that an agent receives.
+"""Frames with an explicit end, so that a complete stream is never guessed: for calls, and for restores that an agent
+receives.
 
-In the stream of a restore first comes a survey, then the engine's tar stream in pieces, then the end. Between them may stand
-frames that only say that the sender is still there. A stream without an end was cut, whatever the connection says.
+The stream of a restore begins with a survey; then come the engine's tar stream in pieces, and the end. Between them may
+be frames that only show that the sender is alive. A stream without an end was cut, however the connection closed.
 """
 
 import struct
@@ -19,9 +20,10 @@ MOST_MESSAGE_VALUES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ReceiveSurvey:
-    """What the archive's listing tells. `links` are archived links that other archived paths lead through, as
-    `{path, path_b64?}`: the stream does not hold them. `listed` has every item as `{path, path_b64?, type, size, hard_link?}`,
-    so that the receiver can name what did not come; it is empty where the list would be too long."""
+    """Facts from the archive's listing. `links` are archived links that other archived paths lead through, as `{path,
+    path_b64?}`: the stream does not hold them. `listed` has every item as `{path, path_b64?, type, size, hard_link?}`,
+    so that the receiver can name missing items; it is empty where the list would be too long.
+    """
 
     files: int
     size: int
@@ -32,7 +34,7 @@ class ReceiveSurvey:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveEnd:
-    """How the engine ended. Only after `completed` or `completed_with_warnings` the stream was whole."""
+    """How the engine ended. The stream was complete only with `completed` or `completed_with_warnings`."""
 
     status: str
     error_key: str | None = None

@@ -1,4 +1,4 @@
-"""A job as an agent gets it: all that is needed to run it, and nothing to ask the server for."""
+"""A job as an agent gets it: everything needed to run it, without further requests to the server."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ BLOCK_OF_KIND: Mapping[JobKind, str] = {
     JobKind.RESTORE_RECEIVE: "restore",
     JobKind.SCRIPT_RUN: "script",
 }
-"""Where a payload holds what its kind needs."""
+"""Where a payload holds the data of its kind."""
 
 Environment = dict[str, Any]
 """Variable name to a value, or to `{"secret_ref": name}`."""
@@ -37,7 +37,7 @@ class RepositoryBlock:
     relocated_ok: bool = False
     unencrypted_ok: bool = False
     engine_id: str | None = None
-    """The id that the repository must have; another one must not be read from or written to."""
+    """The id that the repository must have; a different repository must not be read or written."""
     older: str = "refuse"
     """`accept`: the engine is to forget that it has seen a newer state; `look`: only for this run."""
 
@@ -56,11 +56,11 @@ class BackupBlock(Block):
     exclude_patterns: tuple[str, ...] = ()
     compression: str | None = None
     comment: str | None = None
-    """Carries `holdfast:<operation uuid>`: by it the archive is known as this job's, whatever happened since."""
+    """Carries `holdfast:<operation uuid>`, which identifies the archive as this job's, even after a crash."""
     custom_flags: tuple[str, ...] = ()
     upload_ratelimit_kib: int | None = None
     within: tuple[str, ...] = ()
-    """Where given, the sources must really be in one of these folders: whoever asked may back up nothing else."""
+    """If given, the sources must really be inside these folders: the requesting user may back up nothing else."""
     service_places: tuple[dict[str, Any], ...] = ()
     """The service's own folders, each with its device and inode: left out where the agent runs on the same machine."""
     services: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class RestoreBlock(Block):
     overwrite: str = "fail"
     dry_run: bool = False
     without: tuple[Any, ...] = ()
-    """Archived folders that are left out, because whoever asked for the restore may not read them."""
+    """Archived folders that are left out, because the requesting user may not read them."""
     repositories: tuple[str, ...] = ()
     """Paths of repositories on the agent's machine: nothing is written there."""
     service_places: tuple[dict[str, Any], ...] = ()
@@ -143,7 +143,7 @@ class RestoreBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class CallBlock(Block):
-    """A method of the engine, and its request as JSON text: paths that are not UTF-8 stand in it as lone surrogates."""
+    """A method of the engine, and its request as JSON text: paths that are not UTF-8 contain lone surrogates."""
 
     method: str = ""
     request: str = "{}"
@@ -185,7 +185,7 @@ BLOCKS: Mapping[str, type[Block]] = {
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """`block` stands under the name that `BLOCK_OF_KIND` gives. Secret values are there only on the way to the agent."""
+    """`block` is under the name that `BLOCK_OF_KIND` gives. Secret values are present only on the way to the agent."""
 
     schema_version: int
     job_kind: JobKind
@@ -234,7 +234,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class OfferedCall:
-    """A call of a poll: somebody waits for what the engine says. See `calls`."""
+    """A call of a poll: a caller waits for the engine's output. See `calls`."""
 
     id: str
     payload: dict[str, Any] = field(repr=False)
@@ -251,9 +251,10 @@ class SecretMissing(LookupError):
 def resolved_environment(
     payload: Payload, local_secret: Callable[[str], str | None]
 ) -> tuple[dict[str, str], set[str]]:
-    """Given a payload and what looks up a secret of this machine, return the variables and the secret values in them.
+    """Given a payload and a function that looks up a secret of this machine, return the variables and their secret
+    values.
 
-    Raise SecretMissing for a reference that nobody knows.
+    Raise SecretMissing for an unknown reference.
     """
     variables: dict[str, str] = {}
     secrets: set[str] = set()

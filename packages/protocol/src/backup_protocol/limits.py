@@ -1,4 +1,4 @@
-"""How much, how often."""
+"""Sizes and intervals of the contract."""
 
 LARGEST_BODY = 1024 * 1024
 """Bytes of any JSON body that an agent sends."""
@@ -12,7 +12,7 @@ FIRST_SEQUENCE = 1
 DEFAULT_POLL_LIMIT = 1
 MOST_POLL_LIMIT = 10
 LONGEST_POLL_WAIT = 30
-"""Seconds that a poll may wait for a job; more is taken for this."""
+"""Maximum seconds that a poll may wait for a job; longer waits are shortened to this."""
 
 DEFAULT_HEARTBEAT_SECONDS = 30
 DEFAULT_POLL_SECONDS = 15

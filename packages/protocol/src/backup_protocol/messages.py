@@ -93,7 +93,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`POST /jobs/{id}/progress`. Sizes in bytes, speed in bytes per second; what is not known is None."""
+    """`POST /jobs/{id}/progress`. Sizes in bytes, speed in bytes per second; unknown values are None."""
 
     progress_percent: float | None = None
     current_file: str | None = None
@@ -135,7 +135,7 @@ class LogAnswer:
 class ResultPart:
     """`POST /jobs/{id}/parts`: a slice of a result that is too large for one body, such as a long list of archives.
 
-    Parts count from 0; sending one again changes nothing. `Result.parts` says how many there are.
+    Parts count from 0; sending one again changes nothing. `Result.parts` is their number.
     """
 
     part: int
@@ -158,7 +158,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a job brought about.
+    """The result of a job.
 
     `details` is the kind's own: see `details`. `warnings` are objects with `path` and `message`.
     """
@@ -183,7 +183,7 @@ class Complete:
 class Fail:
     """`POST /jobs/{id}/fail`. `error_key` is one of the published keys, such as `engine.disk_full`.
 
-    `result` is what the job did all the same, such as the archives that a failed deletion has deleted.
+    `result` is what the job still achieved, such as the archives that a failed deletion has deleted.
     """
 
     completed_at: str
@@ -195,7 +195,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Canceled:
-    """`POST /jobs/{id}/canceled`: the process is gone because somebody asked for it."""
+    """`POST /jobs/{id}/canceled`: the process ended because the job was cancelled."""
 
     completed_at: str
     return_code: int | None = None

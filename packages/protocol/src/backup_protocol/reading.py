@@ -1,4 +1,4 @@
-"""Messages from JSON values and back. What a newer side adds is passed over; what is wrong is named."""
+"""Messages from JSON values and back. Fields of newer versions are ignored; errors name the field."""
 
 import types
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ Message = TypeVar("Message")
 
 
 class Malformed(ValueError):
-    """The value is not the message that it should be. The text names the field, never its value."""
+    """The value is not a valid message. The text names the field, never its value."""
 
 
 def read(message: type[Message], value: object) -> Message:
@@ -20,7 +20,7 @@ def read(message: type[Message], value: object) -> Message:
 
 
 def write(message: Any) -> dict[str, Any]:
-    """Given a message, return it as a JSON object, without what is None."""
+    """Given a message, return it as a JSON object, without None values."""
     return {
         field.name: _written(value) for field in fields(message) if (value := getattr(message, field.name)) is not None
     }

@@ -1,4 +1,4 @@
-"""Access tokens: signed, short-lived, and worth nothing without the session that they name."""
+"""Access tokens: signed, short-lived, and useless without the session that they name."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from joserfc.registry import Header
 from holdfast.access.vault import SecretUnreadable, Vault
 from holdfast.errors import Unauthenticated
 
-# Pinned: what the token says about its own algorithm is only ever compared with this.
+# Pinned: the algorithm named in the token is only ever compared with this.
 ALGORITHM = "HS256"
 PURPOSE = "access"
 MAX_TOKEN_CHARACTERS = 2048
@@ -35,7 +35,7 @@ def issue(vault: Vault, session: str, now: datetime, life: timedelta) -> str:
 
 
 def read(vault: Vault, token: str) -> AccessToken:
-    """Given a token, return what it says, expired or not. Raise Unauthenticated if this service did not sign it."""
+    """Given a token, return its claims, expired or not. Raise Unauthenticated if this service did not sign it."""
 
     def key(signed: GuestProtocol) -> OctKey:
         return OctKey.import_key(vault.signing_key(_key_id(signed.headers())))

@@ -1,4 +1,4 @@
-"""What a signed-in user does with their own account."""
+"""Actions of a signed-in user on their own account."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,12 @@ class Account:
     caller: Caller
 
     def change_password(self, current: str, new: str, *, end_tokens: bool = False) -> LoggedIn:
-        """Change the password and end all other sessions, and the account tokens if asked to. Raise Forbidden, LoginThrottled, Unprocessable."""
+        """Change the password and end all other sessions, and the account tokens if asked to.
+
+        Raise Forbidden, LoginThrottled, Unprocessable.
+        """
         if current == new:
-            raise Unprocessable("auth.password_unchanged", "The new password must differ from the present one.")
+            raise Unprocessable("auth.password_unchanged", "The new password must differ from the current one.")
         known_hash = self._check_password(current)
         new_hash = hash_password(new)
         with self.login.database.writing() as session:
@@ -44,10 +47,10 @@ class Account:
             return self.login.token(own.public_id, user.must_change_password)
 
     def set_up_totp(self, session: Session) -> Enrolment:
-        """Prepare a secret. It asks for codes only once one of them has been shown."""
+        """Prepare a secret. Logins require codes only once one has been confirmed."""
         user = self._own_row(session)
         if user.totp_enabled:
-            raise Conflict("auth.totp_already_enabled", "Codes are switched on already; switch them off first.")
+            raise Conflict("auth.totp_already_enabled", "Codes are already enabled; disable them first.")
         secret = totp.new_secret()
         user.totp_secret = self.login.vault.encrypt(secret, totp.context(user.id))
         user.totp_last_step = None
@@ -56,7 +59,7 @@ class Account:
     def enable_totp(self, session: Session, code: str) -> None:
         user = self._own_row(session)
         if user.totp_enabled or user.totp_secret is None:
-            raise Conflict("auth.totp_not_prepared", "Ask for a secret first.")
+            raise Conflict("auth.totp_not_prepared", "Request a secret first.")
         self._use_code(session, user, code)
         user.totp_enabled = True
         audit.record(session, actor=self.caller, action="auth.totp_enabled")
@@ -75,7 +78,10 @@ class Account:
             audit.record(session, actor=self.caller, action="auth.totp_disabled")
 
     def _check_password(self, password: str) -> str:
-        """Return the hash that the password fits. A stolen token must not become a way to guess: attempts are counted."""
+        """Return the hash that the password fits.
+
+        A stolen token must not become a way to guess: attempts are counted.
+        """
         attempts = throttle.password_attempts(self.caller.username, self.caller.address)
         with throttle.turn(attempts):
             with self.login.database.reading() as session:
@@ -91,7 +97,7 @@ class Account:
         with self.login.database.reading() as session:
             user = session.get(User, self.caller.user_id)
         if user is None or not user.totp_enabled:
-            raise Conflict("auth.totp_not_enabled", "Codes are not switched on.")
+            raise Conflict("auth.totp_not_enabled", "Codes are not enabled.")
 
     def _own_row(self, session: Session) -> User:
         user = locked_user(session, self.caller.user_id)
@@ -115,7 +121,7 @@ def set_password(
     must_change: bool,
     except_session: int | None = None,
 ) -> None:
-    """Give a user another password; their sessions end."""
+    """Set another password for a user; their sessions end."""
     user.password_hash = password_hash
     user.must_change_password = must_change
     if user.has_initial_password:
@@ -131,4 +137,4 @@ def remove_totp(user: User) -> None:
 
 def _wrong_password() -> Forbidden:
     """Not 401: the credential of the request is fine."""
-    return Forbidden("auth.password_wrong", "The present password is wrong.")
+    return Forbidden("auth.password_wrong", "The current password is wrong.")

@@ -1,4 +1,4 @@
-"""Account tokens: made by a user for scripts, shown once."""
+"""Account tokens: created by a user for scripts, shown once."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -56,7 +56,7 @@ def create(session: Session, caller: Caller, name: str, scope: TokenScope, expir
 
 
 def revoke(session: Session, caller: Caller, token_id: int) -> None:
-    """Remove one of the caller's own tokens; anybody else's is not found. A token may end itself, and no other."""
+    """Remove one of the caller's own tokens; other users' tokens are not found. A token may revoke only itself."""
     if caller.account_token_id not in (None, token_id):
         raise Forbidden(
             "auth.login_token_required", "An account token can revoke only itself; log in to revoke others."

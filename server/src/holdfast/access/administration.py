@@ -23,7 +23,7 @@ from holdfast.storage.session import Database
 
 @dataclass(frozen=True)
 class PasswordGiven:
-    """Who can log in now, and with what: the password only if it was made here."""
+    """The login after the command: the password only if it was generated here."""
 
     user_id: int
     username: str
@@ -78,7 +78,7 @@ def reset_password(
     enable: bool = False,
     end_tokens: bool = False,
 ) -> PasswordGiven:
-    """Give a user another password; their sessions end. Also the way back in for one who lost their phone.
+    """Set another password for a user; their sessions end. Also the way back in for a user who lost their phone.
 
     Raise NotFound, Unprocessable.
     """
@@ -110,9 +110,9 @@ def reset_password(
 
 
 def rotate_key(database: Database, settings: Settings, *, drop_old: bool = False) -> Rotation:
-    """With ``drop_old`` no key is added: what is left under old keys moves to the active one, and the old ones go.
+    """With ``drop_old`` no key is added: secrets under old keys move to the active one, and the old keys are removed.
 
-    Keys of HOLDFAST_SECRET_KEY are the operator's to add and drop; then the secrets move to the first of them.
+    Keys of HOLDFAST_SECRET_KEY are added and removed by the operator; the secrets then move to the first of them.
     """
     vault = Vault(settings)
     from_file = vault.key_file is not None

@@ -22,7 +22,7 @@ def record(
     address: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> None:
-    """Add an entry in the caller's transaction: the trail and the change it tells of are durable together.
+    """Add an entry in the caller's transaction: the entry and the change are durable together.
 
     ``details`` must hold no secret.
     """

@@ -1,4 +1,4 @@
-"""What a request of the web UI looks like, and the cookie that it carries."""
+"""Recognises requests of the web UI, and the cookie that they carry."""
 
 from urllib.parse import urlsplit
 
@@ -53,6 +53,6 @@ def clear_cookie(request: Request, response: Response) -> None:
 
 
 def _is_secure(request: Request) -> bool:
-    """Over TLS, also where a proxy ends it: a page tells by its origin, which a browser writes and no script."""
+    """Over TLS, also where a proxy terminates it: the page's origin shows that; browsers write it, scripts cannot."""
     origin = request.headers.get("origin", "")
     return request.url.scheme == "https" or origin.startswith("https://")

@@ -1,8 +1,8 @@
 """The login of a browser: a cookie that only refreshes, beside the access token that the page keeps in memory.
 
-Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both ask for a header that no other site can send, so no
-other route can be called on a user's behalf. Each use of the cookie replaces it; one that was replaced and comes again has been
-copied, and its session ends.
+Only `/api/auth/refresh` and `/api/auth/logout` read the cookie, and both require a header that no other site can send,
+so no other route can be called on a user's behalf. Each use of the cookie replaces it; a replaced cookie that comes
+again was copied, and its session ends.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from holdfast.settings import Settings
 
 PREFIX = "bk_web_"
 GRACE = timedelta(seconds=10)
-"""For how long the cookie before the last may come again: its answer may have been lost, or two tabs were quick."""
+"""How long the previous cookie is still accepted: its answer may have been lost, or two tabs were quick."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def begin(session: Session, public_id: str) -> str:
 
 
 def refresh(session: Session, settings: Settings, cookie: str, address: str | None) -> Refreshed | None:
-    """Replace the cookie. Return None if it is worth nothing; a copied one has ended its session by then."""
+    """Replace the cookie. Return None if it is not valid; the session of a copied one has then ended."""
     now, wanted = clock.now(), token_hash(cookie)
     found = session.execute(
         select(LoginSession, User)

@@ -1,4 +1,4 @@
-"""Who is calling, and the guards that routes declare. A route without a guard fails a test."""
+"""The caller of a request, and the guards that routes declare. A route without a guard fails a test."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,11 +30,11 @@ from holdfast.settings import Settings
 from holdfast.storage.remembered import Remembered
 from holdfast.storage.session import Database
 
-ACCOUNT_TOKEN_PREFIX = "bk_user_"  # noqa: S105 - the part of a token that is no secret
+ACCOUNT_TOKEN_PREFIX = "bk_user_"  # noqa: S105 - the public part of a token
 PREFERRED_HEADER = "X-Backup-Authorization"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 MOST_KNOWN = 10_000
-"""Credentials that are remembered at a time."""
+"""Maximum number of cached credentials."""
 
 Guard = TypeVar("Guard", bound=Callable[..., Any])
 
@@ -53,11 +53,11 @@ class Caller:
 
     @property
     def view(self) -> tuple[object, ...]:
-        """What decides, beside the store, what the caller sees: two with the same view see the same."""
+        """Everything, beside the store, that decides what the caller sees: callers with the same view see the same."""
         return (self.user_id, self.role, self.all_repositories_role, self.token_scope)
 
     def within_scope(self) -> "Caller":
-        """The caller as their credential lets them change something. Raise Forbidden if it only reads."""
+        """The caller with the rights of their credential. Raise Forbidden if it only reads."""
         if self.token_scope is None:
             return self
         ceiling = self.token_scope.ceiling
@@ -78,7 +78,7 @@ def guard(dependency: Guard) -> Guard:
 
 
 def address_of(request: Request) -> str | None:
-    """The peer's address. Headers that claim another one are anybody's to write, so they are not read here."""
+    """The peer's address. Anyone can write headers that claim another one, so they are not read here."""
     return request.client.host if request.client else None
 
 
@@ -114,7 +114,7 @@ TOKEN_BY_ID = _TOKEN.where(AccountToken.id == bindparam("wanted"))
 
 @dataclass(frozen=True)
 class Known:
-    """What a valid credential stands for, as the store had it. Whether that is still enough is decided at each use."""
+    """The meaning of a valid credential in the store. Whether it still suffices is decided at each use."""
 
     row: RowMapping
     expires_at: datetime | None
@@ -151,12 +151,12 @@ def has_credential(request: Request) -> bool:
 def identify(
     database: Database, settings: Settings, vault: Vault, credential: str, address: str | None, *, may_be_expired: bool
 ) -> Identified:
-    """Given a credential, return who it belongs to, as the store says now. Raise Unauthenticated."""
+    """Given a credential, return its current owner. Raise Unauthenticated."""
     return _admitted(look_up(database, vault, credential), settings, address, may_be_expired=may_be_expired)
 
 
 def look_up(database: Database, vault: Vault, credential: str) -> Known:
-    """Given a credential, return what it stands for. Raise Unauthenticated if it stands for nothing."""
+    """Given a credential, return its meaning. Raise Unauthenticated if it is not valid."""
     keys = vault.keys
     if credential.startswith(ACCOUNT_TOKEN_PREFIX):
         row, expires_at = _row(database, TOKEN_BY_HASH, token_hash(credential)), None
@@ -176,7 +176,7 @@ def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_e
 
 
 class Identities:
-    """Who credentials belong to. What was read once is believed until anything is committed to the store."""
+    """The owners of credentials. A lookup stays valid until anything is committed to the store."""
 
     def __init__(self, settings: Settings, database: Database, vault: Vault) -> None:
         self._settings = settings
@@ -186,11 +186,11 @@ class Identities:
         self._asking: dict[str, Future[None]] = {}
 
     async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> Identified:
-        """As the function of this name, without a thread where memory may be believed."""
+        """As the function of this name, without a thread where the cache is valid."""
         known = self._remembered(credential)
         if known is None and (asked := self._asking.get(credential)) is not None:
             await asyncio.shield(asyncio.wrap_future(asked))
-            known = self._remembered(credential)  # if what was read for somebody else is new enough
+            known = self._remembered(credential)  # if another request's lookup is new enough
         if known is None:
             known = await self._look_up(credential)
         return _admitted(known, self._settings, address, may_be_expired=may_be_expired)
@@ -214,9 +214,9 @@ class Identities:
 
 
 def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller | None:
-    """Given a caller of some time ago, return them as they are now, or None once their credential is gone.
+    """Given an earlier caller, return them as they are now, or None once their credential is gone.
 
-    For what outlives a request: an event stream, a ticket.
+    For objects that outlive a request: an event stream, a ticket.
     """
     statement = SESSION_BY_ID if caller.session_id is not None else TOKEN_BY_ID
     wanted = caller.session_id if caller.session_id is not None else caller.account_token_id
@@ -283,7 +283,7 @@ async def _identified(
     for_metrics: bool = False,
     credential: str | None = None,
 ) -> Caller:
-    state = request.app.state  # not asked for as dependencies: nearly every route would resolve them, at every request
+    state = request.app.state  # not dependencies: nearly every route would resolve them, at every request
     identities: Identities = state.identities
     given = bearer(request) if credential is None else credential
     found = await identities.identify(given, address_of(request), may_be_expired=may_be_expired)
@@ -305,7 +305,7 @@ async def _identified(
 
 
 async def identified_by(request: Request, credential: str | None = None) -> Caller:
-    """For what reads and is no route of the API: whose credential this is, or that in the request's own header."""
+    """For readers outside the API's routes: the owner of this credential, or of that in the request's own header."""
     return await _identified(request, only_reads=True, credential=credential)
 
 
@@ -329,7 +329,7 @@ SignedIn = Annotated[Caller, Depends(signed_in)]
 
 @guard
 async def identified(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> Caller:
-    """Whoever it is, whatever the scope of their token."""
+    """Any signed-in caller, with any scope of their token."""
     return await _identified(request, only_reads=True)
 
 
@@ -368,7 +368,7 @@ AdminOnly = Annotated[Caller, Depends(admin_only)]
 
 @guard
 async def admin_login_only(caller: LoginOnly) -> Caller:
-    """For what would let an account token outlive or outgrow itself: users, rights and new credentials."""
+    """For acts that would let an account token outlive or outgrow itself: users, rights and new credentials."""
     return _admin(caller)
 
 
@@ -400,7 +400,7 @@ SessionToRefresh = Annotated[Caller | None, Depends(session_to_refresh_or_browse
 
 @guard
 async def metrics_reader(request: Request, _preferred: PreferredHeader = None, _bearer: BearerHeader = None) -> None:
-    """Admins, and account tokens that an admin made for metrics; everybody where the settings open them.
+    """Admins, and account tokens that an admin made for metrics; everyone where the settings open them.
 
     The numbers name every repository, schedule and agent, so a right on some repositories is not enough.
     """

@@ -24,7 +24,7 @@ FACTS = (
         "The user name or the password is wrong.",
         "Correct them; an admin can reset the password.",
     ),
-    Fact("auth.busy", (503,), "Too many logins are being checked at once.", "Try again in a moment."),
+    Fact("auth.busy", (503,), "Too many logins are being checked at the same time.", "Try again in a moment."),
     Fact("auth.challenge_invalid", (401,), "The login has expired or was finished.", "Begin the login again."),
     Fact(
         "auth.credential_missing",
@@ -80,7 +80,7 @@ FACTS = (
         (409,),
         "The first request with this `Idempotency-Key` is still running.",
         "Repeat the request later; it then gets the first one's answer.",
-        "The first request goes on.",
+        "The first request continues.",
     ),
     Fact(
         "idempotency.mismatch",
@@ -104,7 +104,7 @@ FACTS = (
     Fact(
         "secrets.unreadable",
         (409,),
-        "A stored secret cannot be opened with the present keys.",
+        "A stored secret cannot be opened with the current keys.",
         "Restore the key that it was stored with.",
         "The stored secret is kept.",
     ),
@@ -115,7 +115,7 @@ FACTS = (
         "Make another user an admin first.",
     ),
     Fact("users.not_found", (404,), "There is no such user.", "List the users."),
-    Fact("users.refused", (422,), "A value of the user is not allowed; the message says which.", "Correct the value."),
+    Fact("users.refused", (422,), "A value of the user is not allowed; the message names it.", "Correct the value."),
     Fact(
         "users.right_not_found",
         (404,),

@@ -1,4 +1,4 @@
-"""A queue in which nobody waits for more than one place of anybody else."""
+"""A fair queue: no client waits for more than one place of any other."""
 
 from collections import deque
 from collections.abc import Collection
@@ -10,14 +10,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Whose turn it is: addresses take turns, and within an address its names do."""
+    """The order: addresses take turns, and within an address its names do."""
 
     address: str
     name: str
 
 
 class FairQueue(Generic[Item]):
-    """Dictionaries keep their order: what has had its turn goes to the end of it."""
+    """Dictionaries keep their order: an entry moves to the end after its turn."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, dict[str, deque[Item]]] = {}
@@ -39,7 +39,7 @@ class FairQueue(Generic[Item]):
         self._length += 1
 
     def take(self, busy: Collection[Whose]) -> tuple[Whose, Item] | None:
-        """Remove and return the next item of somebody who is not busy."""
+        """Remove and return the next item of a client that is not busy."""
         for address, names in self._addresses.items():
             for name, items in names.items():
                 whose = Whose(address, name)

@@ -1,4 +1,4 @@
-"""What access brings to the service."""
+"""The parts of the service that access contributes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,7 @@ ROUTERS: list[APIRouter] = [auth, users, tokens, audit]
 
 @dataclass(frozen=True)
 class Access:
-    """What lives as long as the application does."""
+    """Objects that live as long as the application."""
 
     settings: Settings
     database: Database
@@ -35,7 +35,7 @@ class Access:
     refusals: RefusalListener
 
     def tidy(self, now: datetime | None = None) -> None:
-        """Remove what has served its time. Meant for every few minutes; nothing breaks when it is late."""
+        """Remove expired rows. Runs every few minutes; a delay does no harm."""
         now = now or clock.now()
         self.refusals.flush()
         with self.database.writing() as session:
@@ -44,14 +44,14 @@ class Access:
             sessions.purge(session, self.settings, now)
 
     def close(self) -> None:
-        """Finish what is under way and write down what is only in memory."""
+        """Finish running work and store what is only in memory."""
         self.hashing_threads.close()
         self.last_used.close()
         self.refusals.flush(at_once=True)
 
 
 def install(app: FastAPI, settings: Settings, database: Database, vault: Vault | None = None) -> Access:
-    """Give the application what the guards and routes need."""
+    """Give the application the objects of the guards and routes."""
     access = Access(
         settings=settings,
         database=database,

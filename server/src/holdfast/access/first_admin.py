@@ -28,7 +28,7 @@ class FirstAdmin:
     """The owner of the machine may choose a short password and gets a warning; users may not."""
 
     def announcement(self, *, to_terminal: bool) -> str:
-        """What to print. A random password is shown on a terminal only: other output ends up in logs."""
+        """The text to print. A random password is shown on a terminal only: other output ends up in logs."""
         if self.password_file is None:
             note = " It is short; choose a longer one." if self.password_is_short else ""
             return f"User {self.username}, password as in HOLDFAST_ADMIN_PASSWORD.{note}"
@@ -38,9 +38,9 @@ class FirstAdmin:
 
 
 def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | None:
-    """Given an empty store, create the first admin and say how to log in; None if there are users.
+    """Given an empty store, create the first admin and return how to log in; None if there are users.
 
-    Raise Unprocessable if HOLDFAST_ADMIN_PASSWORD is no password.
+    Raise Unprocessable if HOLDFAST_ADMIN_PASSWORD is not a valid password.
     """
     with database.reading() as session:
         if not _is_empty(session):
@@ -54,7 +54,7 @@ def ensure_first_admin(database: Database, settings: Settings) -> FirstAdmin | N
         if not _is_empty(session):
             return None
         # Before the commit: a crash in between leaves an empty store and a file that the next start replaces. The other
-        # way round it could leave an admin whose password nobody knows.
+        # way round it could leave an admin with an unknown password.
         password_file = initial_password.write(settings, password) if chosen is None else None
         _create(session, password_hash, has_initial_password=chosen is None)
     return FirstAdmin(

@@ -1,4 +1,4 @@
-"""``Idempotency-Key``: a POST that is sent again gets the first answer again, and the work is not done twice."""
+"""``Idempotency-Key``: a repeated POST gets the first answer again, and the work is not done twice."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ class OnceRunner:
 
 @contextmanager
 def _bounded_wait(session: Session) -> Iterator[None]:
-    """On PostgreSQL the second of two simultaneous requests waits for the first's end; not for ever."""
+    """On PostgreSQL the second of two simultaneous requests waits for the first, but not indefinitely."""
     if session.get_bind().dialect.name != "postgresql":
         yield
         return
@@ -114,7 +114,7 @@ async def _once(
     caller: SignedInEvenIfPasswordMustChange,
     idempotency_key: Annotated[
         Annotated[str, PlainText(1, 200)] | None,
-        Header(description="Sent again with the same request within 24 hours, it gets the first answer again."),
+        Header(description="Repeating the request with the same key within 24 hours returns the first answer."),
     ] = None,
 ) -> OnceRunner:
     route = f"{request.method} {request.scope['route'].path}"

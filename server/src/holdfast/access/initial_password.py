@@ -1,4 +1,4 @@
-"""The file with the first admin's random password: it goes when that password is changed."""
+"""The file with the first admin's random password: it is removed when that password is changed."""
 
 import os
 from functools import partial
@@ -15,7 +15,7 @@ def path(settings: Settings) -> Path:
 
 
 def write(settings: Settings, password: str) -> Path:
-    """Write the password for the owner of the data folder alone, and make it durable."""
+    """Write the password, readable only for the owner of the data folder, and make it durable."""
     target = path(settings)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     target.unlink(missing_ok=True)  # one from a first start that did not finish; never written through a link

@@ -19,7 +19,9 @@ from holdfast.kit import clock
 log = structlog.get_logger("holdfast.access.vault")
 
 KEY_BYTES = 32
-HEADER = "# Keys for the secrets in the store; the first is the active one. Whoever has this file and the store has them all.\n"
+HEADER = (
+    "# Keys for the secrets in the store; the first is active. This file and the store together reveal all secrets.\n"
+)
 
 
 class BadKey(HoldfastError):
@@ -64,7 +66,7 @@ def parse_keys(text: str) -> tuple[Key, ...]:
     lines = [line.strip() for line in text.splitlines()]
     keys = tuple(Key.parse(line) for line in lines if line and not line.startswith("#"))
     if not keys:
-        raise BadKey("there is no key in it")
+        raise BadKey("it holds no key")
     return keys
 
 
@@ -79,7 +81,7 @@ def read(path: Path) -> tuple[Key, ...]:
 
 
 def create_if_missing(path: Path) -> None:
-    """Make a key file with one new key. Of two processes that try at once one succeeds and both use its key."""
+    """Make a key file with one new key. Of two simultaneous processes one succeeds and both use its key."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -94,7 +96,7 @@ def create_if_missing(path: Path) -> None:
 
 
 def replace(path: Path, keys: Iterable[Key]) -> None:
-    """Put these keys in the place of the old ones: after a crash the file holds all of the old or all of the new."""
+    """Replace the old keys by these: after a crash the file holds all of the old or all of the new."""
     _prepared(path, keys).replace(path)
     _make_durable(path.parent)
 

@@ -29,7 +29,7 @@ TOUCH: dict[Credential, Update] = {
 
 
 class LastUsed:
-    """A request never waits for this, and a reader never becomes a writer: one thread writes what came together."""
+    """A request never waits for this, and a reader never becomes a writer: one thread writes the collected uses."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +39,7 @@ class LastUsed:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="last-used")
 
     def touch(self, credential: Credential, row_id: int, stored: datetime | None, now: datetime) -> None:
-        """Note a use, given what the store says. A use lost in a crash or while the store is away costs a minute."""
+        """Note a use, given the stored time. A use lost in a crash or while the store is down costs a minute."""
         if stored is not None and now - stored < INTERVAL:
             return
         with self._lock:
@@ -49,7 +49,7 @@ class LastUsed:
                 self._writer.submit(self._write_all)
 
     def close(self) -> None:
-        """Write what is noted and stop."""
+        """Write the collected uses and stop."""
         with self._lock:
             self._closed = True
         self._writer.shutdown(wait=True)
@@ -68,7 +68,7 @@ class LastUsed:
             return dict(self._pending)
 
     def _forget(self, noted: dict[tuple[Credential, int], datetime]) -> None:
-        """Only after the commit: until then the store still says "long ago" and the next use would be noted again."""
+        """Only after the commit: until then the stored time is old and the next use would be noted again."""
         with self._lock:
             for key in noted:
                 self._pending.pop(key, None)
@@ -80,9 +80,9 @@ class LastUsed:
                     session.connection().execute(TOUCH[credential], {"row_id": row_id, "used_at": used_at})
 
     def _batches(self, noted: list[Noted]) -> list[list[Noted]]:
-        """All at once where there is one writer; else one by one.
+        """All in one statement where there is one writer; otherwise one by one.
 
-        Whoever ends all sessions of a user locks the same rows in another order; who holds one lock at a time meets no
+        Ending all sessions of a user locks the same rows in another order; holding one lock at a time avoids a
         deadlock.
         """
         return [noted] if self._database.is_sqlite else [[one] for one in noted]

@@ -1,7 +1,7 @@
-"""Logging in, with a password and where it is switched on a code; refreshing; logging out.
+"""Login, with a password and, where enabled, a code; refresh; logout.
 
-Nothing is hashed inside a write transaction. What was judged outside is compared again inside, under the user's row lock,
-so that a password changed or a user disabled meanwhile wins.
+Nothing is hashed inside a write transaction. Decisions made outside are checked again inside, under the user's row
+lock, so that a password changed or a user disabled meanwhile wins.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class CodeNeeded:
 
 
 class LoginRefused(Unauthenticated):
-    """Names the user for the audit trail, if there is one; what an unknown user typed may be a password."""
+    """Names the user for the audit trail, if there is one; the text typed for an unknown user may be a password."""
 
     def __init__(self, key: str, message: str, user: User | None) -> None:
         super().__init__(key, message)
@@ -86,7 +86,7 @@ class Login:
                 return self._start(session, locked, address, now)
 
     def with_code(self, challenge_token: str, code: str, address: str | None) -> LoggedIn:
-        """Given a challenge and the code of the moment, return an access token. Raise LoginRefused, LoginThrottled."""
+        """Given a challenge and the current code, return an access token. Raise LoginRefused, LoginThrottled."""
         user = self._challenged_user(challenge_token)
         attempts = throttle.code_attempts(user.username)
         with throttle.turn(attempts):
@@ -150,7 +150,7 @@ class Login:
 
 
 def locked_user(session: Session, user_id: int) -> User | None:
-    """The user's row as it is now, which nobody else can change before this transaction ends."""
+    """The user's current row, locked until this transaction ends."""
     return session.execute(select(User).filter_by(id=user_id).with_for_update()).scalar_one_or_none()
 
 

@@ -36,12 +36,12 @@ class User(Base):
     role: Mapped[Role] = mapped_column(RoleText, index=True)
     all_repositories_role: Mapped[Role | None] = mapped_column(RoleText)
     must_change_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
-    # The first admin's random password lies in a file until it is changed.
+    # The first admin's random password is in a file until it is changed.
     has_initial_password: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     disabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     totp_enabled: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
     totp_secret: Mapped[str | None] = mapped_column(Text)
-    # The time step of the last code that was accepted: that code and older ones are worth nothing any more.
+    # The time step of the last accepted code: that code and older ones are no longer valid.
     totp_last_step: Mapped[int | None] = mapped_column(Identifier)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now, onupdate=clock.now)
@@ -49,7 +49,7 @@ class User(Base):
 
 
 class LoginSession(Base):
-    """What an access token stands for. It ends by ``ended_at`` or by lying unused."""
+    """The session behind an access token. It ends by ``ended_at`` or by disuse."""
 
     __tablename__ = "login_sessions"
     __table_args__ = NEVER_REUSED
@@ -62,14 +62,14 @@ class LoginSession(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     last_used_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    # Of a browser's cookie, and of the one before it, which may come once more if an answer was lost.
+    # Of a browser's cookie, and of the previous one, which may come once more if an answer was lost.
     refresh_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     earlier_refresh_hash: Mapped[str | None] = mapped_column(String(64), index=True)
     refreshed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class LoginChallenge(Base):
-    """The password was right; the code is still to come."""
+    """The password was right; the code is still missing."""
 
     __tablename__ = "login_challenges"
 
@@ -95,7 +95,7 @@ class AccountToken(Base):
 
 
 class RepositoryRight(Base):
-    """What a user may do on one repository, up to their global role."""
+    """A user's right on one repository, limited by their global role."""
 
     __tablename__ = "repository_rights"
     __table_args__ = (holds("role", Role.VIEWER, Role.OPERATOR),)

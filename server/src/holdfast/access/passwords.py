@@ -25,7 +25,7 @@ THREADS = 2
 MAX_WAITING = 200
 MAX_OF_ADDRESS = 50
 MAX_WAITING_ALIKE = 20
-"""Logins of one name from one address; after five failures nothing is tried anyway."""
+"""Logins of one name from one address; after five failures none is tried anyway."""
 
 # Argon2id with 19 MiB and two passes. One lane: a login should not take all cores from the engines.
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -38,12 +38,12 @@ Result = TypeVar("Result")
 
 
 def is_acceptable(password: str) -> bool:
-    """Fit to be anybody's new password."""
+    """Valid as a new password."""
     return _fits(password, NewPassword)
 
 
 def is_storable(password: str) -> bool:
-    """Fit to be a password at all."""
+    """Valid as a password at all."""
     return _fits(password, AnyPassword)
 
 
@@ -78,13 +78,13 @@ def _hash_of_nobody() -> str:
 
 
 class HashingThreads:
-    """Where passwords are hashed: two at a time, so that a flood of logins takes neither all memory nor the threads
-    that answer everybody else.
+    """Hashes passwords: two at a time, so that a flood of logins takes neither all memory nor the threads that answer
+    all other requests.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="hashing")
-        self._pool.submit(_hash_of_nobody)  # or else the first login with an unknown name would cost twice as much
+        self._pool.submit(_hash_of_nobody)  # otherwise the first login with an unknown name would take twice as long
         self._guard = threading.Lock()
         self._queue: FairQueue[Future[None]] = FairQueue()
         self._running: set[Whose] = set()
@@ -93,7 +93,7 @@ class HashingThreads:
     async def run(
         self, whose: Whose, function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
-        """Run a use case that hashes, in its turn. Raise Unavailable if too many wait already."""
+        """Run a use case that hashes, in its turn. Raise Unavailable if too many wait."""
         await self._turn(whose)
         call = partial(contextvars.copy_context().run, partial(function, *arguments, **named))
         future = self._pool.submit(call)
@@ -120,7 +120,7 @@ class HashingThreads:
             raise
 
     def _make_room(self, whose: Whose) -> None:
-        """Refuse the latest of the address with the most waiting, so that a flood turns itself away."""
+        """Refuse the latest of the address with the most waiting, so that a flood only affects itself."""
         fullest = self._queue.fullest()
         if fullest is None or self._queue.of_address(fullest.address) <= self._queue.of_address(whose.address) + 1:
             raise _busy()
@@ -137,7 +137,10 @@ class HashingThreads:
             self._done(whose)
 
     def _next(self) -> None:
-        """Give free places to those whose turn it is. Equal ones go one after the other: they would wait for each other."""
+        """Give free places to those whose turn it is.
+
+        Equal ones run one after the other: they would wait for each other.
+        """
         while self._places and (found := self._queue.take(self._running)) is not None:
             whose, turn = found
             if turn.set_running_or_notify_cancel():
@@ -153,7 +156,7 @@ class HashingThreads:
 
 
 def _busy() -> Unavailable:
-    return Unavailable("auth.busy", "Too many logins at once; try again in a moment.", retry_after=2)
+    return Unavailable("auth.busy", "Too many logins at the same time; try again in a moment.", retry_after=2)
 
 
 async def the_hashing_threads(request: Request) -> HashingThreads:

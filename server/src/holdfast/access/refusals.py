@@ -1,4 +1,4 @@
-"""Refused requests go into the audit trail, bounded: nobody fills the disk by being refused."""
+"""Refused requests go into the audit trail, limited, so that they cannot fill the disk."""
 
 import threading
 from collections import Counter
@@ -30,7 +30,7 @@ MAX_SUMMARIES = 100
 
 @dataclass(frozen=True)
 class Refusal:
-    """Two are alike when they differ in nothing but the exact path."""
+    """Two are equal when they differ only in the exact path."""
 
     action: str
     key: str
@@ -57,7 +57,7 @@ class RefusalCounts:
         self._stored = 0
 
     def add(self, refusal: Refusal, now: datetime) -> list[tuple[Refusal, int]]:
-        """Count a refusal; return what to store now, each with how often it happened."""
+        """Count a refusal; return the ones to store now, each with how often it happened."""
         with self._lock:
             due = self._finish_window(now)
             if self._began is None:
@@ -72,7 +72,7 @@ class RefusalCounts:
             return due
 
     def finished(self, now: datetime, *, at_once: bool = False) -> list[tuple[Refusal, int]]:
-        """What was only counted in a minute that is over, or with ``at_once`` up to now."""
+        """Refusals that were only counted in a past minute, or with ``at_once`` up to now."""
         with self._lock:
             return self._finish_window(now, at_once=at_once)
 
@@ -121,7 +121,7 @@ class RefusalListener:
                             details=_details(refusal, count),
                         ),
                     )
-        except Unavailable:  # the refusal stands, whether or not it could be written down
+        except Unavailable:  # the refusal stays valid even if it could not be stored
             log.warning("refusals could not be stored", count=len(due))
 
 

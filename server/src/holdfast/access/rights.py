@@ -1,4 +1,4 @@
-"""What a caller may see and do on repositories."""
+"""A caller's rights on repositories."""
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
@@ -32,7 +32,7 @@ def repository_role(session: Session, caller: Caller, repository_id: int) -> Rol
 
 
 def require_repository(session: Session, caller: Caller, repository_id: int, required: Role) -> None:
-    """Raise NotFound if the caller may not see the repository, Forbidden if they may, but not do this."""
+    """Raise NotFound if the caller may not see the repository, Forbidden if they may see it but not do this."""
     role = repository_role(session, caller, repository_id)
     if role is None:
         raise repository_not_found(repository_id)

@@ -10,7 +10,7 @@ from sqlalchemy.types import TypeDecorator
 
 
 class Role(Enum):
-    """Ordered by rank; its text form is what the API and the store hold."""
+    """Ordered by rank; its text form is used by the API and the store."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -45,7 +45,7 @@ def _of_repositories(role: Role) -> Role:
     return role
 
 
-# Nobody is an admin of one repository.
+# No user is an admin of one repository.
 RepositoryRole = Annotated[
     Role, AfterValidator(_of_repositories), WithJsonSchema({"type": "string", "enum": ["viewer", "operator"]})
 ]
@@ -67,6 +67,6 @@ class RoleText(TypeDecorator[Role]):
 
 
 def holds(column: str, *roles: Role) -> CheckConstraint:
-    """The database's own word for which roles a column may hold."""
+    """The database constraint on the roles that a column may hold."""
     words = ", ".join(f"'{role.value}'" for role in roles)
     return CheckConstraint(f"{column} IN ({words})", name=column)

@@ -1,8 +1,8 @@
 """A new key for the secrets at rest, beside a running service.
 
 Adding the key, moving the values and dropping old keys are steps that may each be the last before a crash: the file is
-replaced whole, the values move in one transaction, and an old key goes only when nothing in the store needs it and no
-request that began under it can still be under way.
+replaced atomically, the values move in one transaction, and an old key is removed only when nothing in the store needs
+it and no request that began under it can still be running.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from holdfast.errors import Conflict
 from holdfast.kit import clock
 from holdfast.storage.session import Database
 
-# Longer than any transaction: whoever encrypted with the old key just before the new one came has committed by then.
+# Longer than any transaction: a request that encrypted with the old key just before the rotation has committed by then.
 SETTLED = timedelta(minutes=10)
 
 
@@ -33,8 +33,8 @@ class Rotation:
 def rotate(database: Database, vault: Vault, *, add_key: bool = True, drop_old: bool = False) -> Rotation:
     """Add a key, encrypt every stored secret with it, and with ``drop_old`` drop the keys that are out of use.
 
-    Raise Conflict if a key is to be added or dropped where the keys come from HOLDFAST_SECRET_KEY, and SecretUnreadable,
-    with nothing moved, if a stored secret does not open.
+    Raise Conflict if a key is to be added or dropped where the keys come from HOLDFAST_SECRET_KEY, and
+    SecretUnreadable, with nothing moved, if a stored secret does not open.
     """
     if vault.key_file is None and (add_key or drop_old):
         raise Conflict(

@@ -21,7 +21,9 @@ Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description=
 class LoginAnswer(Schema):
     access_token: str | None = Field(description="Null while a code is still needed.")
     token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the scheme
-    expires_in: int = Field(description="Seconds: of the access token, or of the challenge while a code is needed.")
+    expires_in: int = Field(
+        description="Seconds until the access token expires, or the challenge while a code is needed."
+    )
     must_change_password: bool
     totp_required: bool
     login_challenge_token: str | None = Field(description="For /api/auth/login/totp, when a code is needed.")
@@ -58,7 +60,7 @@ class PasswordChange(Schema):
 
 class TotpSecret(Schema):
     secret: str = Field(description="Base32; shown once.")
-    otpauth_url: str = Field(description="What an authenticator app reads from a QR code.")
+    otpauth_url: str = Field(description="Address for the QR code of an authenticator app.")
 
 
 class TotpEnable(Schema):
@@ -88,7 +90,7 @@ class UserAnswer(Schema):
     must_change_password: bool
     disabled: bool
     totp_enabled: bool
-    repositories: list[Right] = Field(description="Rights given one by one; effective up to the global role.")
+    repositories: list[Right] = Field(description="Individual rights; limited by the global role.")
     created_at: Timestamp
     updated_at: Timestamp
     last_login_at: Timestamp | None
@@ -99,7 +101,7 @@ class UserAnswer(Schema):
 
 
 class Me(UserAnswer):
-    credential: Literal["login", "account_token"] = Field(description="What this request was made with.")
+    credential: Literal["login", "account_token"] = Field(description="Kind of credential of this request.")
     capabilities: list[str] = Field(description="Acts that are about no repository and that you are allowed.")
 
     @classmethod
@@ -150,7 +152,7 @@ class UserUpdate(Schema):
     disabled: bool | None = None
     all_repositories_role: RepositoryRole | None = Field(None, description="Null removes it.")
     must_change_password: bool | None = Field(
-        None, description="When a password is sent: true by default, false by default for one's own."
+        None, description="When a password is sent (default: true; false for your own)."
     )
     end_tokens: bool = Field(
         False, description="Also revoke all account tokens of the user. Disabling a user always does."
@@ -165,7 +167,7 @@ class TokenCreate(Schema):
     name: Annotated[str, PlainText(1, 100)]
     scope: TokenScope = Field(
         TokenScope.READ,
-        description="What the token may change: nothing (`read`), what an operator may (`operate`) or what an admin may "
+        description="What the token may change: nothing (`read`), as an operator (`operate`) or as an admin "
         "(`admin`), and never more than its user. Jobs, users and new credentials always need a login.",
     )
     expires_in_days: int | None = Field(365, ge=1, le=3650, description="Days until the token expires; null for never.")
@@ -174,7 +176,7 @@ class TokenCreate(Schema):
 class TokenAnswer(Schema):
     id: int
     name: str
-    prefix: str = Field(description="The beginning of the token, to recognise it by.")
+    prefix: str = Field(description="The beginning of the token, to identify it.")
     scope: TokenScope
     created_at: Timestamp
     expires_at: Timestamp | None = Field(description="Null for a token that does not expire.")
@@ -204,7 +206,7 @@ class Tokens(Schema):
 class AuditItem(Schema):
     id: int
     at: Timestamp
-    actor: str | None = Field(description="User name; null for nobody known, and for the command line.")
+    actor: str | None = Field(description="User name; null for unknown users and for the command line.")
     actor_user_id: int | None
     action: str
     object_type: str | None

@@ -1,6 +1,6 @@
-"""Scopes of account tokens: what a token may change. What it may read follows its user's rights.
+"""Scopes of account tokens: what a token may change. Its user's rights decide what it may read.
 
-`metrics` is narrower than all others: such a token reads `/metrics` and opens nothing else.
+`metrics` is narrower than all others: such a token reads `/metrics` and nothing else.
 """
 
 from enum import StrEnum
@@ -31,7 +31,7 @@ CEILINGS = {
 
 
 def below_ceiling(ceiling: Role, role: Role, all_repositories_role: Role | None) -> tuple[Role, Role | None]:
-    """Given a user's role and their role on all repositories, return both as far as the ceiling lets them."""
+    """Given a user's role and their role on all repositories, return both, limited by the ceiling."""
     if role is Role.ADMIN:  # an admin needs no right on a repository; neither does a narrower token of theirs
         all_repositories_role = Role.OPERATOR
     return min(role, ceiling), None if all_repositories_role is None else min(all_repositories_role, ceiling)

@@ -43,7 +43,7 @@ def end_all(session: Session, user_id: int, now: datetime, *, except_session: in
 
 
 def purge(session: Session, settings: Settings, now: datetime) -> None:
-    """Remove sessions that ended long ago, and challenges that nobody met."""
+    """Remove sessions that ended long ago, and challenges that were never completed."""
     unused_since = now - timedelta(days=settings.session_idle_days) - ENDED_ARE_KEPT
     session.execute(
         delete(LoginSession).where(

@@ -1,4 +1,7 @@
-"""Where encrypted values lie in the store. A domain registers its columns; rotation and the store check find them here."""
+"""Where encrypted values are in the store.
+
+A domain registers its columns; rotation and the store check find them here.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +17,9 @@ from holdfast.storage.base import Base
 
 @dataclass(frozen=True)
 class SecretColumn:
-    """A column of ``Vault.encrypt`` values in a table with an ``id``; ``context`` says the context of a row's value."""
+    """A column of ``Vault.encrypt`` values in a table with an ``id``; ``context`` returns the context of a row's
+    value.
+    """
 
     table: str
     column: str
@@ -66,7 +71,7 @@ def keys_in_use(session: Session) -> set[str]:
 
 
 def unreadable(session: Session, vault: Vault) -> list[str]:
-    """What the keys at hand do not open, as ``table.column of row id``: for the check of the store."""
+    """Values that the available keys do not open, as ``table.column of row id``: for the check of the store."""
     found = []
     for secret in stored_secrets(session):
         try:

@@ -1,7 +1,8 @@
-"""Failed logins are counted in the store: five in a quarter of an hour, then nothing is tried for a quarter of an hour.
+"""Counts failed logins in the store: after five in a quarter of an hour, further attempts are refused for the same
+time.
 
-An attempt is counted before it is judged, and taken back when it succeeds: of any number of simultaneous guesses, in any
-number of processes, five are tried.
+An attempt is counted before it is judged, and uncounted when it succeeds: of simultaneous guesses, in any number of
+processes, five are tried.
 """
 
 import math
@@ -22,13 +23,13 @@ from holdfast.storage.inserts import insert_unless_there
 MAX_FAILURES = 5
 WINDOW = timedelta(minutes=15)
 BLOCK = timedelta(minutes=15)
-# Wrong codes count for the user wherever they come from: whoever sends them knows the password already.
+# Wrong codes count for the user from every address: their sender already knows the password.
 CODE_ADDRESS = "code"
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """Whose failures are counted together."""
+    """The key under which failures are counted together."""
 
     username_key: str
     address: str
@@ -74,7 +75,7 @@ def purge(session: Session, now: datetime) -> None:
     session.execute(delete(LoginFailure).where(LoginFailure.updated_at < now - WINDOW - BLOCK))
 
 
-# Attempts of one user in this process take turns, so that several right passwords at once do not count against each other.
+# Attempts of one user in this process take turns, so that simultaneous right passwords do not count against each other.
 _TURNS = [threading.Lock() for _ in range(64)]
 
 

@@ -12,7 +12,7 @@ from holdfast.access.vault import Vault
 
 ISSUER = "Holdfast"
 STEP_SECONDS = 30
-# A code of the step before or after is taken too: phones and people are slow, clocks differ.
+# A code of the previous or next step is accepted too: phones and people are slow, clocks differ.
 DRIFT_STEPS = 1
 
 
@@ -29,7 +29,7 @@ def context(user_id: int) -> str:
 
 
 def matching_step(vault: Vault, user: User, code: str, now: datetime) -> int | None:
-    """The time step whose code this is, or None. Whether it was used before is for ``use_step`` to say."""
+    """The time step of this code, or None. ``use_step`` checks whether it was used before."""
     if user.totp_secret is None:
         return None
     codes = pyotp.TOTP(vault.decrypt(user.totp_secret, context(user.id)))

@@ -1,4 +1,4 @@
-"""User names: what they may look like and when two are the same."""
+"""User names: their form, and when two are the same."""
 
 import re
 from hashlib import sha256

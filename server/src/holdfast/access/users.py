@@ -1,4 +1,4 @@
-"""Users and their rights, as an admin keeps them."""
+"""Users and their rights, as managed by admins."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -77,7 +77,7 @@ class AccountRecord:
 
 
 class Accounts:
-    """The accounts of users who ask for their own. What was read once is believed until anything is committed."""
+    """The accounts of users who read their own. A lookup stays valid until anything is committed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -103,7 +103,7 @@ TheAccounts = Annotated[Accounts, Depends(the_accounts)]
 
 
 def create(session: Session, actor: Caller | None, new: NewUser) -> User:
-    """Add a user. Raise Conflict if the name is taken, in whatever case."""
+    """Add a user. Raise Conflict if the name is taken, ignoring case."""
     now = clock.now()
     values = {
         "username": new.username,
@@ -118,14 +118,17 @@ def create(session: Session, actor: Caller | None, new: NewUser) -> User:
     }
     user_id = insert_unless_there(session, User, values)
     if user_id is None:
-        raise Conflict("users.username_taken", "There is a user with this name already.")
+        raise Conflict("users.username_taken", "A user with this name already exists.")
     details = {"username": new.username, "role": new.role}
     audit.record(session, actor=actor, action="users.created", object_type="user", object_id=user_id, details=details)
     return session.get_one(User, user_id)
 
 
 def change(session: Session, settings: Settings, actor: Caller | None, user_id: int, wanted: UserChange) -> User:
-    """Change a user. A new role or password, and disabling, end their sessions; disabling ends their tokens. Raise NotFound, Conflict."""
+    """Change a user. A new role or password, and disabling, end their sessions; disabling ends their tokens.
+
+    Raise NotFound, Conflict.
+    """
     user = _locked(session, user_id)
     fields = {name: value for name, value in wanted.fields.items() if getattr(user, name) != value}
     stops_being_admin = fields.get("role", Role.ADMIN) is not Role.ADMIN or fields.get("disabled", False)
@@ -190,7 +193,7 @@ def _locked(session: Session, user_id: int) -> User:
 
 
 def _lock_admins(session: Session) -> list[int]:
-    """The ids of the admins who can log in; until this transaction ends nobody else can change that.
+    """The ids of the admins who can log in, locked until this transaction ends.
 
     Always in the same order and before any other user's row, so that two of these never wait for each other.
     """

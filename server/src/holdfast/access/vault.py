@@ -1,4 +1,4 @@
-"""Secrets at rest: AES-256-GCM under a key that lies outside the store."""
+"""Secrets at rest: AES-256-GCM with a key that is stored outside the database."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ SIGNING_PURPOSE = b"holdfast access token signature"
 
 
 class SecretUnreadable(Conflict):
-    """A stored secret does not open: its key is not there, it was changed, or it belongs to another place."""
+    """A stored secret does not open: its key is missing, it was changed, or it belongs to another place."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("secrets.unreadable", f"A stored secret cannot be opened: {reason}.")
@@ -34,7 +34,7 @@ class SecretUnreadable(Conflict):
 class Vault:
     """Encrypts and decrypts with the keys of the settings. Each value names its key, so several may be in use.
 
-    The context says what the value is and whose (``repository:7:passphrase``); a value opens in its own context only,
+    The context names the value and its owner (``repository:7:passphrase``); a value opens in its own context only,
     so one copied over another row's column is refused.
     """
 
@@ -67,7 +67,10 @@ class Vault:
         return f"{VERSION}.{key.id}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
 
     def decrypt(self, value: str, context: str) -> str:
-        """Given a value of ``encrypt`` and its context, return the plaintext. Raise SecretUnreadable if it does not open."""
+        """Given a value of ``encrypt`` and its context, return the plaintext.
+
+        Raise SecretUnreadable if it does not open.
+        """
         try:
             version, wanted, encoded = value.split(".")
             sealed = base64.urlsafe_b64decode(encoded)
@@ -84,7 +87,7 @@ class Vault:
         return opened.decode("utf-8", "surrogatepass")
 
     def signing_key(self, key_id: str) -> bytes:
-        """The key that signs access tokens, derived so that it says nothing about the key of the secrets."""
+        """The key that signs access tokens, derived so that it reveals nothing about the key of the secrets."""
         return _signing_key(self._key(key_id).material)
 
     def _key(self, key_id: str) -> Key:
@@ -100,7 +103,7 @@ class Vault:
             found = self.key_file.stat()
         except FileNotFoundError:
             if self._keys:
-                return  # removed under a running service: what is in memory still opens everything
+                return  # removed under a running service: the keys in memory still open everything
             raise
         seen = (found.st_ino, found.st_mtime_ns)
         if seen == self._seen:
@@ -115,7 +118,7 @@ def _signing_key(material: bytes) -> bytes:
 
 
 def check_key(settings: Settings) -> None:
-    """Raise BadKey if the key that is there, in the settings or in its file, cannot be used. A missing file is not made."""
+    """Raise BadKey if the key in the settings or in its file is not valid. A missing file is not created."""
     if settings.secret_key is not None:
         _keys_of_setting(settings.secret_key.get_secret_value())
     elif (path := _key_file_of(settings)).exists():
@@ -127,7 +130,7 @@ def _key_file_of(settings: Settings) -> Path:
 
 
 def key_id_of(value: str) -> str:
-    """Given a value of ``encrypt``, return the id of the key that opens it. Raise SecretUnreadable if it is none."""
+    """Given a value of ``encrypt``, return the id of its key. Raise SecretUnreadable if it is not such a value."""
     parts = value.split(".")
     if len(parts) != 3:
         raise SecretUnreadable("the stored value is not an encrypted secret")

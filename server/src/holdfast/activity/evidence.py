@@ -1,4 +1,4 @@
-"""Reads the evidence of many repositories at once: a handful of statements, however many there are."""
+"""Reads the evidence of many repositories with a fixed number of statements."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def judge_all(
     rules: Mapping[int, Mapping[str, OverdueAfter]],
     reconcile_minutes: int,
 ) -> list[Judgement]:
-    """Every repository with its verdict, those that need somebody first."""
+    """Every repository with its verdict, those that need attention first."""
     now = clock.now()
     newest = pages.newest_ended(session, [one.id for one in repositories], RECURRING)
     endings: dict[int, dict[str, Ended]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""What the first page of the web UI shows: the verdict, what needs somebody, and the evidence for each repository."""
+"""The first page of the web UI: the verdict, the repositories that need attention, and the evidence for each."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ ActName = Literal["back_up", "prove", "check", "open", "log"]
 class EvidenceCell(Schema):
     cell: Literal["backup", "check", "restore_check", "mirror"]
     state: Literal["ok", "warned", "overdue", "failed", "never", "running"]
-    at: Timestamp | None = Field(description="Of the last success, or of the failure where the state is `failed`.")
+    at: Timestamp | None = Field(description="Time of the last success, or of the failure where the state is `failed`.")
     operation_id: int | None
     threshold_days: int | None
 
@@ -23,7 +23,7 @@ class EvidenceCell(Schema):
 class EvidenceDay(Schema):
     date: str
     archives: int
-    new_bytes: int | None = Field(description="Null where the engine did not say.")
+    new_bytes: int | None = Field(description="Null where the engine did not report it.")
     failed: int
 
 
@@ -82,11 +82,11 @@ class OverviewAnswer(Schema):
     attention: list[Attention]
     running: list[ActiveOperation]
     waiting: list[ActiveOperation]
-    repositories: list[RepositoryEvidence] = Field(description="Those that need somebody first.")
+    repositories: list[RepositoryEvidence] = Field(description="Those that need attention first.")
 
 
 class EvidencePage(Schema):
     repositories: list[RepositoryEvidence]
-    counts: dict[Verdict, int] = Field(description="Of all that match the text, whatever the state asked for.")
+    counts: dict[Verdict, int] = Field(description="Counts of all that match the text, in every state.")
     total: int
     next_cursor: str | None

@@ -1,4 +1,4 @@
-"""Whether everything is backed up: what runs, what failed since its last success, what is overdue, who is offline."""
+"""Whether everything is backed up: running and failed jobs, overdue repositories, offline agents."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
 
 RECURRING = tuple(kind for care in CARE for kind in care.kinds)
-"""Kinds of jobs that are done again and again: a failure counts until the next success, however old it is."""
+"""Kinds of recurring jobs: a failure counts until the next success, at any age."""
 ONCE_FOR = timedelta(days=1)
 """For how long the failure of any other job is shown."""
 MOST = 200
@@ -163,7 +163,7 @@ def _summary(
     alarms: Sequence[AlarmItem],
 ) -> str:
     if not health and not failed and not away and not alarms:
-        return "There are no repositories yet."
+        return "No repositories yet."
     counted = (
         (len(failed), "failed job", "failed jobs"),
         (sum(one.health == "overdue" for one in health), "repository overdue", "repositories overdue"),

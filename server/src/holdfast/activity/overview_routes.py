@@ -1,4 +1,4 @@
-"""HTTP for the first page of the web UI: is everything restorable, and what needs somebody."""
+"""HTTP for the first page of the web UI: whether everything can be restored, and what needs attention."""
 
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -40,7 +40,7 @@ MOST_ATTENTION = 50
 ZoneName = Annotated[str, PlainText(1, 64), Query(description="The time zone in which days are counted.")]
 
 
-@routes.get("", summary="Whether everything can be restored, and what needs somebody")
+@routes.get("", summary="Whether everything can be restored, and what needs attention")
 def read_overview(
     caller: SignedIn,
     session: Reading,
@@ -49,7 +49,10 @@ def read_overview(
     rules: TheRules,
     tz: ZoneName = "UTC",
 ) -> OverviewAnswer:
-    """A repository is proven when its backup is fresh and files of it were read back. Without evidence it is not."""
+    """A repository is proven when its backup is fresh and some of its files were read back.
+
+    Without evidence it is not.
+    """
     zone = _zone(tz)
     judgements = _judged(session, caller, settings, rules)
     visible = rights.visible_repositories(session, caller)

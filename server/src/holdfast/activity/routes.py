@@ -1,4 +1,4 @@
-"""HTTP for the activity history: operations as people look back at them."""
+"""HTTP for the activity history: past operations for users."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ JobType = Annotated[str, PlainText(1, 40)]
 INDEX = "index"
 
 
-@routes.get("/recent", summary="What happened lately, newest first")
+@routes.get("/recent", summary="Recent activity, newest first")
 def recent(
     caller: SignedIn,
     session: Reading,
@@ -77,7 +77,9 @@ def recent(
 def status(
     caller: SignedIn, session: Reading, presenter: ThePresenter, settings: TheSettings, gateway: TheGateway
 ) -> Overview:
-    """What runs, what failed since its last success, what is overdue, and, for admins, which machines are offline."""
+    """Running jobs, jobs that failed since their last success, overdue repositories, and, for admins, offline
+    machines.
+    """
     visible = rights.visible_repositories(session, caller)
     is_admin = caller.role is Role.ADMIN
     return read_overview(

@@ -16,7 +16,7 @@ Health = Literal["ok", "warned", "overdue", "never", "failed"]
 class RepositoryHealth(Schema):
     repository_id: int
     name: str
-    health: Health = Field(description="`never`: it has never been backed up; the others speak of its last backup.")
+    health: Health = Field(description="`never`: it has never been backed up; the others describe its last backup.")
     summary: str
     last_backup: Timestamp | None
     last_operation_id: int | None = Field(description="The last backup that succeeded or failed.")
@@ -35,8 +35,8 @@ class Overview(Schema):
     running: list[ActiveOperation]
     waiting: list[ActiveOperation]
     failed: list[OperationItem] = Field(
-        description="Jobs that failed and have not succeeded since; of restores and the like only those of the last day."
+        description="Jobs that failed and have not succeeded since; restores and other single jobs only for a day."
     )
     warned: list[OperationItem] = Field(description="Jobs whose last run completed with warnings.")
-    alarms: list[AlarmItem] = Field(description="Open alarms that nobody has acknowledged.")
+    alarms: list[AlarmItem] = Field(description="Open alarms that are not acknowledged.")
     machines_offline: list[MachineItem] | None = Field(description="Null for users who may not see machines.")

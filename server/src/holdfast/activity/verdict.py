@@ -1,4 +1,4 @@
-"""How well a repository is protected: one word, from evidence alone, and the weightiest reason for it."""
+"""How well a repository is protected: one word, from evidence alone, and the most important reason for it."""
 
 import math
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ SHUT = frozenset(
         "repository.replaced",
     }
 )
-"""Errors that say: as it is, nothing can be read from the repository."""
+"""Errors that mean: in its current state, nothing can be read from the repository."""
 RECONCILES_MISSED = 3
 NO_RULES: Mapping[str, OverdueAfter] = {}
 
 
 def allowed_days(rules: Mapping[str, OverdueAfter], cell: str) -> int | None:
-    """After how many days without it a cell is overdue, rounded up; None where nobody wants it."""
+    """After how many days without it a cell is overdue, rounded up; None where it is not wanted."""
     return math.ceil(rules[cell].seconds / 86_400) if cell in rules else None
 
 
@@ -56,7 +56,7 @@ class Failure:
 class Judged:
     verdict: Verdict
     reason: str
-    """A word for the reason; `proven` has none."""
+    """The reason as a key; `proven` has none."""
     since: datetime | None = None
     operation_id: int | None = None
     error_key: str | None = None
@@ -73,7 +73,7 @@ def judge(
     rules: Mapping[str, OverdueAfter],
     reconcile_minutes: int,
 ) -> Judged:
-    """Given a repository, how its jobs ended last, those that failed, and what is overdue when, return the worst that holds."""
+    """Given a repository, how its jobs ended last, its failures, and what is overdue when, return the worst reason."""
     return (
         _broken(repository, failures)
         or _at_risk(repository, failures, now, rules)
@@ -111,7 +111,7 @@ def _at_risk(
 
 
 def _unknown(repository: Repository, now: datetime, reconcile_minutes: int) -> Judged | None:
-    """Evidence that nobody has looked at for long proves nothing, however good it was."""
+    """Evidence that is too old proves nothing, however good it was."""
     if repository.index_mode == "off":
         return None
     if repository.last_synced is None:

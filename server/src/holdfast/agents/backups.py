@@ -1,4 +1,4 @@
-"""What the management of agents asks of the feature that makes backups, which stands above it."""
+"""The interface through which the management of agents starts backups; the backup feature implements it."""
 
 from typing import Protocol
 
@@ -11,5 +11,5 @@ from holdfast.operations.models import Operation
 
 class BackupStarter(Protocol):
     def __call__(self, session: Session, caller: Caller, agent_machine_id: int, wanted: NewBackupJob) -> Operation:
-        """Queue a backup of a repository of this agent. Raise NotFound if it is not one of it."""
+        """Queue a backup of a repository of this agent. Raise NotFound if the agent does not own it."""
         ...

@@ -1,4 +1,4 @@
-"""The engines of agents' machines, as engines of this one: each command becomes a call that the agent comes for."""
+"""The engines of agents' machines, as engines of this machine: each command becomes a call that the agent fetches."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 
 THERE = EngineEnvironment("/", "agent")
-"""Never used: the agent makes the command itself."""
+"""Never used: the agent builds the command itself."""
 
 
 class CalledEngines:
@@ -74,7 +74,7 @@ def _program(agent: AgentMachine, major: int) -> EngineProgram:
 
 
 class _CalledEngine:
-    """Makes the command as the engine here would, to check the request and to show it, and adds what is asked."""
+    """Builds the command as the engine here would, to check the request and to show it, and adds the call."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -24,7 +24,7 @@ _documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_nam
 
 
 async def the_gateway(request: Request) -> Gateway:
-    """Asynchronous, so that it takes no thread: this stands before every heartbeat of a fleet."""
+    """Asynchronous, so that it takes no thread: it runs before every heartbeat of a fleet."""
     gateway: Gateway = request.app.state.agents
     return gateway
 
@@ -40,7 +40,7 @@ async def agent_only(
     try:
         return await admitted(gateway, request)
     except HoldfastError as error:
-        told_of_refusals.tell(address_of(request), error)
+        refusal_log.add(address_of(request), error)
         raise
 
 
@@ -66,13 +66,13 @@ def bearer(request: Request) -> str:
     return credential.strip()
 
 
-class _ToldOfRefusals:
-    """Keeps the log from being filled by whoever is refused."""
+class _RefusalLog:
+    """Keeps refused callers from filling the log."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str | None, str], float] = {}
 
-    def tell(self, address: str | None, error: HoldfastError) -> None:
+    def add(self, address: str | None, error: HoldfastError) -> None:
         now = time.monotonic()
         if now - self._last.get((address, error.key), float("-inf")) < LOG_SECONDS:
             return
@@ -82,4 +82,4 @@ class _ToldOfRefusals:
         log.warning("an agent was refused", key=error.key, address=address)
 
 
-told_of_refusals = _ToldOfRefusals()
+refusal_log = _RefusalLog()

@@ -1,7 +1,7 @@
-"""Calls that wait for agents: who offers them to their agent, and who connects what the agent sends with whoever waits.
+"""Calls that wait for agents: offers them to their agent, and connects the agent's stream with the waiting caller.
 
-A call is a file in a folder, laid down by `backup_engine.far.agent_call` beside a socket, and gone when nobody waits for it any more.
-So nothing of it is stored, and nothing has to be tidied up after a crash but files whose socket is dead.
+A call is a file in a folder, written by `backup_engine.far.agent_call` beside a socket, and removed when its caller no
+longer waits. So nothing is stored, and after a crash only files with a dead socket have to be removed.
 """
 
 import asyncio
@@ -66,14 +66,14 @@ class Calls:
         self._wake(frozenset(waiting))
 
     def wait_for(self, agent_machine_id: int) -> bool:
-        """Whether something waits for an agent that was not offered to it just now."""
+        """Whether a call waits for an agent and was not just offered to it."""
         return any(self._may_be_offered(name) for name in self._waiting.get(agent_machine_id, ()))
 
     def _may_be_offered(self, name: str) -> bool:
         return time.monotonic() - self._offered.get(name, float("-inf")) > OFFERED_SECONDS
 
     def offers(self, session: Session, agent: KnownAgent) -> list[Offer]:
-        """What waits for an agent, with all that it needs to run it."""
+        """The calls that wait for an agent, with everything it needs to run them."""
         found = []
         for name in self._waiting.get(agent.id, ()):
             payload = self._payload(session, agent, name) if self._may_be_offered(name) else None
@@ -99,7 +99,7 @@ class Calls:
         return self._payloads.with_passphrase(repository, envelope(JobKind.ENGINE_CALL, repository, block, older))
 
     async def connect(self, agent: KnownAgent, name: str, output: AsyncIterator[bytes]) -> None:
-        """Pass on what an agent sends to whoever waits for it. Raise NotFound once nobody does, or never did."""
+        """Pass the agent's stream on to the waiting caller. Raise NotFound if there is none, or no longer."""
         found = NAME.fullmatch(name)
         if found is None or int(found["agent"]) != agent.id:
             raise errors.call_over()
@@ -113,7 +113,7 @@ class Calls:
                 writer.write(block)
                 await writer.drain()
         except ClientDisconnect:
-            return  # the agent is gone, and there is nobody to answer; whoever waits sees that the end is missing
+            return  # the agent is gone; the caller sees that the end frame is missing
         except OSError as error:
             raise errors.call_over() from error
         finally:
@@ -130,6 +130,6 @@ class Calls:
         return writer
 
     def _remove(self, name: str) -> None:
-        """What a killed process left behind."""
+        """Files that a killed process left behind."""
         for suffix in ("json", "sock"):
             (self._folder / f"{name}.{suffix}").unlink(missing_ok=True)

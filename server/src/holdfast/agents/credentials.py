@@ -1,7 +1,7 @@
-"""Who an agent's credential belongs to, from memory where nothing has changed.
+"""The agent that a credential belongs to, from memory where nothing has changed.
 
-A cached answer lets an agent say that it is alive and learn that there is nothing to do. Whatever has an effect looks the
-agent up again in its own transaction.
+A cached answer lets an agent report that it is alive and find out that there is nothing to do. Requests with an effect
+look the agent up again in their own transaction.
 """
 
 import threading
@@ -17,7 +17,7 @@ from holdfast.storage.session import Database
 
 MOST_AT_ONCE = 100_000
 OLDEST_SECONDS = 1.0
-"""How long another process may believe a credential after an administrator has shut its agent out."""
+"""How long another process may accept a credential after an administrator has shut its agent out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class Credentials:
         self._checked = float("-inf")
 
     async def of(self, credential: str) -> KnownAgent:
-        """The agent, from memory where that may be believed. Raise Unauthenticated for a credential that nobody has."""
+        """The agent, from memory where that is fresh enough. Raise Unauthenticated for an unknown credential."""
         known = self.cached(credential)
         return known if known is not None else await run_in_threadpool(self.find, credential)
 
     def cached(self, credential: str) -> KnownAgent | None:
-        """The agent, if memory knows it and is fresh enough to be believed."""
+        """The agent, if memory knows it and is fresh enough."""
         if time.monotonic() - self._checked > OLDEST_SECONDS:
             return None
         return self._known.get(token_hash(credential))
 
     def find(self, credential: str) -> KnownAgent:
-        """The agent, from the store. Raise Unauthenticated for a credential that nobody has."""
+        """The agent, from the store. Raise Unauthenticated for an unknown credential."""
         hashed = token_hash(credential)
         if (found := self._of_everybody(hashed)) is not None:
             return found
@@ -72,7 +72,7 @@ class Credentials:
             return found
 
     def _of_everybody(self, hashed: str) -> KnownAgent | None:
-        """Who misses one agent, as after a start, will miss them all: read them together, once for each generation."""
+        """If one agent is missing, as after a start, all are: read them together, once for each generation."""
         with self._loading:
             if time.monotonic() - self._checked <= OLDEST_SECONDS and self._loaded == self._generation:
                 return self._known.get(hashed)
@@ -88,7 +88,7 @@ class Credentials:
                 return self._known.get(hashed)
 
     def check(self) -> bool:
-        """Ask the store whether memory may still be believed; return whether anything has changed since the last time.
+        """Check with the store whether memory is still valid; return whether anything has changed since the last time.
 
         Called several times a second; without agents, it rests.
         """
@@ -104,7 +104,7 @@ class Credentials:
         return generation != before
 
     def forget_all(self) -> None:
-        """A change of this process is durable: believe nothing until the store has been asked."""
+        """A change of this process is durable: trust nothing in memory until the store has been read."""
         with self._guard:
             self._known.clear()
             self._loaded = -1

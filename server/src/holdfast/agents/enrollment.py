@@ -1,4 +1,4 @@
-"""How machines become agents, and stop being ones."""
+"""How machines become agents, and how they leave."""
 
 import uuid
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from holdfast.storage.session import after_commit
 
 log = structlog.get_logger("holdfast.agents")
 
-SHUT_OUT_SENTENCE = "An administrator has shut the agent out before the job had ended."
+SHUT_OUT_SENTENCE = "An administrator shut the agent out before the job ended."
 
 
 def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -> tuple[EnrollmentToken, str]:
@@ -60,7 +60,7 @@ def revoke_token(session: Session, caller: Caller, token_id: int) -> EnrollmentT
 
 
 def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Registered:
-    """Make an agent of whoever holds an unused token. Raise Unauthenticated for any other token."""
+    """Register the holder of an unused token as an agent. Raise Unauthenticated for any other token."""
     now = clock.now()
     credential = new_token(AGENT_TOKEN_PREFIX)
     with gateway.database.writing() as session:
@@ -101,7 +101,7 @@ def register(gateway: Gateway, body: RegisterBody, address: str | None) -> Regis
 
 
 def unregister(gateway: Gateway, agent: KnownAgent) -> str:
-    """An agent goes by itself: it is disabled, and its unfinished jobs have failed."""
+    """An agent unregisters: it is disabled, and its unfinished jobs have failed."""
     with gateway.database.writing() as session:
         machine = store.active(session, agent.id, to_change=True)
         shut_out(session, gateway, machine, AgentStatus.DISABLED)
@@ -112,7 +112,7 @@ def unregister(gateway: Gateway, agent: KnownAgent) -> str:
 def change_status(
     session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine, status: AgentStatus
 ) -> AgentMachine:
-    """Disable, enable or revoke. Raise Conflict where an agent cannot come back from where it is."""
+    """Disable, enable or revoke. Raise Conflict for a change that its status does not allow."""
     session.refresh(agent, with_for_update=True)
     if agent.status == status:
         return agent
@@ -139,7 +139,7 @@ def delete(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachi
 
 
 def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: AgentStatus) -> None:
-    """From the commit on, the agent gets no work, and nothing that it sends is believed."""
+    """From the commit on, the agent gets no work, and nothing that it sends is accepted."""
     store.set_status(session, agent, status)
     ended = jobs.end_unfinished(session, gateway.registry, agent.id, "agents.revoked", SHUT_OUT_SENTENCE)
     _believe_nothing(session, gateway)
@@ -148,7 +148,7 @@ def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: Ag
 
 
 def ended_jobs(gateway: Gateway, agent: KnownAgent, claimed_to_run: Sequence[int]) -> list[int]:
-    """Jobs of the agent that it still runs although the record says that they have ended."""
+    """Jobs that the agent still runs although they have ended in the store."""
     statement = select(Operation.id).where(
         Operation.id.in_(claimed_to_run),
         Operation.machine_id == agent.id,
@@ -185,7 +185,7 @@ def _tell(
 
 
 def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:
-    """An administrator has changed what is known of an agent."""
+    """An administrator has changed the record of an agent."""
     agent.updated_at = clock.now()
     session.flush()
     store.tell(session, agent)

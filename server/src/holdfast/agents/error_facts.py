@@ -13,10 +13,10 @@ FACTS = (
     Fact(
         "agents.call_over",
         (404,),
-        "Nobody waits for this engine call any more.",
+        "The caller no longer waits for this engine call.",
         "Nothing; the agent drops its answer.",
     ),
-    Fact("agents.cancel_not_requested", (409,), "Nobody has asked for this job to stop.", "Finish the job."),
+    Fact("agents.cancel_not_requested", (409,), "No cancel of this job was requested.", "Finish the job."),
     Fact(
         "agents.cancel_unconfirmed",
         ("operation",),

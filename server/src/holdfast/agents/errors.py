@@ -1,4 +1,4 @@
-"""What is wrong with a request about agents."""
+"""Errors of requests about agents."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def revoked(status: str) -> Forbidden:
 
 
 def foreign_agent_id() -> Forbidden:
-    return Forbidden("agents.foreign_agent_id", "An agent speaks for itself alone.")
+    return Forbidden("agents.foreign_agent_id", "agent_id does not match the credential.")
 
 
 def unknown_agent(agent: Any) -> NotFound:
@@ -58,7 +58,7 @@ def not_yet(job_id: int, verdict: Verdict) -> Conflict:
 
 
 def cancel_not_requested(job_id: int) -> Conflict:
-    return Conflict("agents.cancel_not_requested", "Nobody has asked for this job to stop.", job_id=job_id)
+    return Conflict("agents.cancel_not_requested", "No cancel of this job was requested.", job_id=job_id)
 
 
 def parts_missing(job_id: int, parts: int) -> Conflict:
@@ -89,7 +89,7 @@ def parts_too_large(job_id: int, most: int) -> TooLarge:
 
 
 def call_over() -> NotFound:
-    return NotFound("agents.call_over", "Nobody waits for this call any more.")
+    return NotFound("agents.call_over", "The caller no longer waits for this call.")
 
 
 def offline(name: str) -> Unavailable:
@@ -97,4 +97,4 @@ def offline(name: str) -> Unavailable:
 
 
 def too_old_for_calls(name: str) -> Unprocessable:
-    return Unprocessable("agents.too_old", f"The agent {name} is too old to be asked this; update it.")
+    return Unprocessable("agents.too_old", f"The agent {name} is too old for this request; update it.")

@@ -1,4 +1,4 @@
-"""What agents bring to the service."""
+"""The parts of the service that agents contribute."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ ROUTERS: tuple[APIRouter, ...] = (runtime_routes.routes, routes.routes, install_
 
 
 def install(app: Application, gateway: Gateway, start_backup: BackupStarter) -> None:
-    """Give the routes what they ask for."""
+    """Give the routes their objects."""
     app.state.agents = gateway
     app.put_before(partial(HotPath, gateway=gateway))
     app.state.agent_backup_starter = start_backup

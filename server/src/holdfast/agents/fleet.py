@@ -1,7 +1,7 @@
-"""Which agents are alive: heard in memory, stored together, once a minute at most unless something changed.
+"""Which agents are alive: tracked in memory, stored together, once a minute at most unless something changed.
 
-After the service was killed, what it knew may be older by that minute and one look. Nobody is taken for silent because of
-it: a service that has just started waits for as long as an agent may be silent.
+After the service was killed, its stored times may be older by that minute and one look. No agent counts as silent
+because of that: a service that has just started waits for as long as an agent may be silent.
 """
 
 import threading
@@ -30,16 +30,16 @@ STORED_EVERY_SECONDS = 60.0
 STORED_TOGETHER = 500
 """Agents of one transaction: other writers wait for it."""
 NOTED_SKEW_SECONDS = 5.0
-"""Less than this is the time that a message travels, and not worth a write."""
+"""Smaller differences are the travel time of a message, and not worth a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What this process knows of an agent that has spoken to it."""
+    """The state of an agent that has connected to this process."""
 
     seen: datetime
     stored: datetime
-    """When the store was last told."""
+    """When it was last stored."""
     profile: tuple[Any, ...]
     skew: float | None
     stored_skew: float | None = None
@@ -67,7 +67,7 @@ class Fleet:
         """Called with the ids of agents that have come online, in the transaction that records it."""
 
     def note(self, agent: KnownAgent, body: HeartbeatBody, now: datetime) -> bool:
-        """Take a heartbeat that says nothing new into memory. False for one that has to be stored at once."""
+        """Take a heartbeat without news into memory. False for one that has to be stored at once."""
         with self._guard:
             known = self._heard.get(agent.id)
             if known is None or known.profile != profile(body):
@@ -76,9 +76,9 @@ class Fleet:
             return True
 
     def take(self, heartbeats: Sequence[Heartbeat]) -> list[HoldfastError | None]:
-        """Take heartbeats that memory could not, and say for each why it was refused, if it was.
+        """Take heartbeats that memory could not, and return for each why it was refused, if it was.
 
-        After a restart memory knows nobody, but the store does: a whole fleet that comes back writes nothing.
+        After a restart memory is empty, but the store is not: a whole fleet that comes back writes nothing.
         """
         with self._database.reading() as session:
             machines = store.by_id(session, [heartbeat.agent.id for heartbeat in heartbeats])
@@ -88,9 +88,9 @@ class Fleet:
             if refusals[place] is not None:
                 continue
             machine = machines[heartbeat.agent.id]
-            told = profile(heartbeat.body)
-            if machine.status == AgentStatus.ONLINE and machine.last_seen_at and stored_profile(machine) == told:
-                self._hear(heartbeat, machine.last_seen_at, machine.clock_skew_seconds)
+            reported = profile(heartbeat.body)
+            if machine.status == AgentStatus.ONLINE and machine.last_seen_at and stored_profile(machine) == reported:
+                self._remember(heartbeat, machine.last_seen_at, machine.clock_skew_seconds)
             else:
                 to_store.append(place)
         if to_store:
@@ -108,7 +108,7 @@ class Fleet:
             if changed:
                 self._write(session, changed)
         for heartbeat in taken:
-            self._hear(heartbeat, heartbeat.at, skew_of(heartbeat.body, heartbeat.at))
+            self._remember(heartbeat, heartbeat.at, skew_of(heartbeat.body, heartbeat.at))
         return refusals
 
     def _write(self, session: Session, heard: Mapping[AgentMachine, Heartbeat]) -> None:
@@ -129,7 +129,7 @@ class Fleet:
         store.tell(session, *heard)
         note_transitions(session, came_back)
 
-    def _hear(self, heartbeat: Heartbeat, stored: datetime, stored_skew: float | None) -> None:
+    def _remember(self, heartbeat: Heartbeat, stored: datetime, stored_skew: float | None) -> None:
         skew = skew_of(heartbeat.body, heartbeat.at)
         heard = Heard(heartbeat.at, stored, profile(heartbeat.body), skew, stored_skew)
         with self._guard:
@@ -145,7 +145,7 @@ class Fleet:
         return last_heard.latest((stored, recorded, heard.seen if heard else None))
 
     def skew(self, agent: AgentMachine) -> float | None:
-        """How far the agent's clock was ahead when it was last told; None if it never was."""
+        """How far the agent's clock was ahead at its last report; None if it never reported one."""
         with self._guard:
             heard = self._heard.get(agent.id)
         return heard.skew if heard is not None and heard.skew is not None else agent.clock_skew_seconds
@@ -157,7 +157,7 @@ class Fleet:
     # --- ticks -----------------------------------------------------------------------------------------------------
 
     def store_seen(self, *, at_once: bool = False) -> None:
-        """Store when agents were heard: of all of them, once it is old enough of one. Neighbours share what is written."""
+        """Store when agents last connected: of all of them, once it is old enough for one. Neighbours share a write."""
         now = clock.now()
         with self._guard:
             due = {agent_id: heard for agent_id, heard in self._heard.items() if heard.seen > heard.stored}
@@ -180,11 +180,11 @@ class Fleet:
                     self._heard[agent_id] = replace(self._heard[agent_id], stored=now, stored_skew=heard.skew)
 
     def find_silent(self) -> None:
-        """Set agents offline that nobody has heard of for too long. Their jobs stay as they are."""
+        """Set agents offline that have been silent for too long. Their jobs stay as they are."""
         now = clock.now()
         if now - self._began < self._threshold:
             self._read_recorded()
-            return  # while the service was away, nobody could be heard
+            return  # while the service was down, no agent could report
         if now < self._next_look:
             return
         self._read_recorded()
@@ -206,7 +206,7 @@ class Fleet:
                 return
             known = last_heard.latest((machine.last_seen_at, last_heard.one(session, agent_id)))
             if known is not None and known >= now - self._threshold:
-                return  # another process has heard of it meanwhile
+                return  # another process has received its heartbeat meanwhile
             if store.went_silent(session, machine, machine.last_seen_at):
                 note_transitions(session, {machine: AgentStatus.ONLINE})
         self.forget(agent_id)
@@ -219,7 +219,7 @@ class Fleet:
 
 
 def refusal(machine: AgentMachine | None) -> HoldfastError | None:
-    """Why what an agent says is not believed."""
+    """Why an agent's messages are refused."""
     try:
         store.not_shut_out(machine)
     except HoldfastError as error:
@@ -228,7 +228,7 @@ def refusal(machine: AgentMachine | None) -> HoldfastError | None:
 
 
 def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> None:
-    """Tell in the log and in the audit trail which agents have another state, given what they had."""
+    """Log and audit the agents whose state has changed, given their previous states."""
     for machine, status in before.items():
         log.info("an agent changed its state", agent_id=machine.agent_id, before=str(status), now=str(machine.status))
     audit.add(
@@ -241,7 +241,7 @@ def note_transitions(session: Session, before: Mapping[AgentMachine, str]) -> No
 
 
 def audited(machine: AgentMachine, action: str, **more: Any) -> dict[str, Any]:
-    """A line of the audit trail for what an agent does to itself."""
+    """A line of the audit trail for an agent's action on itself."""
     name = actor(machine.agent_id)
     return audit.entry(actor_user_id=None, actor=name, action=action, object_type="agent", object_id=machine.id, **more)
 
@@ -252,7 +252,7 @@ def actor(agent_id: str) -> str:
 
 
 def profile(body: HeartbeatBody) -> tuple[Any, ...]:
-    """What a heartbeat says beside that the agent is alive."""
+    """The facts of a heartbeat, beside the sign of life."""
     engines = tuple((engine.major, engine.version, engine.path) for engine in body.engine_versions)
     capabilities = tuple(dict.fromkeys(body.capabilities))
     unstarted = tuple((service.name, service.error) for service in body.unstarted_services)
@@ -260,7 +260,7 @@ def profile(body: HeartbeatBody) -> tuple[Any, ...]:
 
 
 def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
-    """What an agent has said of itself before, in the same form."""
+    """The stored facts of an agent, in the same form."""
     engines = tuple((engine["major"], engine["version"], engine["path"]) for engine in machine.engine_versions)
     unstarted = tuple((service["name"], service["error"]) for service in machine.unstarted_services)
     capabilities = tuple(machine.capabilities)
@@ -268,14 +268,14 @@ def stored_profile(machine: AgentMachine) -> tuple[Any, ...]:
 
 
 def skew_changed(heard: Heard) -> bool:
-    """Whether the clock of an agent goes wrong by another amount than is stored, beyond what a message takes."""
+    """Whether the error of an agent's clock differs from the stored one by more than the travel time of a message."""
     if heard.skew is None or heard.stored_skew is None:
         return heard.skew is not heard.stored_skew and heard.skew is not None
     return abs(heard.skew - heard.stored_skew) >= NOTED_SKEW_SECONDS
 
 
 def skew_of(body: HeartbeatBody, now: datetime) -> float | None:
-    """How far the agent's clock is ahead of ours; None when it does not tell, 0 when it is about right."""
+    """How far the agent's clock is ahead of ours; None when it does not report one, 0 when it is about right."""
     if body.sent_at is None:
         return None
     skew = (body.sent_at - now).total_seconds()

@@ -1,4 +1,4 @@
-"""All that the runtime routes need, and the threads that keep it true."""
+"""The objects behind the runtime routes, and the threads that keep them up to date."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ from holdfast.storage.session import Database
 
 TICK_SECONDS = 0.3
 BOARD_SECONDS = 2.0
-"""Hints may be missed: the store is asked this often anyway."""
+"""Hints may be missed: the store is read this often in any case."""
 BETWEEN_LOOKS_SECONDS = 0.02
 CALLS_SECONDS = 0.05
 FLUSH_SECONDS = 1.0
@@ -99,7 +99,7 @@ class Gateway:
         return self._stopping.is_set()
 
     def redactor(self, job_id: int) -> Redactor | None:
-        """The redactor of a running job, where memory has it: progress comes too often to ask the store each time."""
+        """The redactor of a running job, where memory has it: progress comes too often to read the store each time."""
         return self._redactors.get(job_id)
 
     def remember_redactor(self, job_id: int) -> Redactor:
@@ -119,7 +119,7 @@ class Gateway:
     # --- threads ---------------------------------------------------------------------------------------------------
 
     def _follow_board(self) -> None:
-        """Keep the board fresh: look after every hint, and now and then without one."""
+        """Keep the work cache fresh: look after every hint, and now and then without one."""
         seen = -1
         while not self.is_stopping:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
@@ -145,7 +145,9 @@ class Gateway:
         return min(LOOK_SECONDS, self.settings.agent_offline_seconds / 4)
 
     def _end_abandoned_jobs(self) -> None:
-        """End the jobs that agents have lost, and those whose stop was never confirmed: a lane is not held for ever."""
+        """End the jobs that agents have lost, and those whose stop was never confirmed: a lane is not held
+        indefinitely.
+        """
         if reported := self.sightings.take_reported():
             with self.database.writing() as session:
                 lost_jobs.note_reports(session, reported)
@@ -176,7 +178,7 @@ class Gateway:
         self._forget_ended_jobs()
 
     def _forget_ended_jobs(self) -> None:
-        """A job may have told its end to another process. What is known is noted first: a job that begins stays."""
+        """A job may have reported its end to another process. Record the known ones first: a job that begins stays."""
         remembered = self.progress.known() | frozenset(self._redactors)
         if not remembered:
             return

@@ -1,4 +1,4 @@
-"""Heartbeats that have to reach the store, taken together: a fleet that comes back at once costs few transactions."""
+"""Heartbeats that must reach the store, taken together: a fleet that comes back at once costs few transactions."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ class HeartbeatBatches:
         self._worker: asyncio.Task[None] | None = None
 
     async def take(self, heartbeat: Heartbeat) -> None:
-        """Return when the heartbeat is durable where it has to be. Raise if the agent is shut out."""
+        """Return when the heartbeat is stored, if it has to be. Raise if the agent is shut out."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((heartbeat, done))
         if self._worker is None:
@@ -28,7 +28,7 @@ class HeartbeatBatches:
         await done
 
     async def _work(self) -> None:
-        """Whoever comes while a transaction runs is in the next one."""
+        """Heartbeats that arrive during a transaction are in the next one."""
         try:
             while self._waiting:
                 now, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
@@ -39,12 +39,12 @@ class HeartbeatBatches:
     async def _take(self, taken: list[tuple[Heartbeat, "asyncio.Future[None]"]]) -> None:
         try:
             refusals = await run_in_threadpool(self._fleet.take, [heartbeat for heartbeat, _ in taken])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer to each caller
+        except Exception as error:  # noqa: BLE001 - any error is the answer to each caller
             if len(taken) == 1 or isinstance(error, HoldfastError):
                 for _, done in taken:
                     _answer(done, error)
                 return
-            for each in taken:  # what is wrong with one of them is not the fault of the others
+            for each in taken:  # a fault of one must not affect the others
                 await self._take([each])
             return
         for (_, done), refused in zip(taken, refusals, strict=True):

@@ -1,8 +1,8 @@
-"""The two requests that a fleet sends all day, answered before the framework is asked.
+"""The two requests that a fleet sends all day, answered before the framework is involved.
 
-A heartbeat and a poll that finds nothing cost a fifth of what they cost as ordinary routes, so one process holds a fleet
-that is several times larger. Whatever is refused, or answered with more than "nothing to do", goes on to the routes, with
-its body untouched; what they say is the contract.
+A heartbeat and a poll that finds nothing cost a fifth of what they cost as ordinary routes, so one process holds a
+fleet that is several times larger. Requests that are refused, or answered with more than "nothing to do", continue to
+the routes with their body untouched; the routes are the contract.
 """
 
 import json
@@ -53,7 +53,7 @@ class HotPath:
             await _send(send, answer)
 
     async def _answer(self, asked: Awaitable[bytes | None]) -> bytes | None:
-        """Whoever is refused hears it from the routes."""
+        """Refusals come from the routes."""
         try:
             return await asked
         except HoldfastError:
@@ -73,17 +73,17 @@ class HotPath:
         if agent is None or not body.is_whole or not sent.get(b"content-type", b"").startswith(b"application/json"):
             return None
         try:
-            told = HeartbeatBody.model_validate_json(body.content)
+            heartbeat = HeartbeatBody.model_validate_json(body.content)
         except ValidationError:
             return None
-        if told.agent_id != agent.agent_id:
+        if heartbeat.agent_id != agent.agent_id:
             return None
         now = clock.now()
-        if not self._gateway.fleet.note(agent, told, now):
-            await self._gateway.intake.take(Heartbeat(agent, told, now))
+        if not self._gateway.fleet.note(agent, heartbeat, now):
+            await self._gateway.intake.take(Heartbeat(agent, heartbeat, now))
         view = await self._gateway.board.now()
-        self._gateway.sightings.heartbeat(view.held_by(agent.id), told.running_job_ids)
-        if any(job not in view.running for job in told.running_job_ids):
+        self._gateway.sightings.heartbeat(view.held_by(agent.id), heartbeat.running_job_ids)
+        if any(job not in view.running for job in heartbeat.running_job_ids):
             return None
         settings = self._gateway.settings
         answer = {
@@ -106,7 +106,7 @@ class HotPath:
 
 
 class _Body:
-    """The body of a request, as far as it was read, for whoever gets the request next."""
+    """The body of a request, as far as it was read, for the next handler."""
 
     def __init__(self, messages: list[Message], receive: Receive, content: bytes, *, is_whole: bool) -> None:
         self._messages = messages
@@ -134,11 +134,11 @@ class _Body:
 
 
 async def _send(send: Send, answer: bytes) -> None:
-    told = [
+    fields = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(answer)).encode()),
         (b"x-request-id", uuid.uuid4().hex.encode()),
         *headers.ALL,
     ]
-    await send({"type": "http.response.start", "status": 200, "headers": told})
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
     await send({"type": "http.response.body", "body": answer})

@@ -1,4 +1,4 @@
-"""The installer of the agent and the wheels that it fetches, as the agent's own package hands them out."""
+"""The installer of the agent and the wheels that it fetches, as the agent's own package provides them."""
 
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ WheelName = Annotated[str, PathParameter(max_length=200, pattern=r"^[A-Za-z0-9_.
 
 @routes.get("/install.sh", summary="The installer of the agent", response_class=Response, responses=SCRIPT)
 def install_script() -> Response:
-    """Run it on the machine that is to become an agent. It holds no secret."""
+    """Run it on the machine that should become an agent. It holds no secret."""
     return Response(delivery.install_script(), media_type="text/x-shellscript; charset=utf-8")
 
 

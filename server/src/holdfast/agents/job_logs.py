@@ -1,8 +1,8 @@
-"""The log lines of a job, each once, whatever is sent again and whatever is killed.
+"""The log lines of a job, each stored once, despite repeated uploads and crashes.
 
-Lines are appended to the file first, then the row is updated that says which numbers the file holds and how many lines
-they are. What the file has beyond that was never acknowledged: it is cut off before the next lines are written, and the
-agent sends it again. The row is locked meanwhile, so there is one writer per operation.
+Lines are appended to the file first; then the row is updated with the numbers and the count of lines in the file.
+Anything beyond that in the file was never acknowledged: it is cut off before the next lines are written, and the agent
+sends it again. The row is locked meanwhile, so there is one writer per operation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +18,13 @@ from holdfast.operations.logs import LogWriter
 
 Range = tuple[int, int]
 MOST_RANGES = 1000
-"""An agent numbers its lines without gaps; a few come from messages that overtake each other."""
+"""An agent numbers its lines without gaps; a few arise when messages overtake each other."""
 
 
 def keep(
     job: AgentJob, file: Path, entries: Sequence[LogEntryBody], redactor: Redactor, most_bytes: int
 ) -> tuple[int, int]:
-    """Append the lines that are not stored yet; return how many were new, and how many known.
+    """Append the lines that are not stored yet; return how many were new, and how many were known.
 
     Raise Conflict if the numbers have more gaps than an agent ever leaves.
     """
@@ -51,7 +51,7 @@ def next_sequence(ranges: Iterable[Sequence[int]], first: int) -> int:
 
 
 def append(file: Path, base_line: int, lines: list[str], most_bytes: int, *, is_end: bool = False) -> int:
-    """Append lines and return how many the log has then; with the end of the job, also the end of a log too large."""
+    """Append lines and return the new number of lines; with the end of the job, also the marker of a log too large."""
     writer = LogWriter(file, base_line, most_bytes)
     if writer.lines > base_line:
         writer.cut()

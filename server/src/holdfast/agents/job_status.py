@@ -1,4 +1,4 @@
-"""The contract's words for the state of an agent's job, from the operation that it is."""
+"""The contract's status of an agent's job, derived from its operation."""
 
 from backup_protocol import JobStatus
 from holdfast.agents.models import AgentJob

@@ -71,7 +71,7 @@ class Jobs:
             ]
 
     def claim(self, agent: KnownAgent, job_id: int) -> Claimed:
-        """Make the job this agent's own. Claimed again, it gives the same answer."""
+        """Assign the job to this agent. A repeated claim gives the same answer."""
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
             operation = own(session, agent, job_id)
@@ -90,7 +90,7 @@ class Jobs:
             raise errors.not_yet(operation.id, verdict)
         if operation.status == Status.RUNNING:
             job.claimed_at = job.updated_at = clock.now()
-            tell(session, machine.agent_id, operation, "job_claimed")
+            record_event(session, machine.agent_id, operation, "job_claimed")
 
     def _prepared(self, session: Session, operation: Operation) -> AgentJob:
         """The job's row; made, with its payload, when the job is handed out for the first time."""
@@ -112,7 +112,7 @@ class Jobs:
         return session.get_one(AgentJob, operation.id)
 
     def _can_be_prepared(self, session: Session, operation: Operation) -> bool:
-        """False for a job that no payload can be made for. It ends: every poll would stumble over it otherwise."""
+        """False for a job for which no payload can be made. It ends: otherwise every poll would fail on it."""
         try:
             with session.begin_nested():
                 self._prepared(session, operation)
@@ -124,7 +124,7 @@ class Jobs:
             return False
         except (NotFound, Unprocessable, ValueError, LookupError) as error:
             log.warning("a job cannot be handed out", operation_id=operation.id, kind=operation.kind, reason=str(error))
-            sentence = "The stored parameters do not fit what the repository and this version of the service are."
+            sentence = "The stored parameters do not fit the repository or this version of the service."
             transitions.fail_pending(session, operation.id, "operations.bad_parameters", sentence)
             return False
         return True
@@ -155,11 +155,11 @@ class Jobs:
                 job.started_at = self._corrected(machine, started_at, job)
                 job.updated_at = clock.now()
                 transitions.note(session, operation.id, operation.repository_id, Status.RUNNING, job_status="running")
-                tell(session, agent.agent_id, operation, "job_started")
+                record_event(session, agent.agent_id, operation, "job_started")
             return acknowledged(operation, job)
 
     def report_progress(self, agent: KnownAgent, job_id: int, values: dict[str, Any]) -> Acknowledgement:
-        """For a job that memory does not know as running; what it says is kept if the store knows it."""
+        """For a job that memory does not know as running; its report is kept if the store knows the job."""
         with self.database.reading() as session:
             store.seen(session, agent.id)
             operation, job = self._claimed(session, agent, job_id)
@@ -169,7 +169,7 @@ class Jobs:
             return acknowledged(operation, job)
 
     def keep_logs(self, agent: KnownAgent, job_id: int, entries: Sequence[LogEntryBody]) -> LogsKept:
-        """Lines of a job that has ended are kept too: they tell how it ended."""
+        """Lines of a job that has ended are kept too: they show how it ended."""
         with self.database.writing() as session:
             store.active(session, agent.id)
             operation, job = self._claimed(session, agent, job_id, locked=True)
@@ -201,7 +201,7 @@ class Jobs:
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def end(self, agent: KnownAgent, job_id: int, body: Body, *, must_be_asked_for: bool = False) -> Acknowledgement:
-        """Record how a job ended. On one that has ended before, nothing changes and the answer says how it ended."""
+        """Record how a job ended. If it had already ended, nothing changes and the answer is its status."""
         with self.database.writing() as session:
             machine = store.active(session, agent.id)
             self._take_back(session, machine, job_id)
@@ -225,7 +225,7 @@ class Jobs:
             self._start(session, machine, operation)
 
     def _keep_late(self, session: Session, operation: Operation, job: AgentJob, body: Body) -> None:
-        """A report of a job that was ended without its agent: the status stays, what really happened is kept beside it.
+        """A report of a job that was ended without its agent: the status stays, the report is kept in its log.
 
         If it changed the repository, the index is brought up to date.
         """
@@ -256,7 +256,7 @@ class Jobs:
             lost_jobs.ask_for_name(session, self.registry, operation)
         self._finish_log(operation, job)
         store.forget_parts(session, job)
-        tell(session, agent.agent_id, operation, f"job_{_end_word(report)}", return_code=report.return_code)
+        record_event(session, agent.agent_id, operation, f"job_{_end_word(report)}", return_code=report.return_code)
 
     def _report(self, session: Session, operation: Operation, body: Body, items: Items) -> JobReport:
         report = report_of(body, items, self.payloads.redactor(session, operation))
@@ -269,7 +269,10 @@ class Jobs:
             job.log_lines = job_logs.append(file, job.log_lines, [], self.most_log_bytes, is_end=True)
 
     def _last_progress(self, operation: Operation, report: JobReport) -> dict[str, Any]:
-        """The progress that stays on record. Of a job that succeeded, the counts are those of its result, or unknown."""
+        """The progress that stays on record.
+
+        Of a job that succeeded, the counts are those of its result, or unknown.
+        """
         last = self.progress.latest(operation.id) or operation.progress or {}
         if not report.succeeded:
             return {**last, **report.stats}
@@ -289,7 +292,7 @@ class Jobs:
         return operation, job
 
     def _corrected(self, agent: AgentMachine, moment: datetime | None, job: AgentJob) -> datetime:
-        """An agent's time by our clock, never before the claim and never after now."""
+        """An agent's time converted to our clock, never before the claim and never after now."""
         try:
             by_our_clock = moment - timedelta(seconds=self.fleet.skew(agent) or 0.0) if moment is not None else None
         except OverflowError:
@@ -298,7 +301,7 @@ class Jobs:
 
 
 def own(session: Session, agent: KnownAgent, job_id: int) -> Operation:
-    """A job of this agent. Raise NotFound for any other: whether it exists is not this agent's to know."""
+    """A job of this agent. Raise NotFound for any other: an agent must not find out whether it exists."""
     operation = pages.get(session, job_id)
     if operation is None or operation.executor != "agent" or operation.machine_id != agent.id:
         raise errors.unknown_job(job_id)
@@ -354,8 +357,8 @@ def acknowledged(operation: Operation, job: AgentJob | None, **more: Any) -> Ack
     )
 
 
-def tell(session: Session, agent_id: str, operation: Operation, event: str, **details: Any) -> None:
-    """Into the service's log and the audit trail."""
+def record_event(session: Session, agent_id: str, operation: Operation, event: str, **details: Any) -> None:
+    """Write to the service's log and the audit trail."""
     log.info("a job of an agent", event_name=event, agent_id=agent_id, operation_id=operation.id, kind=operation.kind)
     audit.add(
         session,
@@ -371,7 +374,7 @@ def tell(session: Session, agent_id: str, operation: Operation, event: str, **de
 
 
 def end_unfinished(session: Session, registry: Registry, agent_machine_id: int, error_key: str, sentence: str) -> int:
-    """End all that waits for or runs on an agent, as failed, in the transaction that shuts it out."""
+    """Fail every job that waits for or runs on an agent, in the transaction that shuts it out."""
     statement = select(Operation).where(
         Operation.executor == "agent",
         Operation.machine_id == agent_machine_id,
@@ -405,7 +408,7 @@ def end_orphans(database: Database, registry: Registry) -> int:
 
 
 def expire(database: Database, before: datetime) -> int:
-    """End jobs that have waited for longer than the policy allows."""
+    """End jobs that have waited longer than the policy allows."""
     statement = select(Operation.id).where(
         Operation.status == Status.PENDING, Operation.executor == "agent", Operation.created_at < before
     )

@@ -1,7 +1,7 @@
-"""Jobs that their agent no longer has: noticed by what it leaves out of its heartbeats, ended by what the repository holds.
+"""Jobs that their agent no longer has: noticed when heartbeats leave them out, ended by evidence from the repository.
 
-An agent names the jobs it holds in `running_job_ids`. One that stays unnamed for longer than the offline threshold, counted
-while the agent is online, and of which no report comes either, has been lost. A silent agent has lost nothing.
+An agent names the jobs it holds in `running_job_ids`. One that stays unnamed for longer than the offline threshold,
+counted while the agent is online, and of which no report comes either, has been lost. A silent agent has lost nothing.
 """
 
 import json
@@ -42,7 +42,7 @@ log = structlog.get_logger("holdfast.agents")
 
 EVIDENCE = "evidence"
 MOST_QUESTIONS = 3
-"""How often the repository is asked about one lost job before its agent counts as one that cannot be asked."""
+"""How often the repository is queried about one lost job before its agent counts as unable to answer."""
 CLOCK_SLACK = timedelta(minutes=2)
 LOST = "The agent came back without this job and sent no report of it."
 UNCONFIRMED = (
@@ -63,7 +63,7 @@ class _Missing:
 
 
 class Sightings:
-    """Which running jobs the heartbeats that this process hears leave out, and since when."""
+    """Which running jobs the heartbeats to this process leave out, and since when."""
 
     def __init__(self, threshold_seconds: float) -> None:
         self._threshold = threshold_seconds
@@ -86,7 +86,7 @@ class Sightings:
                 self._missing[job] = _Missing(now if is_new or known is None else known.since, now)
 
     def report(self, job: int) -> None:
-        """Somebody works on the job: something was reported about it."""
+        """The job is alive: something was reported about it."""
         with self._guard:
             self._missing.pop(job, None)
             self._reported.add(job)
@@ -103,7 +103,7 @@ class Sightings:
             return sorted(job for job, seen in self._missing.items() if seen.last - seen.since >= self._threshold)
 
     def forget(self, job: int) -> None:
-        """Begin to count anew."""
+        """Restart the count."""
         with self._guard:
             self._missing.pop(job, None)
 
@@ -114,7 +114,7 @@ class Sightings:
 
 
 def note_reports(session: Session, jobs: Sequence[int]) -> None:
-    """Let the other processes know that these jobs are being worked on."""
+    """Let the other processes know that these jobs are alive."""
     if jobs:
         session.execute(update(AgentJob).where(AgentJob.operation_id.in_(jobs)).values(updated_at=clock.now()))
 
@@ -123,7 +123,7 @@ def note_reports(session: Session, jobs: Sequence[int]) -> None:
 
 
 def end_lost(session: Session, registry: Registry, job_id: int, threshold_seconds: float) -> None:
-    """End a lost job by evidence, or begin to gather it. Nothing happens if somebody else has heard of the job."""
+    """End a lost job by evidence, or begin to gather it. Nothing happens if another process has news of the job."""
     job = session.get(AgentJob, job_id, with_for_update=True)
     operation = session.get(Operation, job_id, populate_existing=True)
     if job is None or operation is None or operation.status != Status.RUNNING or operation.cancel_requested_at:
@@ -150,7 +150,7 @@ def end_unconfirmed(session: Session, registry: Registry, job_id: int) -> None:
 
 
 def unconfirmed_since(session: Session, before: datetime) -> list[int]:
-    """Running jobs that were asked to stop before this time."""
+    """Running jobs whose cancel was requested before this time."""
     return list(session.scalars(_UNCONFIRMED.where(Operation.cancel_requested_at < before)))
 
 
@@ -163,7 +163,7 @@ def _may_be_asked(session: Session, operation: Operation) -> bool:
 
 
 def _interrupt(session: Session, registry: Registry, operation: Operation, job: AgentJob, work: JobWork | None) -> None:
-    """Nobody knows how it ended: do it again where that does no harm, else it has failed."""
+    """How it ended is unknown: repeat it where that does no harm, otherwise it has failed."""
     may_repeat = work is not None and work.may_repeat and operation.attempt < MAX_ATTEMPTS
     if may_repeat and transitions.requeue_for_next_attempt(
         session, operation, log_lines=job.log_lines, delay_seconds=0.0
@@ -185,7 +185,7 @@ class EvidenceParams(Schema):
 
 
 def evidence_kind() -> Kind:
-    """Reads the list of archives to find out what became of a backup."""
+    """Reads the list of archives to find out how a backup ended."""
     return Kind(
         name=EVIDENCE,
         category="maintenance",
@@ -216,7 +216,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
     repository = repositories.get(session, operation.repository_id or 0)
     if repository is None or session.scalars(waiting.limit(1)).first() is not None:
         return
-    # A lost job still holds the repository's lane, so the question has one of its own.
+    # A lost job still holds the repository's lane, so this query has a lane of its own.
     kind = registry.kinds[EVIDENCE]
     if own_lane:
         kind = replace(kind, access=Access.CHANGE, lock_key=f"evidence:{operation.id}")
@@ -230,7 +230,7 @@ def _ask(session: Session, registry: Registry, operation: Operation, *, own_lane
 
 
 def settle(session: Session, registry: Registry, asked: Operation, report: JobReport) -> None:
-    """Given the agent's answer to a question, record what it proves."""
+    """Given the agent's answer to a query, record what it proves."""
     operation = session.get(Operation, int(asked.params.get("operation_id") or 0), populate_existing=True)
     job = session.get(AgentJob, operation.id, with_for_update=True) if operation else None
     kind = registry.kinds.get(operation.kind) if operation else None
@@ -319,7 +319,7 @@ def _listing(item: Mapping[str, Any]) -> bytes:
 
 
 def _fits(template: str, name: str) -> bool:
-    """Whether the engine can have made a name of a template. What a backup left half done is not an archive."""
+    """Whether the engine can have made a name from a template. A checkpoint is not an archive."""
     pattern = "".join(".+" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{[^}]*\})", template))
     return bool(template) and re.fullmatch(pattern, name) is not None and CHECKPOINT.fullmatch(name) is None
 

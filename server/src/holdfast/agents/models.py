@@ -28,7 +28,7 @@ PREFIX_LENGTH = 16
 
 
 class AgentMachine(Base):
-    """A machine with an agent. Of its credential only the hash is kept."""
+    """A machine with an agent. Only the hash of its credential is stored."""
 
     __tablename__ = "agent_machines"
 
@@ -47,12 +47,12 @@ class AgentMachine(Base):
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue)
     status: Mapped[str] = mapped_column(String(10))
     last_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When its state or its facts last changed; what it said since then is in `agent_times`."""
+    """When its state or facts last changed; later signs of life are in `agent_times`."""
     last_error: Mapped[str | None] = mapped_column(Text)
     unstarted_services: Mapped[list[dict[str, str]]] = mapped_column(JsonValue, default=list, server_default="[]")
     """What backups have stopped on its machine and does not start again, each `{"name", "error"}`."""
     clock_skew_seconds: Mapped[float | None] = mapped_column(Float)
-    """How far the agent's clock was ahead of ours when it was last told."""
+    """How far the agent's clock was ahead of ours at its last report."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
@@ -64,7 +64,7 @@ class AgentMachine(Base):
 
 
 class _Agents(presence.Presence):
-    """How the kernel learns from the table above whether an agent can take an operation."""
+    """How the kernel determines from the table above whether an agent can take an operation."""
 
     def is_online(self, machine_id: Any) -> ColumnElement[bool]:
         agent = aliased(AgentMachine)
@@ -99,7 +99,7 @@ class EnrollmentToken(Base):
 
 
 class AgentJob(Base):
-    """What is known of an operation as an agent's job, from when it was first handed out."""
+    """The record of an operation as an agent's job, from when it was first handed out."""
 
     __tablename__ = "agent_jobs"
 
@@ -117,9 +117,9 @@ class AgentJob(Base):
     log_ranges: Mapped[list[list[int]]] = mapped_column(JsonValue, default=list)
     """The sequence numbers of the lines in the log file, as ranges with both ends."""
     log_lines: Mapped[int] = mapped_column(Integer, default=0)
-    """How many lines of the log file they are: what is behind them was never acknowledged."""
+    """How many lines of the log file they are: lines beyond were never acknowledged."""
     part_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
-    """What the parts of the result take, as `bounded_json.weight` counts it."""
+    """The size of the parts of the result, as `bounded_json.weight` counts it."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
@@ -137,7 +137,7 @@ class AgentJobPart(Base):
 
 
 class AgentTimes(Base):
-    """When the agents of a thousand ids in a row were last heard: see `last_heard`."""
+    """When the agents of a thousand consecutive ids last connected: see `last_heard`."""
 
     __tablename__ = "agent_times"
 
@@ -146,7 +146,7 @@ class AgentTimes(Base):
 
 
 class AgentFleet(Base):
-    """One row: its number grows with every change after which a cached credential may not be believed any more."""
+    """One row: its number grows with every change that invalidates cached credentials."""
 
     __tablename__ = "agent_fleet"
 

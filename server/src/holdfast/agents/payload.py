@@ -32,11 +32,11 @@ class Payloads:
         self._opener = opener
 
     def build(self, session: Session, operation: Operation) -> dict[str, Any]:
-        """What the agent needs to execute an operation. Raise NotFound if its repository or its kind is gone."""
+        """The agent's input for an operation. Raise NotFound if its repository or its kind is gone."""
         kind = self._registry.kinds.get(operation.kind)
         repository = repositories.get(session, operation.repository_id or 0)
         if kind is None or kind.agent is None or repository is None:
-            raise NotFound("repository.not_found", "What the job works on is not registered any more.")
+            raise NotFound("repository.not_found", "The job's repository is no longer registered.")
         job_kind = JobKind(operation.job_kind or kind.agent.job_kind)
         block = asdict(kind.agent.block(session, operation))
         if kind.agent.opens_repository:
@@ -46,7 +46,7 @@ class Payloads:
         return envelope(job_kind, repository, block, older)
 
     def with_secrets(self, session: Session, operation: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload as it is handed to the assigned agent, and to nobody else.
+        """The payload as it is handed to the assigned agent, and to no one else.
 
         An agent that does not open the repository, or not for this job, never gets its passphrase.
         """
@@ -68,7 +68,7 @@ class Payloads:
         return {**payload, "secrets": {secret_ref(repository): {"value": passphrase}}}
 
     def redactor(self, session: Session, operation: Operation) -> Redactor:
-        """Takes the secrets of the operation and its repository out of whatever the agent sends."""
+        """Removes the secrets of the operation and its repository from everything the agent sends."""
         repository = repositories.get(session, operation.repository_id or 0)
         passphrase = self._opener.passphrase(repository) if repository else None
         kind = self._registry.kinds.get(operation.kind)
@@ -80,7 +80,7 @@ class Payloads:
 def envelope(
     job_kind: JobKind, repository: Repository, block: Mapping[str, Any], older: Older = "refuse"
 ) -> dict[str, Any]:
-    """What an agent is handed, still without the value of any secret."""
+    """The agent's payload, still without the value of any secret."""
     return {
         "schema_version": SCHEMA_VERSION,
         "job_kind": str(job_kind),
@@ -108,7 +108,7 @@ def repository_block(repository: Repository, older: Older = "refuse") -> dict[st
         "repository_path": repository.path,
         "remote_path": repository.remote_path,
         "encryption": known,
-        # Who has just named the place says by that where the repository is.
+        # Importing counts as consent to a relocated repository.
         "relocated_ok": repository.setup_state in ("pending", agent_target.UNVERIFIED),
         "unencrypted_ok": repository.unencrypted_confirmed,
         "engine_id": repository.engine_id,

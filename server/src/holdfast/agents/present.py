@@ -101,7 +101,7 @@ def _job_item(
 
 
 def _future_payload(session: Session, payloads: Payloads, operation: Operation) -> dict[str, object] | None:
-    """What the agent would get now: the payload of a job that was never handed out is not fixed yet."""
+    """The payload the agent would get now: that of a job that was never handed out is not fixed yet."""
     if operation.status != Status.PENDING:
         return None
     try:

@@ -1,4 +1,4 @@
-"""From what an agent says about the end of a job to what the kernel understands, without any secret."""
+"""From an agent's message about the end of a job to the kernel's report, without any secret."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def report_of(body: Body, items: Items, redactor: Redactor) -> JobReport:
 
 
 def completed(return_code: int) -> Status:
-    """The agent says that the work is done; any code but 0 says that there is something to read about it."""
+    """The agent reports that the work is done; any code but 0 means warnings."""
     return Status.COMPLETED if return_code == 0 else Status.COMPLETED_WITH_WARNINGS
 
 
@@ -77,7 +77,7 @@ def cleaned(report: JobReport, redactor: Redactor) -> JobReport:
 
 
 def cleaned_value(value: Any, redactor: Redactor, depth: int = 0) -> Any:
-    """A value as any store can hold it, without secrets; what no store can hold becomes null."""
+    """A value that any store can hold, without secrets; others become null."""
     if depth > DEEPEST or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if isinstance(value, str):

@@ -130,19 +130,19 @@ def delete_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway:
     return Response(status_code=204)
 
 
-@routes.post("/agents/{agent}/disable", summary="Shut an agent out for a while", responses=documented(404, 409))
+@routes.post("/agents/{agent}/disable", summary="Disable an agent", responses=documented(404, 409))
 def disable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
     """Its unfinished jobs end as failed."""
     return _changed(session, gateway, caller, agent, AgentStatus.DISABLED)
 
 
-@routes.post("/agents/{agent}/enable", summary="Let a disabled agent in again", responses=documented(404, 409))
+@routes.post("/agents/{agent}/enable", summary="Enable a disabled agent", responses=documented(404, 409))
 def enable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
     """It is offline until its next heartbeat."""
     return _changed(session, gateway, caller, agent, AgentStatus.OFFLINE)
 
 
-@routes.post("/agents/{agent}/revoke", summary="Shut an agent out for good", responses=documented(404, 409))
+@routes.post("/agents/{agent}/revoke", summary="Revoke an agent", responses=documented(404, 409))
 def revoke_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
     """Its unfinished jobs end as failed; its credential is never accepted again."""
     return _changed(session, gateway, caller, agent, AgentStatus.REVOKED)
@@ -216,10 +216,10 @@ def read_job_logs(
     return log_page(settings.logs_dir, _job(session, job_id), offset, limit)
 
 
-@routes.post("/agent-jobs/{job_id}/cancel", summary="Ask for a job to stop", responses=documented(404, 409))
+@routes.post("/agent-jobs/{job_id}/cancel", summary="Cancel a job", responses=documented(404, 409))
 @waits_for_end
 def cancel_job(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """Operators of the repository may. A job that no agent has taken is canceled at once."""
+    """Requires the role operator on the repository. A job that no agent has taken is canceled at once."""
     with database.reading() as session:
         operation = require(session, caller, job_id, Role.OPERATOR)
         _job(session, job_id)

@@ -1,4 +1,4 @@
-"""HTTP for agents: nothing here takes a user's credential, and nothing elsewhere takes an agent's."""
+"""HTTP for agents: these routes accept only an agent's credential, and no other route accepts one."""
 
 import time
 from typing import Annotated
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from backup_protocol import DEFAULT_POLL_LIMIT, LONGEST_POLL_WAIT, MOST_LOG_ENTRIES, MOST_POLL_LIMIT, JobStatus
 from holdfast.access.caller import address_of, public
 from holdfast.agents import enrollment, errors
-from holdfast.agents.caller import TheGateway, ThisAgent, admitted, told_of_refusals
+from holdfast.agents.caller import TheGateway, ThisAgent, admitted, refusal_log
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import Heartbeat
 from holdfast.agents.gateway import Gateway
@@ -51,7 +51,7 @@ JOB = documented(404, 409)
 CALL = documented(404)
 FRAMES = {
     "requestBody": {
-        "description": "Frames: a letter, eight bytes of length, content. The last one tells how the engine ended.",
+        "description": "Frames: a letter, eight bytes of length, content. The last one reports how the engine ended.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         "required": True,
     }
@@ -60,11 +60,11 @@ FRAMES = {
 
 @routes.post("/register", summary="Become an agent, with a one-time token", dependencies=[Depends(public)])
 def register(request: Request, body: RegisterBody, gateway: TheGateway) -> Registered:
-    """Of any number of simultaneous tries with one token, one succeeds."""
+    """Of simultaneous attempts with one token, exactly one succeeds."""
     try:
         return enrollment.register(gateway, body, address_of(request))
     except Unauthenticated as error:
-        told_of_refusals.tell(address_of(request), error)
+        refusal_log.add(address_of(request), error)
         raise
 
 
@@ -74,7 +74,7 @@ def unregister(agent: ThisAgent, gateway: TheGateway) -> Unregistered:
     return Unregistered(agent_id=agent.agent_id, status=enrollment.unregister(gateway, agent))
 
 
-@routes.post("/heartbeat", summary="Tell that the agent is alive and what it can do")
+@routes.post("/heartbeat", summary="Report that the agent is alive, and its capabilities")
 async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) -> HeartbeatAnswer:
     """`cancel_job_ids` names jobs of this agent that should stop."""
     if body.agent_id != agent.agent_id:
@@ -102,10 +102,10 @@ async def poll(
     agent: ThisAgent,
     request: Request,
     gateway: TheGateway,
-    limit: Annotated[int, Query(description="Jobs at most; 10 if more is asked for.")] = DEFAULT_POLL_LIMIT,
-    wait: Annotated[float, Query(description="Seconds to wait for a job; 30 if more is asked for.")] = 0.0,
+    limit: Annotated[int, Query(description="Maximum number of jobs, at most 10.")] = DEFAULT_POLL_LIMIT,
+    wait: Annotated[float, Query(description="Seconds to wait for a job, at most 30.")] = 0.0,
 ) -> Polled:
-    """Polling takes nothing: a job is the agent's once it has claimed it."""
+    """Polling does not assign a job: it belongs to the agent once claimed."""
     limit = max(1, min(limit, MOST_POLL_LIMIT))
     deadline = time.monotonic() + max(0.0, min(wait, LONGEST_POLL_WAIT))
     while True:
@@ -134,37 +134,37 @@ async def _calls(gateway: Gateway, agent: KnownAgent) -> list[OfferedCall]:
 
 
 @routes.post(
-    "/calls/{call_id}/output", summary="Send what the engine says for a call", responses=CALL, openapi_extra=FRAMES
+    "/calls/{call_id}/output", summary="Send the engine's output for a call", responses=CALL, openapi_extra=FRAMES
 )
 async def call_output(
     agent: ThisAgent, call_id: Annotated[str, Path(max_length=60)], request: Request, gateway: TheGateway
 ) -> CallAnswer:
-    """As the engine says it: the body may be of any length. It ends early once nobody waits for it any more."""
+    """A stream of any length, sent as the engine produces it. It ends early once the caller no longer waits."""
     await gateway.calls.connect(agent, call_id, request.stream())
     return CallAnswer(id=call_id)
 
 
-@routes.get("/jobs/{job_id}", summary="How a job of this agent stands", responses=JOB)
+@routes.get("/jobs/{job_id}", summary="Status of a job of this agent", responses=JOB)
 def job_status(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Acknowledgement:
     return gateway.jobs.status(agent, job_id)
 
 
 @routes.post("/jobs/{job_id}/claim", summary="Take a job", responses=JOB)
 def claim(agent: ThisAgent, job_id: RowId, gateway: TheGateway) -> Claimed:
-    """Claimed again by the same agent, it gives the same answer."""
+    """A repeated claim by the same agent gives the same answer."""
     return gateway.jobs.claim(agent, job_id)
 
 
-@routes.post("/jobs/{job_id}/start", summary="Tell that a job runs", responses=JOB)
+@routes.post("/jobs/{job_id}/start", summary="Report that a job runs", responses=JOB)
 def start(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: StartBody | None = None) -> Acknowledgement:
     gateway.sightings.report(job_id)
     return gateway.jobs.start(agent, job_id, body.started_at if body else None)
 
 
-@routes.post("/jobs/{job_id}/progress", summary="Tell how far a job is", responses=JOB)
+@routes.post("/jobs/{job_id}/progress", summary="Report the progress of a job", responses=JOB)
 async def progress(agent: ThisAgent, job_id: RowId, body: ProgressBody, gateway: TheGateway) -> Acknowledgement:
     """Kept in memory and stored at most once a second."""
-    values = body.told()
+    values = body.given()
     running = (await gateway.board.now()).running.get(job_id)
     if running is None or running.agent_machine_id != agent.id:
         return await run_in_threadpool(gateway.jobs.report_progress, agent, job_id, values)
@@ -186,7 +186,7 @@ def logs(
     body: Annotated[LogEntryBody | LogBatchBody, Body(description="One line, or a batch.")],
     gateway: TheGateway,
 ) -> LogsKept:
-    """Lines whose `sequence` is stored already are passed over."""
+    """Lines whose `sequence` is already stored are skipped."""
     entries = body.entries if isinstance(body, LogBatchBody) else [body]
     if len(entries) > MOST_LOG_ENTRIES:
         raise errors.too_many_lines(MOST_LOG_ENTRIES)
@@ -197,26 +197,26 @@ def logs(
 
 @routes.post("/jobs/{job_id}/parts", summary="Add a part of a long result", responses=JOB)
 def parts(agent: ThisAgent, job_id: RowId, body: PartBody, gateway: TheGateway) -> PartAnswer:
-    """Sent again, a part changes nothing. `result.parts` of the completion says how many there are."""
+    """Sending a part again changes nothing. `result.parts` of the completion is the number of parts."""
     gateway.jobs.keep_part(agent, job_id, body)
     gateway.sightings.report(job_id)
     return PartAnswer(id=job_id, part=body.part)
 
 
-@routes.post("/jobs/{job_id}/complete", summary="Tell that a job is done", responses=JOB)
+@routes.post("/jobs/{job_id}/complete", summary="Report that a job is done", responses=JOB)
 def complete(agent: ThisAgent, job_id: RowId, body: CompleteBody, gateway: TheGateway) -> Acknowledgement:
-    """A `return_code` other than 0 makes it completed with warnings. On a job that has ended, nothing changes."""
+    """A `return_code` other than 0 makes it completed with warnings. If the job has already ended, nothing changes."""
     return gateway.jobs.end(agent, job_id, body)
 
 
-@routes.post("/jobs/{job_id}/fail", summary="Tell that a job has failed", responses=JOB)
+@routes.post("/jobs/{job_id}/fail", summary="Report that a job has failed", responses=JOB)
 def fail(agent: ThisAgent, job_id: RowId, body: FailBody, gateway: TheGateway) -> Acknowledgement:
     return gateway.jobs.end(agent, job_id, body)
 
 
 @routes.post("/jobs/{job_id}/canceled", summary="Report that a job was stopped on request", responses=JOB)
 def canceled(agent: ThisAgent, job_id: RowId, gateway: TheGateway, body: CanceledBody | None = None) -> Acknowledgement:
-    """Only after its process is gone."""
+    """Only after its process has ended."""
     return gateway.jobs.end(agent, job_id, body or CanceledBody(), must_be_asked_for=True)
 
 

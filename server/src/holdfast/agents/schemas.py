@@ -1,4 +1,7 @@
-"""What agents and administrators send and get. The shapes of the runtime routes are those of `backup_protocol`."""
+"""Requests and answers of agents and administrators.
+
+The shapes of the runtime routes are those of `backup_protocol`.
+"""
 
 from typing import Annotated, Any
 
@@ -76,13 +79,13 @@ class Job(Schema):
     id: int
     type: str
     created_at: Timestamp
-    payload: dict[str, Any] = Field(description="All that is needed to run it, its secrets included.")
+    payload: dict[str, Any] = Field(description="Everything needed to run it, including its secrets.")
     status: str
 
 
 class OfferedCall(Schema):
     id: str
-    payload: dict[str, Any] = Field(description="All that is needed to run it, its secrets included.")
+    payload: dict[str, Any] = Field(description="Everything needed to run it, including its secrets.")
 
 
 class Polled(Schema):
@@ -90,7 +93,7 @@ class Polled(Schema):
     calls: list[OfferedCall] = Field(
         default_factory=list,
         exclude_if=lambda calls: not calls,
-        description="What somebody waits for, to be sent to `/calls/{id}/output`; not there when nobody does.",
+        description="Calls to run; send their output to `/calls/{id}/output`. Absent if there are none.",
     )
 
 
@@ -108,7 +111,7 @@ class StartBody(Schema):
 
 
 class ProgressBody(Schema):
-    """What is not given stays as it was."""
+    """Fields that are not given keep their value."""
 
     progress_percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
     current_file: Annotated[str, PlainText(0, 4096)] | None = None
@@ -121,8 +124,8 @@ class ProgressBody(Schema):
     more_than_expected: bool | None = None
     message: Annotated[str, PlainText(0, 1000)] | None = None
 
-    def told(self) -> dict[str, Any]:
-        """What was given. Beyond the expected size, what was known of the end before is not known any more."""
+    def given(self) -> dict[str, Any]:
+        """The given fields. Beyond the expected size, an earlier estimate of the end is dropped."""
         unknown = {"progress_percent": None, "estimated_time_remaining": None} if self.more_than_expected else {}
         return {**self.model_dump(exclude_none=True), **unknown}
 
@@ -265,7 +268,7 @@ class AgentItem(Schema):
     status: str
     last_seen_at: Timestamp | None
     last_error: str | None
-    clock_skew_seconds: float | None = Field(description="How far the agent's clock is ahead of the service's.")
+    clock_skew_seconds: float | None = Field(description="Seconds that the agent's clock is ahead of the service's.")
     created_at: Timestamp
     updated_at: Timestamp
 

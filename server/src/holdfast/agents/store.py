@@ -26,7 +26,7 @@ def get(session: Session, agent_id: int) -> AgentMachine | None:
 
 
 def require(session: Session, word: str) -> AgentMachine:
-    """The agent of an id, or of the public `agent_id`. Raise NotFound."""
+    """The agent with an id, or with the public `agent_id`. Raise NotFound."""
     if word.isascii() and word.isdigit() and len(word) < 20:
         found = get(session, int(word))
     else:
@@ -37,7 +37,7 @@ def require(session: Session, word: str) -> AgentMachine:
 
 
 def active(session: Session, agent_id: int, *, to_change: bool = False) -> AgentMachine:
-    """The agent as it is now, held against changes by others. Raise if it may not act any more."""
+    """The agent as it is now, locked against changes by others. Raise if it may no longer act."""
     statement = select(AgentMachine).where(AgentMachine.id == agent_id).with_for_update(read=not to_change)
     return not_shut_out(session.scalars(statement).first())
 
@@ -50,7 +50,7 @@ def by_id(session: Session, ids: Iterable[int], *, to_change: bool = False) -> d
 
 
 def seen(session: Session, agent_id: int) -> AgentMachine:
-    """The agent as it is now. Raise if it may not act any more."""
+    """The agent as it is now. Raise if it may no longer act."""
     return not_shut_out(get(session, agent_id))
 
 
@@ -106,7 +106,7 @@ def set_online(session: Session, agents: Iterable[AgentMachine]) -> None:
 
 
 def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | None) -> bool:
-    """Set an agent offline, unless it has been heard of since."""
+    """Set an agent offline, unless it has connected since."""
     changed = session.execute(
         update(AgentMachine)
         .where(
@@ -125,7 +125,7 @@ def went_silent(session: Session, agent: AgentMachine, last_seen: datetime | Non
 
 
 def online_since(session: Session) -> dict[int, datetime | None]:
-    """The agents that are online, and what their rows say of when they were last seen."""
+    """The agents that are online, and when they were last seen according to their rows."""
     columns = select(AgentMachine.id, AgentMachine.last_seen_at).where(AgentMachine.status == AgentStatus.ONLINE)
     return {row.id: row.last_seen_at for row in session.connection().execute(columns)}
 
@@ -138,7 +138,7 @@ def not_online(session: Session) -> dict[int, str]:
 
 
 def note_seen(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Store when agents were last heard of, each row `{b_id, b_seen, b_skew}`. Who is heard of is not offline."""
+    """Store when agents last connected, each row `{b_id, b_seen, b_skew}`. They are then not offline."""
     session.connection().execute(_SEEN, rows)
 
 
@@ -151,7 +151,7 @@ def forget(session: Session, agent: AgentMachine) -> None:
 
 
 def tell(session: Session, *agents: AgentMachine) -> None:
-    """Let administrators know of a change."""
+    """Notify administrators of a change."""
     payloads = [
         {"id": agent.id, "agent_id": agent.agent_id, "name": agent.name, "status": str(agent.status)}
         for agent in agents
@@ -167,7 +167,7 @@ def generation(session: Session) -> int:
 
 
 def next_generation(session: Session) -> None:
-    """No process may believe what it has cached of credentials, once this transaction is durable."""
+    """Once this transaction is durable, no process may trust its cached credentials."""
     statement = conflict_aware_insert(session, AgentFleet).values(id=THE_FLEET, generation=1)
     session.execute(
         statement.on_conflict_do_update(index_elements=["id"], set_={"generation": AgentFleet.generation + 1})
@@ -189,7 +189,7 @@ def token(session: Session, token_id: int) -> EnrollmentToken:
 
 
 def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentToken | None:
-    """Take a token for a registration: of any number of simultaneous tries one gets it, the others get None."""
+    """Take a token for a registration: of simultaneous attempts one gets it, the others get None."""
     taken = session.execute(
         update(EnrollmentToken)
         .where(
@@ -229,6 +229,6 @@ def has_part(session: Session, job_id: int, part: int) -> bool:
 
 
 def forget_parts(session: Session, job: AgentJob) -> None:
-    """What an attempt has sent of its result is of no use to the next one."""
+    """The parts that an attempt has sent are of no use to the next one."""
     session.execute(delete(AgentJobPart).where(AgentJobPart.operation_id == job.operation_id))
     job.part_bytes = 0

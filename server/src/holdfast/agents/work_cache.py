@@ -25,7 +25,7 @@ class RunningJob:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the store said when the number of hints was `number`."""
+    """The content of the store when the number of hints was `number`."""
 
     number: int = -1
     waiting: frozenset[int] = frozenset()
@@ -64,12 +64,12 @@ class WorkCache:
         self._waiters: dict[int, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     def fresh(self) -> View | None:
-        """What is in memory, unless anything has changed since."""
+        """The cached state, unless anything has changed since."""
         view = self._view
         return view if view.number == self._database.operations.number else None
 
     async def now(self) -> View:
-        """What is true now, from memory where that is fresh."""
+        """The current state, from memory where that is fresh."""
         fresh = self.fresh()
         if fresh is not None:
             return fresh
@@ -78,13 +78,13 @@ class WorkCache:
         return await asyncio.shield(self._next_look)
 
     async def _look_for_all(self) -> View:
-        """One look for everybody who has asked before it begins: a fleet that asks at once costs one thread."""
+        """One query for all callers that arrived before it begins: a fleet that polls at once costs one thread."""
         async with self._looking:
             self._next_look = None
             return await run_in_threadpool(self.refreshed)
 
     def refreshed(self) -> View:
-        """What the store says now. Of several who ask at once, one asks the store."""
+        """The current state from the store. Of simultaneous callers, one queries the store."""
         with self._refreshing:
             fresh = self.fresh()
             return fresh if fresh is not None else self.look()
@@ -101,7 +101,7 @@ class WorkCache:
         return self._view
 
     def look_again(self) -> None:
-        """Ask the store, whether or not memory is fresh."""
+        """Query the store, whether or not memory is fresh."""
         with self._refreshing:
             self.look()
 
@@ -110,8 +110,8 @@ class WorkCache:
     ) -> None:
         """Return when there may be work for the agent, or the time is up. Waiting costs no thread.
 
-        `seen` is what the caller has acted on. Whatever changes for others alone is not told: a fleet that waits must not
-        ask again at every change of the queue. `is_there` is asked when nothing can be missed any longer.
+        `seen` is the state the caller has acted on. Changes that concern only others do not wake it: a waiting fleet
+        must not query again at every change of the queue. `is_there` is called when nothing can be missed any longer.
         """
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         with self._guard:
@@ -135,7 +135,7 @@ class WorkCache:
                 self._waiters.pop(agent_machine_id, None)
 
     def call(self, agents: frozenset[int]) -> None:
-        """Let those of the agents look again that wait here."""
+        """Wake the waiting polls of these agents."""
         with self._guard:
             called = [waiter for agent in agents for waiter in self._waiters.get(agent, ())]
         for loop, event in called:
@@ -143,12 +143,12 @@ class WorkCache:
                 loop.call_soon_threadsafe(event.set)
 
     def waiting(self) -> frozenset[int]:
-        """The agents that wait here."""
+        """The agents with a waiting poll."""
         with self._guard:
             return frozenset(self._waiters)
 
     def wake_everybody(self) -> None:
-        """The service stops: nobody should wait on."""
+        """The service stops: end all waits."""
         self.call(self.waiting())
 
 

@@ -1,4 +1,4 @@
-"""Acknowledging alarms, and changing what raises them."""
+"""Acknowledges alarms, and changes their thresholds."""
 
 from datetime import datetime
 
@@ -35,7 +35,7 @@ def acknowledge(session: Session, caller: Caller, alarm_id: int, wanted: AlarmAc
     if alarm.state == State.CLEARED:
         raise errors.already_cleared(alarm_id)
     if wanted.until is not None and wanted.until <= now:
-        raise Unprocessable("alarms.until_past", "`until` must lie in the future; nothing was changed.")
+        raise Unprocessable("alarms.until_past", "`until` must be in the future; nothing was changed.")
     alarm.acknowledged_by = caller.username
     alarm.acknowledged_at = now
     alarm.acknowledged_until = wanted.until

@@ -3,7 +3,7 @@
 from holdfast.errors import Fact
 
 FACTS = (
-    Fact("alarms.cleared", (409,), "The alarm has cleared by itself.", "Nothing needs to be acknowledged."),
+    Fact("alarms.cleared", (409,), "The alarm has already cleared.", "Nothing needs to be acknowledged."),
     Fact("alarms.not_found", (404,), "There is no such alarm.", "List the alarms."),
     Fact(
         "alarms.unknown_kind",

@@ -9,5 +9,5 @@ def not_found(alarm_id: int) -> NotFound:
 
 def already_cleared(alarm_id: int) -> Conflict:
     return Conflict(
-        "alarms.cleared", "The alarm has cleared by itself; there is nothing to acknowledge.", alarm_id=alarm_id
+        "alarms.cleared", "The alarm has already cleared; there is nothing to acknowledge.", alarm_id=alarm_id
     )

@@ -30,7 +30,7 @@ ROUND_LOCK = 0x616C6172
 
 
 class Rounds:
-    """Evaluates alarms whenever a minute has begun in which nobody has done so."""
+    """Evaluates alarms in every minute that has had no round yet."""
 
     def __init__(self, database: Database, rules: OverdueRules, kinds: Sequence[AlarmKind] = KINDS) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class Rounds:
         self._kinds = kinds
 
     def run_if_due(self) -> bool:
-        """Evaluate all kinds if this minute has had no round; say whether it was this process that did."""
+        """Evaluate all kinds if this minute has had no round; return whether this process did it."""
         now = clock.now()
         minute = int(now.timestamp()) // ROUND_SECONDS
         with self._database.reading() as session:
@@ -54,7 +54,7 @@ class Rounds:
         return True
 
     def run(self, now: datetime, minute: int | None = None) -> None:
-        """Evaluate all kinds. What is read is read without the write lock; it is held only for the changes."""
+        """Evaluate all kinds. Evidence is read without the write lock; it is held only for the changes."""
         with self._database.reading() as session:
             planned = self._plan(session, now)
         if planned.is_empty and not planned.still_there:

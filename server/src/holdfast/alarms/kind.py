@@ -1,4 +1,4 @@
-"""What a kind of alarm is: a query for bad evidence, and the sentence that says what it means."""
+"""A kind of alarm: a query for bad evidence, and the sentence that explains it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ THE_SERVICE = Subject("service", 0)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the evidence says about a subject. A subject without a finding is well."""
+    """The evidence about a subject. A subject without a finding is well."""
 
     subject: Subject
     severity: Severity | None
@@ -59,7 +59,7 @@ def unknown(subject: Subject) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a query may use. `open` holds the ids of subjects with an alarm of this kind, watched ones included."""
+    """The input of a query. `open` holds the ids of subjects with an alarm of this kind, watched ones included."""
 
     session: Session
     now: datetime
@@ -84,7 +84,7 @@ class AlarmKind:
     name: str
     find: Callable[[Look], Iterable[Finding]]
     message: Callable[[str, Mapping[str, Any]], str]
-    """Given the subject's name and the evidence, the sentence for a person."""
+    """Given the subject's name and the evidence, the sentence for users."""
     raise_after: timedelta = NO_TIME
     """How long the evidence must be bad."""
     clear_after: timedelta = NO_TIME
@@ -105,5 +105,5 @@ def age(seconds: float) -> str:
 
 
 def on_day(text: Any) -> str:
-    """A time of the evidence as a person reads it."""
+    """A time of the evidence for users."""
     return str(text)[:16].replace("T", " ") + " UTC"

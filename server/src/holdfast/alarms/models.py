@@ -34,7 +34,7 @@ def _words(column: str, words: type[StrEnum]) -> CheckConstraint:
 
 
 class Alarm(Base):
-    """One thing that is wrong with one subject, from when the evidence showed it until the evidence shows its end."""
+    """One problem of one subject, from when the evidence showed it until the evidence shows its end."""
 
     __tablename__ = "alarms"
 
@@ -43,14 +43,14 @@ class Alarm(Base):
     subject: Mapped[str] = mapped_column(String(60))
     """What it is about: `repository:12`, `agent:3`, `service:0`."""
     repository_id: Mapped[int | None] = mapped_column(Identifier)
-    """Whoever may see this repository may see the alarm; without one, administrators alone."""
+    """Users who may see this repository may see the alarm; without one, only administrators."""
     severity: Mapped[str] = mapped_column(String(10))
     state: Mapped[str] = mapped_column(String(10))
     since: Mapped[datetime] = mapped_column(UtcDateTime)
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """When the evidence last showed it."""
     known: Mapped[bool] = mapped_column(Boolean, default=True)
-    """False while the evidence is missing: then nobody knows whether it still holds."""
+    """False while the evidence is missing: whether it still holds is then unknown."""
     clearing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """Since when the evidence is good, for kinds that want it to stay good for a while."""
     cleared_at: Mapped[datetime | None] = mapped_column(UtcDateTime)

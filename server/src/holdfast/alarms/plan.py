@@ -1,4 +1,4 @@
-"""What becomes of alarms when evidence comes in: a pure function, so that it can be played against a model."""
+"""How new evidence changes alarms: a pure function, so that it can be tested against a model."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Current(NamedTuple):
 
 
 class News(NamedTuple):
-    """A change that others hear of. `id` is None for an alarm that is not stored yet."""
+    """A change that subscribers are notified of. `id` is None for an alarm that is not stored yet."""
 
     topic: Topic
     kind: str
@@ -47,7 +47,7 @@ class Plan:
     added: list[dict[str, Any]] = field(default_factory=list)
     changed: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     forgotten: list[int] = field(default_factory=list)
-    """Watched alarms that came to nothing."""
+    """Watched alarms that ended before they were raised."""
     news: list[News] = field(default_factory=list)
 
     @property
@@ -56,7 +56,7 @@ class Plan:
 
 
 def plan(kind: AlarmKind, current: Mapping[str, Current], findings: Iterable[Finding], now: datetime) -> Plan:
-    """Given the alarms of a kind and what the evidence says now, return what has to change."""
+    """Given the alarms of a kind and the current evidence, return the changes."""
     planned = Plan()
     judged: set[str] = set()
     for finding in findings:
@@ -151,7 +151,7 @@ def _go_on(planned: Plan, kind: AlarmKind, alarm: Current, finding: Finding, sev
 
 
 def _hold(planned: Plan, alarm: Current, finding: Finding) -> None:
-    """Neither bad nor good: an open alarm stays, a watched one begins anew when the evidence is bad again."""
+    """Neither bad nor good: an open alarm stays, a watched one starts over when the evidence is bad again."""
     if alarm.state == State.WATCHED:
         planned.forgotten.append(alarm.id)
         return

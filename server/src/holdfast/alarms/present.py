@@ -1,4 +1,4 @@
-"""Alarms as answers and as news."""
+"""Alarms as answers and as events."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ def items(session: Session, alarms: Sequence[Alarm], now: datetime) -> list[Alar
 
 
 def open_messages(session: Session) -> list[str]:
-    """What every open alarm says, the newest first."""
+    """The sentences of all open alarms, the newest first."""
     now = clock.now()
     found, _ = store.page(
         session,
@@ -70,7 +70,7 @@ def state_of(alarm: Alarm, now: datetime) -> AlarmState:
 
 
 def message_of(kind: AlarmKind | None, subject: Subject, name: str | None, evidence: Mapping[str, Any]) -> str:
-    """The sentence for a person. A name is data: it cannot break out of its line."""
+    """The sentence for users. A name is data: it cannot break out of its line."""
     shown = printable(name) if name is not None else f"{subject.type} {subject.id}"
     return (
         kind.message(shown, evidence) if kind is not None else f"{shown}: an alarm of a kind that is no longer known."
@@ -78,7 +78,7 @@ def message_of(kind: AlarmKind | None, subject: Subject, name: str | None, evide
 
 
 def news_payload(kind: AlarmKind | None, news: News, name: str | None, alarm_id: int) -> dict[str, Any]:
-    """What the outbox says of a change."""
+    """The outbox payload of a change."""
     return {
         "id": alarm_id,
         "kind": news.kind,

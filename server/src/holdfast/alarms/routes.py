@@ -44,7 +44,8 @@ def list_alarms(
 ) -> Alarms:
     """Alarms of the repositories that the caller may see. Those of agents and of the service are for admins.
 
-    `state` is open, acknowledged or cleared (default: the first two), `severity` warning or critical; both may be given several times.
+    `state` is open, acknowledged or cleared (default: the first two), `severity` warning or critical; both may be given
+    several times.
     """
     _require_known("state", state, STATES)
     _require_known("severity", severity, tuple(Severity))
@@ -71,9 +72,9 @@ def read_alarm_settings(caller: AdminOnly, session: Reading) -> AlarmSettings:
     return acknowledging.settings(session)
 
 
-@routes.put("/settings", summary="Change what raises alarms", responses=documented(404))
+@routes.put("/settings", summary="Change the thresholds of alarms", responses=documented(404))
 def change_alarm_settings(caller: AdminOnly, wanted: AlarmSettingsChange, session: Writing) -> AlarmSettings:
-    """Thresholds for all replace those in force; those of repositories are changed one by one."""
+    """Thresholds for all replace the current ones; those of repositories are changed individually."""
     return acknowledging.change_settings(session, caller, wanted)
 
 

@@ -15,7 +15,7 @@ AlarmState = Literal["open", "acknowledged", "cleared"]
 class AlarmSubject(Schema):
     type: Literal["repository", "agent", "service", "ssh_machine", "destination"]
     id: int
-    name: str | None = Field(description="Its present name; null once it is gone.")
+    name: str | None = Field(description="Its current name; null once it is gone.")
 
 
 class AlarmItem(Schema):
@@ -27,7 +27,9 @@ class AlarmItem(Schema):
     repository_id: int | None
     since: Timestamp
     seen_at: Timestamp = Field(description="When the evidence last showed it.")
-    evidence_known: bool = Field(description="False while the evidence is missing: it may or may not hold still.")
+    evidence_known: bool = Field(
+        description="False while the evidence is missing: the alarm may or may not still hold."
+    )
     cleared_at: Timestamp | None
     evidence: dict[str, Any]
     message: str
@@ -68,7 +70,7 @@ class RepositoryOverrideChange(Schema):
 
 
 class AlarmSettingsChange(Schema):
-    """What is not given stays."""
+    """Fields that are not given stay."""
 
     model_config = ConfigDict(extra="forbid")
 

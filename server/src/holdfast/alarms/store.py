@@ -82,7 +82,7 @@ def page(
 
 
 def _in_states(states: Sequence[str], now: datetime) -> Any:
-    """`acknowledged` is an open alarm that somebody has taken note of, for as long as that holds."""
+    """`acknowledged` is an open alarm that a user has acknowledged, while that is in force."""
     silent = and_(
         Alarm.acknowledged_by.is_not(None),
         or_(Alarm.acknowledged_until.is_(None), Alarm.acknowledged_until > now),
@@ -96,7 +96,7 @@ def _in_states(states: Sequence[str], now: datetime) -> Any:
 
 
 def names(session: Session, subjects: Iterable[Subject]) -> dict[Subject, str]:
-    """The present names of subjects that still exist."""
+    """The current names of subjects that still exist."""
     found: dict[Subject, str] = {}
     by_type: dict[str, set[int]] = {}
     for subject in subjects:
@@ -114,7 +114,7 @@ def names(session: Session, subjects: Iterable[Subject]) -> dict[Subject, str]:
 
 
 def add(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Add alarms. One that is there already stays as it is."""
+    """Add alarms. Existing ones stay as they are."""
     for first in range(0, len(rows), IDS_AT_ONCE):
         some = list(rows[first : first + IDS_AT_ONCE])
         session.execute(conflict_aware_insert(session, Alarm).values(some).on_conflict_do_nothing())

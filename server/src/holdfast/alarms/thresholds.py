@@ -1,4 +1,4 @@
-"""When evidence counts as bad: thresholds for all, and per repository where somebody set others."""
+"""When evidence counts as bad: thresholds for all, and individual ones per repository."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class AlarmThresholds(Schema):
         3, description="Overdue alarms become critical at this many times their threshold."
     )
     storage_free_percent: Percent = Field(10, description="Free space below this raises the alarm.")
-    storage_full_days: Days = Field(14, description="So does space that will be used up within this many days.")
+    storage_full_days: Days = Field(14, description="Space that will be used up within this many days raises it too.")
     key_export_days: Days = Field(7, description="Age of a repository whose key was never exported.")
     schedule_missing_days: Days = Field(7, description="Days without a schedule and without a backup.")
     agent_silent_hours: Hours = Field(24, description="Silence of an agent that has a backup to make.")
@@ -43,13 +43,13 @@ class AlarmThresholds(Schema):
         60, description="Difference between an agent's clock and the service's, for 10 minutes."
     )
     tick_late_minutes: Annotated[float, Field(ge=2, le=1440)] = Field(
-        5, description="Minutes since schedules were last looked at."
+        5, description="Minutes since schedules were last checked."
     )
     off: Kinds = Field(default_factory=list, description="Kinds that raise no alarms.")
 
 
 class RepositoryThresholds(Schema):
-    """Thresholds of one repository. What is not given is as for all."""
+    """Thresholds of one repository. Those not given are the same as for all."""
 
     model_config = ConfigDict(extra="forbid")
 

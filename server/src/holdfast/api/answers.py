@@ -12,7 +12,7 @@ class ErrorDetail(Schema):
     model_config = ConfigDict(extra="allow")
 
     key: str = Field(description="Stable name of the condition: <area>.<name>.")
-    message: str = Field(description="An English sentence for a person.")
+    message: str = Field(description="An English sentence for users.")
     params: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -36,22 +36,22 @@ MEANING = {
     400: "The request is not well-formed.",
     401: "No credential, or one that is not valid.",
     403: "The right or the plan is missing.",
-    404: "There is no such thing, or it is not for this user to see.",
-    405: "The path does not take this method.",
-    409: "The present state does not allow it.",
+    404: "Not found, or not visible to this user.",
+    405: "The path does not support this method.",
+    409: "The current state does not allow it.",
     413: "The body is too large.",
     422: "The request is malformed or refused; nothing was changed.",
     423: "The repository is locked by other work.",
     429: "Too many attempts; see Retry-After.",
-    503: "The store is not reachable; see Retry-After.",
+    503: "The store cannot be reached; see Retry-After.",
 }
 
 
 def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route that may answer with the given error codes.
+    """The ``responses`` of a route with the given error codes.
 
-    They refer to shapes that ``add_shapes`` adds to the document: naming the models here would make the framework build a
-    validator for each of some thousand answers at every start, and none of them is ever used.
+    They refer to shapes that ``add_shapes`` adds to the document: naming the models here would make the framework build
+    a validator for each of some thousand answers at every start, and none of them is ever used.
     """
     return {code: {"description": MEANING[code], "content": _content(code)} for code in codes}
 

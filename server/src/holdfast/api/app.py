@@ -1,4 +1,4 @@
-"""The HTTP application, without any domain in it."""
+"""The HTTP application, without any domain."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from holdfast.api.limits import BodyLimit
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-# The framework keeps this to itself where it builds a validator at once; those of schemas are built later.
+# A private flag of the framework where validators are built eagerly; those of schemas are built later.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 
@@ -26,7 +26,9 @@ class Application(FastAPI):
         self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Front(self, super().__call__, database.version)))
 
     def put_before(self, front: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Let something see each request before the framework does: for what is asked a thousand times a second."""
+        """Register a handler that sees each request before the framework: for requests that come a thousand times a
+        second.
+        """
         self._outermost = front(self._outermost)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,6 +61,7 @@ def build_app(
     errors.install(app)
     reference.install(app)
     for router in routers:
-        # As they are: what the framework includes, it builds a second time, and then finds by trying one after the other.
+        # Added directly: included routes would be built a second time by the framework, and found by trying one after
+        # the other.
         app.router.routes.extend(router.routes)
     return app

@@ -1,6 +1,6 @@
-"""What a route may ask for.
+"""The dependencies of routes.
 
-What only looks something up is `async`: everything else is called in the route's thread.
+Pure lookups are `async`: everything else is called in the route's thread.
 """
 
 from collections.abc import Iterator
@@ -32,16 +32,16 @@ def _reading(request: Request) -> Iterator[Session]:
 
 def _writing(request: Request) -> Iterator[Session]:
     database: Database = request.app.state.database
-    # Not locked before the route runs: what it does before its first statement keeps nobody else waiting.
+    # Not locked before the route runs: its work before the first statement delays no other writer.
     with database.writing(lock_at_once=False) as session:
         yield session
 
 
 WORK: dict[object, Work] = {_reading: "reading", _writing: "writing"}
-"""In whose threads a route runs that asks for one of these."""
+"""The threads in which a route with one of these dependencies runs."""
 
 TheDatabase = Annotated[Database, Depends(the_database)]
 TheSettings = Annotated[Settings, Depends(the_settings)]
-# scope="function": the transaction ends before the answer is sent, so an answer always speaks of what is durable.
+# scope="function": the transaction ends before the answer is sent, so an answer only reports durable changes.
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]

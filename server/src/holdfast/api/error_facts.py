@@ -8,7 +8,7 @@ FACTS = (
     Fact(
         "api.method_not_allowed",
         (405,),
-        "The path does not take this method.",
+        "The path does not support this method.",
         "Use a method that the `Allow` header names.",
     ),
     Fact("api.body_too_large", (413,), "The request body is too large.", "Send less at once."),
@@ -21,16 +21,16 @@ FACTS = (
     Fact(
         "api.internal",
         (500,),
-        "Something failed that should not have.",
+        "An unexpected internal error occurred.",
         "Look in the service's log under the `request_id`; report it.",
-        "What was already recorded stays; the request's own transaction was rolled back.",
+        "Earlier changes are kept; the request's own transaction was rolled back.",
     ),
     Fact("api.stopping", (503,), "The service is stopping.", "Try again after `Retry-After` seconds."),
     Fact(
         "api.client_left",
         (503,),
         "The client left before the answer was ready.",
-        "Ask again if the answer is still wanted.",
+        "Repeat the request if you still need the answer.",
     ),
     Fact(
         "api.too_many_engine_requests",
@@ -49,7 +49,7 @@ FACTS = (
         ),
         "The database cannot be reached or is full.",
         "Try again; check the database and its disk.",
-        "Operations that run go on; their ends are recorded when the database answers again.",
+        "Running operations continue; their ends are recorded when the database answers again.",
     ),
     Fact(
         "plan.feature_not_available",

@@ -14,8 +14,8 @@ log = structlog.get_logger("holdfast.api")
 
 STARLETTE_KEYS = {
     400: ("api.bad_request", "The request is not well-formed."),
-    404: ("api.not_found", "There is no such path."),
-    405: ("api.method_not_allowed", "This path does not take that method."),
+    404: ("api.not_found", "This path does not exist."),
+    405: ("api.method_not_allowed", "This path does not support that method."),
     413: ("api.body_too_large", "The body is too large."),
 }
 
@@ -46,7 +46,7 @@ async def _known(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:
-    """The framework's list, without the input: a secret typed into the wrong field must not come back."""
+    """The framework's list, without the input: a secret typed into the wrong field must not be echoed."""
     assert isinstance(error, RequestValidationError)
     fields = [
         {"loc": [_plain(part) for part in item["loc"]], "msg": item["msg"], "type": item["type"]}
@@ -71,7 +71,7 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     body = {
         "detail": {
             "key": "api.internal",
-            "message": "Something failed that should not have; the service's log has the details.",
+            "message": "An unexpected internal error occurred; the service's log has the details.",
             "params": {"request_id": getattr(request.state, "request_id", None)},
         }
     }

@@ -16,7 +16,7 @@ WORDS: TypeAdapter[list[str]] = TypeAdapter(Annotated[list[Word], Field(max_leng
 
 
 def many(name: str, *, brackets: bool = True) -> Callable[..., Awaitable[Many]]:
-    """A dependency that reads `name=a&name=b` and `name[]=a&name[]=b` alike.
+    """A dependency that reads both `name=a&name=b` and `name[]=a&name[]=b`.
 
     The OpenAPI document has one of them, with or without brackets: clients generated from it would otherwise have two
     parameters of the same name.

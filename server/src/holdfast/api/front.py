@@ -1,6 +1,6 @@
-"""The way of a request: found in the table, answered by its prepared route, refused in one place.
+"""The path of a request: found in the table, answered by its prepared route, refused in one place.
 
-The framework's own way is taken by what is not a plain route: its documents, and anything but HTTP.
+Everything else uses the framework's own path: its documents, and anything but HTTP.
 """
 
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ class Front:
         return await self._prepare(route).answer(request)
 
     async def _refuse(self, request: Request, error: Exception, send: Send) -> None:
-        """Answer with what the handler of an error says. Raise it again if it was not expected: for the server's log."""
+        """Answer with the result of an error's handler. Raise an unexpected one again, for the server's log."""
         handlers: dict[Any, Any] = self._app.exception_handlers
         kind = next(kind for kind in type(error).__mro__ if kind in handlers)
         handler: Callable[[Request, Exception], Awaitable[Response]] = handlers[kind]

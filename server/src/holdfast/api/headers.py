@@ -1,4 +1,4 @@
-"""The headers of every answer: the request's id, and what keeps browsers from doing more with an answer than show it."""
+"""The headers of every answer: the request's id, and limits on what browsers may do with an answer."""
 
 import uuid
 from collections.abc import Iterable
@@ -23,7 +23,10 @@ _FIXED_NAMES = frozenset(name for name, _ in FIXED)
 
 
 def protected(headers: Iterable[Header], request_id: str) -> list[Header]:
-    """The headers of an answer and those that it lacks. A route may set its own caching and its own content policy."""
+    """The headers of an answer with the missing ones added.
+
+    A route may set its own caching and its own content policy.
+    """
     kept = [header for header in headers if header[0] not in _FIXED_NAMES]
     given = [name for name, _ in kept]
     kept += FIXED
@@ -33,7 +36,7 @@ def protected(headers: Iterable[Header], request_id: str) -> list[Header]:
 
 
 class AnswerHeaders:
-    """Stands before the framework, so that its answers to unexpected errors have the headers too."""
+    """Runs before the framework, so that its answers to unexpected errors have the headers too."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

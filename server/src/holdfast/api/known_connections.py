@@ -1,4 +1,4 @@
-"""Connections on which somebody has shown a valid credential. The server keeps them when it has too many others."""
+"""Connections with a request whose credential was valid. The server keeps these when it has too many."""
 
 from typing import Any
 

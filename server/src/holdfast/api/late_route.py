@@ -1,7 +1,7 @@
-"""Routes that are built when they are first asked for.
+"""Routes that are built at their first use.
 
-To build one takes milliseconds: its parameters, its model, all that it depends on. For all of them that is a third of a
-start, and most are never called in the life of a process. Finding a route takes its path and methods alone.
+Building one takes milliseconds: its parameters, its model, all of its dependencies. For all routes that is a third of a
+start, and most are never called in the life of a process. Finding a route needs only its path and methods.
 """
 
 import threading
@@ -24,7 +24,7 @@ class LateRoute(APIRoute):
         self._late: dict[str, Any] | None = {**options, "name": options.get("name") or get_name(endpoint)}
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there: then the route is built, once."""
+        """Called for a missing attribute: then the route is built, once."""
         with _guard:
             options = self.__dict__.get("_late")
             if options is not None:

@@ -1,4 +1,4 @@
-"""Bounds on what a request may carry."""
+"""Limits on requests."""
 
 import contextlib
 
@@ -50,7 +50,7 @@ class BodyLimit:
         async def noted(message: Message) -> None:
             nonlocal answered
             if received > self.maximum and not answered:
-                return  # what the framework says of a body that broke off; the reason is ours to tell
+                return  # the framework's answer to an incomplete body; ours gives the reason
             answered = True
             await send(message)
 

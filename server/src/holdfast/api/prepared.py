@@ -1,8 +1,7 @@
-"""Routes as they run: their dependencies in one list, and everything that is not asynchronous in one visit to a thread.
+"""Routes as they run: their dependencies in one list, and everything synchronous in one visit to a thread.
 
-The framework looks at the tree of dependencies anew for every request and goes to a thread for each part of it. Here the
-tree is read once. What a route is given, in which order its dependencies run, what is refused and how: all of it is as
-the framework has it.
+The framework walks the tree of dependencies for every request and uses a thread for each part of it. Here the tree is
+read once. Parameters, the order of dependencies, refusals and their form are the same as the framework's.
 """
 
 import inspect
@@ -32,24 +31,24 @@ from holdfast.api.threads import Work, in_thread
 from holdfast.storage.remembered import Remembered, StoreVersion
 
 Checked = tuple[dict[str, Any], list[Any]]
-"""Values by name, and what is wrong with the others."""
+"""Values by name, and the errors of the others."""
 NOTHING: Checked = ({}, [])
 SIMPLE = (type(None), bool, int, float, str, tuple)
-"""Types of defaults that nobody can change."""
+"""Immutable types of defaults."""
 
 
 MOST_REMEMBERED = 64
 LARGEST_REMEMBERED = 64 * 1024
-"""Of the answers of one route: their number, and the bytes of each."""
+"""Limits for the cached answers of one route: their number, and the bytes of each."""
 
 Route = TypeVar("Route", bound=Callable[..., Any])
 
 
 def follows_from_the_store(*, for_whom: str) -> Callable[[Route], Route]:
-    """Mark a route whose answer follows from the store, the query and the view of its caller alone.
+    """Mark a route whose answer depends only on the store, the query and the view of its caller.
 
-    Then an answer is given again for as long as nothing was committed to the store. `for_whom` names the parameter whose
-    `view` says what the caller may see. An answer that changes with time says so by `is_settled`.
+    Its answer is repeated until something is committed to the store. `for_whom` names the parameter whose `view`
+    decides what the caller may see. An answer that changes with time reports that with `is_settled`.
     """
 
     def marked(route: Route) -> Route:
@@ -60,7 +59,7 @@ def follows_from_the_store(*, for_whom: str) -> Callable[[Route], Route]:
 
 
 class NotPrepared(TypeError):
-    """A route asks for something that no route of this service has needed so far."""
+    """A route uses a feature that no route of this service has needed so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class _Query:
     fields: list[Any]
     names: frozenset[str]
     defaults: dict[str, Any] | None
-    """Their values when none is given; None if one of them must be given, or is made anew each time."""
+    """Their default values; None if one of them is required, or has a default factory."""
 
     def values(self, request: Request) -> Checked:
         given = request.query_params
@@ -81,7 +80,7 @@ class _Query:
 
 @dataclass(slots=True)
 class _Step:
-    """A function and what it is called with."""
+    """A function and its arguments."""
 
     call: Callable[..., Any]
     place: int
@@ -94,7 +93,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Request:
-    """What is known of one request: the parameters and the results, by the place of their step."""
+    """The state of one request: the parameters and the results, by the position of their step."""
 
     request: Request
     response: Response | None
@@ -103,7 +102,7 @@ class _Request:
 
 
 class JsonAnswer(Response):
-    """What a route's model says, written once. It may be sent several times."""
+    """The serialised answer of a route's model. It may be sent several times."""
 
     media_type = "application/json"
     is_settled = True
@@ -128,7 +127,7 @@ class PreparedRoute:
         self._remembered: Remembered[Response] = Remembered(version, MOST_REMEMBERED)
 
     async def answer(self, request: Request) -> Response:
-        """Run the route. Raise RequestValidationError for what it cannot be called with, and whatever it raises."""
+        """Run the route. Raise RequestValidationError for invalid parameters, and its own errors."""
         try:
             return await self._answer(request)
         finally:
@@ -168,7 +167,7 @@ class PreparedRoute:
         return known
 
     def _run(self, this: _Request) -> Response:
-        """All that is not asynchronous. The answer is written before the transaction ends, as it may need the store."""
+        """Everything synchronous. The answer is serialised before the transaction ends, as that may need the store."""
         with ExitStack() as stack:
             for step in self._in_thread:
                 made = step.call(**_arguments(step, this))
@@ -189,7 +188,7 @@ class PreparedRoute:
     # --- preparing -------------------------------------------------------------------------------------------------
 
     def _step(self, dependant: Dependant) -> _Step:
-        """Add a function behind those that it needs, unless it is there already."""
+        """Add a function after its dependencies, unless it is already there."""
         call = dependant.call
         assert call is not None
         needs = [(sub.name, self._step(sub)) for sub in dependant.dependencies]
@@ -316,7 +315,7 @@ def _query(dependant: Dependant) -> _Query:
 
 
 def _is_plain(one: Any) -> bool:
-    """Whether a parameter that is not given is simply its default, and a default that nobody can change."""
+    """Whether a parameter that is not given is simply its default, and that is immutable."""
     info = one.field_info
     has_one_name = info.validation_alias in (None, one.alias)
     return has_one_name and not info.is_required() and not info.validate_default and isinstance(info.default, SIMPLE)

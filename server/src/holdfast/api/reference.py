@@ -1,4 +1,4 @@
-"""The page that shows the OpenAPI document. Everything it loads comes from this service: it works without the internet."""
+"""The page that shows the OpenAPI document. It loads everything from this service: it works without the internet."""
 
 from functools import cache
 from importlib.resources import files

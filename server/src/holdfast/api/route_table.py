@@ -1,8 +1,8 @@
-"""Which route a request is for, found without trying one after the other.
+"""Finds the route of a request, without trying one after the other.
 
 The answer is that of the framework's walk: the first route in order whose path and method fit, or else the first whose
-path does. Paths without parameters are looked up; the others are candidates by their segments, and their own pattern has
-the last word.
+path does. Paths without parameters are looked up; the others are candidates by their segments, and their own pattern
+has the last word.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ class RouteTable:
         node.places.append(place)
 
     def _candidates(self, path: str) -> Sequence[int]:
-        """In order. Whatever the patterns match is among them."""
+        """In order. Every match of the patterns is among them."""
         if path.endswith("\n"):  # a pattern's end matches before it, too
             return range(len(self._routes))
         exact = self._exact.get(path, ())
@@ -109,12 +109,12 @@ def _is_whole(segment: str, route: Route) -> bool:
 
 def _plain(route: BaseRoute) -> Route:
     if not isinstance(route, Route):
-        raise TypeError(f"{route} has no pattern of its own; add its routes to the application one by one")
+        raise TypeError(f"{route} has no pattern of its own; add its routes to the application separately")
     return route
 
 
 def walk(routes: Sequence[BaseRoute], method: str, path: str) -> tuple[Match, BaseRoute | None, dict[str, Any]]:
-    """What the framework finds by trying every route: for tests of the table."""
+    """The framework's result from trying every route: for tests of the table."""
     scope = {"type": "http", "method": method, "path": path, "root_path": ""}
     partial: tuple[Match, BaseRoute | None, dict[str, Any]] = (Match.NONE, None, {})
     for route in routes:

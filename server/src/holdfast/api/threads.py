@@ -1,8 +1,8 @@
-"""The threads in which routes ask the store.
+"""The threads in which routes use the store.
 
-A request goes to a thread once: there it opens its transaction, runs, and has its answer written, and it comes back when
-the transaction has ended. Readers and writers have threads of their own, so that a read never waits for a writer, and
-fewer of them than the store's pool has connections; who waits for a thread, waits here and holds nothing.
+A request goes to a thread once: there it opens its transaction, runs, and has its answer written, and it comes back
+when the transaction has ended. Readers and writers have threads of their own, so that a read never waits for a writer,
+and fewer of them than the store's pool has connections; a request that waits for a thread waits here and holds nothing.
 """
 
 from collections.abc import Callable

@@ -34,7 +34,7 @@ MOST_NOTED = 10_000
 
 
 class Dav:
-    """Lists from the index alone; the engine is asked for nothing but the content of files."""
+    """Lists from the index alone; the engine runs only for the content of files."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Dav:
         self._downloads = downloads
         self._rules = rules
         self._noted: dict[tuple[int, int], float] = {}
-        """When it was last noted who reads in which archive."""
+        """When the read access of a user to an archive was last audited."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -83,7 +83,7 @@ class Dav:
         return place, sealed
 
     def _files(self, place: Place, sealed: Sealed) -> Files | None:
-        """The files of an archive; None for what lies above them."""
+        """The files of an archive; None for the levels above them."""
         if place.repository is None or place.archive is None:
             return None
         return Files(self._index, place.repository, place.archive, place.segments[:2], sealed)
@@ -112,18 +112,18 @@ class Dav:
             itself = self._resource(place, files)
             is_listed = depth == "1" and itself.size is None
             pages = self._below(caller, place, files) if is_listed else iter(())
-            return itself, pages, next(pages, None)  # what is not there is said before the answer begins
+            return itself, pages, next(pages, None)  # a missing folder is reported before the answer begins
 
         itself, pages, first = await in_thread("reading", begin)
 
-        def told(resource: Resource) -> str:
+        def shown_resource(resource: Resource) -> str:
             return properties.response(resource, wanted, only_names=only_names)
 
         async def parts() -> AsyncIterator[str]:
-            yield properties.PROLOGUE + told(itself)
+            yield properties.PROLOGUE + shown_resource(itself)
             page = first
             while page is not None:
-                yield "".join(map(told, page))
+                yield "".join(map(shown_resource, page))
                 page = await in_thread("reading", lambda: next(pages, None))
             yield properties.EPILOGUE
 
@@ -168,7 +168,7 @@ class Dav:
         return answer
 
     def _leave_trail(self, caller: Caller, archive: Archive) -> None:
-        """Note who reads in which archive: once an hour, not for each file."""
+        """Audit who reads in which archive: once an hour, not for each file."""
         now, key = time.monotonic(), (caller.user_id, archive.id)
         if key in self._noted and now - self._noted[key] < TRAIL_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""What the network drive brings to the service."""
+"""The parts of the service that the network drive contributes."""
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -11,7 +11,7 @@ from holdfast.storage.session import Database
 
 
 def install(app: FastAPI, database: Database, index: ArchiveIndex, own_places: ServicePlaces) -> None:
-    """Needs what restores bring: the downloads and their rules."""
+    """Depends on restores: the downloads and their rules."""
     drive = Dav(database, index, own_places, app.state.downloads, app.state.download_rules)
     for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:path}}"):
         app.router.routes.append(Route(path, drive, include_in_schema=False))

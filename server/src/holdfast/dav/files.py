@@ -1,4 +1,4 @@
-"""Folders and files of one archive, from the index. Links, devices and pipes have no content that could be handed out."""
+"""Folders and files of one archive, from the index. Links, devices and pipes have no content to serve."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Page = tuple[list[Entry], str | None]
 
 
 class Files:
-    """What a caller may see of an archive; `segments` is its address."""
+    """The visible part of an archive for a caller; `segments` is its address."""
 
     def __init__(
         self, index: ArchiveIndex, repository: Repository, archive: Archive, segments: tuple[bytes, ...], sealed: Sealed
@@ -48,7 +48,7 @@ class Files:
         return self._shown(found)
 
     def below(self, folder: bytes) -> Iterator[list[Resource]]:
-        """Page by page: however many names a folder has, few of them are kept."""
+        """Page by page: of a large folder only a few names are in memory."""
         cursor: str | None = None
         while True:
             entries, cursor = self._page(folder, cursor)
@@ -64,7 +64,7 @@ class Files:
             found = index.file_history(path).in_archive(archive)
             if found is not None:
                 return found.entry
-            try:  # a folder above the sources is not in the archive itself, and known by what is in it
+            try:  # a folder above the sources is not in the archive, only its content
                 return implicit_directory(path) if index.browse(archive, path, limit=1).exists else None
             except ArchiveNotIndexed:
                 return None
@@ -100,6 +100,6 @@ def _is_shown(entry: Entry) -> bool:
 
 
 def _behind(index: HistoryIndex, archive: str, entry: Entry) -> Entry:
-    """A further name of a file as that file: with its size."""
+    """A hard link with the size of its file."""
     found = index.file_history(entry.path).in_archive(archive) if entry.is_hard_link else None
     return found.entry if found is not None else entry

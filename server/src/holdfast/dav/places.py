@@ -1,7 +1,7 @@
-"""What an address below `/dav` stands for: the list of repositories, one of them, an archive, or a path in an archive.
+"""The target of an address below `/dav`: the list of repositories, one of them, an archive, or a path in an archive.
 
-Names in addresses are those that people know. Where two are the same, or a name means something here, the number or the
-time that tells them apart is added.
+Addresses use the names that users know. Where two are the same, or a name is reserved here, a number or a time that
+distinguishes them is added.
 """
 
 import re
@@ -43,7 +43,7 @@ class Place:
 
 
 def segments_of(raw_path: bytes) -> tuple[bytes, ...]:
-    """The names in an address. Raise NotFound for one that no file can have."""
+    """The names in an address. Raise NotFound for one that is not a valid file name."""
     below = raw_path.removeprefix(ROOT)
     names = tuple(unquote_to_bytes(part) for part in below.split(b"/") if part)
     if len(below) > LONGEST or any(name in (b".", b"..") or b"\0" in name for name in names):
@@ -56,7 +56,7 @@ def address(segments: Iterable[bytes]) -> str:
 
 
 def find(session: Session, caller: Caller, index: ArchiveIndex, segments: tuple[bytes, ...]) -> Place:
-    """Raise NotFound for what is not there, and for what the caller may not see."""
+    """Raise NotFound for a missing target, and for one that the caller may not see."""
     if not segments:
         return Place(segments)
     known = repositories_by_name(session, caller)
@@ -70,13 +70,13 @@ def find(session: Session, caller: Caller, index: ArchiveIndex, segments: tuple[
 
 
 def repositories_by_name(session: Session, caller: Caller) -> dict[str, Repository]:
-    """Those that the caller may see, by the name they have here."""
+    """The repositories that the caller may see, by their names here."""
     visible = repositories.visible(session, rights.visible_repositories(session, caller))
     return _distinct([(_flat(one.name), f"({one.id})", one) for one in visible])
 
 
 def archives_by_name(session: Session, index: ArchiveIndex, repository: Repository) -> dict[str, Archive]:
-    """Those whose files are known, oldest first. What was lost with a newer copy of the repository cannot be read."""
+    """Archives with known files, oldest first. Those lost with a newer copy of the repository cannot be read."""
     covered = index.covered(repository)
     found = [one for one in archive_records.all_of(session, repository.id) if one.lost_at is None and covered.has(one)]
     return _distinct(
@@ -96,7 +96,7 @@ def _archive(known: Mapping[str, Archive], name: str) -> Archive:
 
 
 def _moment(name: str) -> datetime | None:
-    """The last moment that a date or a time, of UTC, names."""
+    """The last instant of a date or a time in UTC."""
     try:
         if DAY.fullmatch(name):
             return datetime.fromisoformat(name).replace(tzinfo=UTC) + timedelta(days=1, microseconds=-1)

@@ -1,4 +1,4 @@
-"""What WebDAV clients ask about folders and files, and the XML they get."""
+"""Properties of folders and files for WebDAV clients, and their XML."""
 
 import re
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from holdfast.errors import Unprocessable
 
 DAV = "DAV:"
 ANY_FILE = "application/octet-stream"
-"""Whatever it is: a browser that comes here must not show it as a page of ours."""
+"""For any file: a browser must not show it as a page of this service."""
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:">'
 EPILOGUE = "</D:multistatus>\n"
 NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML has no place for, and names of files may hold."""
+"""Characters that XML does not allow, but names of files may hold."""
 
 Names = tuple[str, ...]
 
@@ -50,7 +50,7 @@ def wanted_of(body: bytes) -> tuple[Names | None, bool]:
     if not body.strip():
         return None, False
     try:
-        if b"<!" in body or b"\0" in body:  # nobody needs a document type here, nor another alphabet
+        if b"<!" in body or b"\0" in body:  # neither a document type nor another encoding is needed here
             raise ET.ParseError
         root = ET.fromstring(body)  # noqa: S314 - no document type, no entities
     except ET.ParseError as error:
@@ -84,7 +84,7 @@ def _propstat(parts: str, status: str) -> str:
 
 
 def _empty(name: str) -> str:
-    """A property that is not known here, in the namespace it was asked for in."""
+    """An unknown property, in the namespace of the request."""
     space, _, local = name.removeprefix("{").rpartition("}") if name.startswith("{") else ("", "", name)
     return f'<x:{local} xmlns:x="{escape(space, {chr(34): "&quot;"})}"/>' if space else f"<{local}/>"
 

@@ -40,7 +40,7 @@ def installation(data_dir: Path | None) -> "Iterator[tuple[Settings, Database]]"
 
     settings = Settings(data_dir=data_dir) if data_dir is not None else Settings()
     if not settings.database_url and not (settings.data_dir / "holdfast.db").exists():
-        typer.echo(f"holdfast: there is no installation in {settings.data_dir}.", err=True)
+        typer.echo(f"holdfast: no installation in {settings.data_dir}.", err=True)
         raise typer.Exit(1)
     register_secrets()
     database = Database(settings.store_url)
@@ -107,7 +107,7 @@ def reset_password(
 
 @cli.command("rotate-key")
 def rotate_key(
-    drop_old: Annotated[bool, typer.Option(help="Add no key; drop keys that no secret uses any more.")] = False,
+    drop_old: Annotated[bool, typer.Option(help="Add no key; drop keys that no secret uses.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Encrypt all stored secrets with a new key."""
@@ -161,7 +161,7 @@ def verify_index(
     if differences:
         typer.echo(f"{differences} differences; POST /api/repositories/{{id}}/rebuild with from=history repairs.")
     else:
-        typer.echo("The index says what the engine says.")
+        typer.echo("The index matches the engine's listing.")
     raise typer.Exit(1 if differences else 0)
 
 

@@ -69,7 +69,7 @@ class Gate:
         return len(self._all)
 
     def admit(self, connection: Connection, now: float) -> bool:
-        """Count a new connection in, at the expense of an older stranger if need be. False if there is no room."""
+        """Count a new connection, closing an older unauthenticated one if need be. False if there is no room."""
         if len(self._all) >= self.bounds.most and not self._push_out(self._strangers, now, 0.0):
             return False
         connection.address = address = self._counted_for(connection.address)
@@ -182,7 +182,7 @@ def connections_within(wanted: int, descriptors: int) -> int:
 
 
 def trusted_networks(proxies: str | None) -> tuple[IPv4Network | IPv6Network, ...]:
-    """The proxies of the settings as networks; what is no address is passed over, as the server does."""
+    """The proxies of the settings as networks; invalid addresses are ignored, as the server does."""
     found: list[IPv4Network | IPv6Network] = []
     for word in (proxies or "").split(","):
         if word.strip() == "*":

@@ -1,7 +1,7 @@
-"""What the first process of a container owes to the others: it takes leave of every orphan that ends.
+"""The duty of a container's first process: it waits for every orphan that ends.
 
-An engine whose shim was killed becomes a child of process 1. Nobody would wait for it there: it would stay as a zombie,
-whose number looks alive to whoever finds it in an engine's lock.
+An engine whose shim was killed becomes a child of process 1. Without a wait it would stay a zombie, whose number looks alive in
+an engine's lock.
 """
 
 import os
@@ -11,9 +11,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def fork_if_first() -> int | None:
-    """As process 1, let a child go on, wait for everybody, and return the child's exit code when it has ended.
+    """As process 1, start a child that continues, wait for all children, and return the child's exit code when it has ended.
 
-    None in the process that is to go on: the child, or one that is not the first.
+    None in the process that continues: the child, or one that is not the first.
     """
     if os.getpid() != 1:
         return None
@@ -23,7 +23,7 @@ def fork_if_first() -> int | None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return None
     for number in PASSED_ON:
-        signal.signal(number, lambda heard, _frame: os.kill(child, heard))
+        signal.signal(number, lambda received, _frame: os.kill(child, received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     while True:
         ended, status = os.waitpid(-1, 0)

@@ -8,7 +8,7 @@ DEFAULT_PORT = 8080
 
 
 def of_service(host: str, port: int, first: FirstAdmin | None) -> str:
-    """The first line is for programs too: nothing but the address follows the words."""
+    """Programs read the first line, too: nothing but the address follows the text."""
     address = f"http://{_in_address(host)}:{port}"
     lines = [f"Holdfast is listening on {address}", *_reachable_from(host)]
     if first is not None:

@@ -20,15 +20,15 @@ IDLE, HEAD, BODY = 0, 1, 2
 def answer(status: HTTPStatus, key: str, message: str, retry_after: int | None = None) -> bytes:
     """A whole answer, for connections that never reach the application."""
     content = json.dumps({"detail": {"key": key, "message": message, "params": {}}}).encode()
-    told = [
+    fields = [
         *headers.ALL,
         (b"content-type", b"application/json"),
         (b"content-length", str(len(content)).encode()),
         (b"connection", b"close"),
     ]
     if retry_after is not None:
-        told.append((b"retry-after", str(retry_after).encode()))
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(b": ".join(header) for header in told)]
+        fields.append((b"retry-after", str(retry_after).encode()))
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), *(b": ".join(header) for header in fields)]
     return b"\r\n".join(lines) + b"\r\n\r\n" + content
 
 
@@ -41,7 +41,7 @@ BAD_REQUEST = answer(HTTPStatus.BAD_REQUEST, "api.bad_request", "The request is 
 
 
 class GuardedHttp(HttpToolsProtocol):
-    """One connection. What comes in one piece costs a few comparisons; only what does not is watched."""
+    """One connection. Requests that arrive in one piece cost a few comparisons; only others are watched."""
 
     gate: ClassVar[Gate]
 

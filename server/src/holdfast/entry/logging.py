@@ -10,7 +10,7 @@ from holdfast.settings import Settings
 
 
 def _harmless(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Names of files and the like reach this log: a terminal may not act on what they hold."""
+    """Names of files and other foreign text reach this log: they must not control a terminal."""
     return {name: clean(value) if isinstance(value, str) else value for name, value in event.items()}
 
 

@@ -46,7 +46,7 @@ def _load_without(optional: str, module: str) -> None:
 
 
 def end() -> None:
-    """Once it is loaded: what is there now stays, so no collection ever has to look at it again.
+    """After loading: the current objects stay, so no collection ever has to look at them again.
 
     Nothing is collected first: that takes a tenth of the start and finds a few hundred objects.
     """

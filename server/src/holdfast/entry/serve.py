@@ -39,7 +39,7 @@ log = structlog.get_logger("holdfast")
 
 
 class StopRequest:
-    """A signal to stop, heard from the first moment on, whatever the service is at."""
+    """A signal to stop, noticed from the first moment on, in every phase."""
 
     def __init__(self) -> None:
         self._made = threading.Event()
@@ -55,14 +55,14 @@ class StopRequest:
         self._made.wait()
 
     def pass_on(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the signal comes, or now if it has come already."""
+        """Call `tell` when the signal comes, or now if it has already come."""
         self._tell = tell
         if self._made.is_set():
             tell()
 
 
 def serve(settings: Settings) -> int:
-    """Run the service until it is told to stop; return the exit code."""
+    """Run the service until a signal stops it; return the exit code."""
     stop = StopRequest()
     os.umask(0o077)
     own_logging.configure(settings)
@@ -109,7 +109,7 @@ def open_store(settings: Settings) -> tuple[Service, FirstAdmin | None]:
 
 def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settings: Settings, stop: StopRequest) -> int:
     try:
-        bound.listen(BACKLOG)  # now, so that whoever reads the address below may connect at once
+        bound.listen(BACKLOG)  # now, so that readers of the address below can connect immediately
     except OSError as error:
         raise startup.no_address(settings.host, settings.port, error) from error
     host, port = bound.getsockname()[:2]
@@ -125,7 +125,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
             ws="none",
             log_config=None,
             server_header=False,
-            # The server's own default believes anybody on this machine about whom they speak for.
+            # The server's own default trusts the forwarded address from any client on this machine.
             proxy_headers=settings.trusted_proxies is not None,
             forwarded_allow_ips=settings.trusted_proxies or "",
             backlog=BACKLOG,

@@ -1,7 +1,7 @@
 """The processes of one installation share their data folder. Each proves at its start that it has the right one.
 
-Calls of agents, spools, logs and keys are files. A process with a folder of its own would start, and then fail at whatever
-another process has begun. So an id is kept both in the store and in the folder, and the two must be equal.
+Calls of agents, spools, logs and keys are files. A process with a different folder would start, and then fail on everything that
+another process has begun. So an id is stored both in the store and in the folder, and the two must be equal.
 """
 
 import os
@@ -66,7 +66,7 @@ def _own(folder: Path) -> str | None:
 
 
 def _made(folder: Path) -> str:
-    """Make the id of a folder. Of several processes that do so at once, one does, and all get the same."""
+    """Make the id of a folder. Of several simultaneous processes one does, and all get the same."""
     own = uuid.uuid4().hex
     part = folder / f"{FILE}.{own}"
     part.write_text(own + "\n")

@@ -1,4 +1,4 @@
-"""What is checked before the service makes anything: the address, the data folder and the store.
+"""Checks before the service creates anything: the address, the data folder and the store.
 
 Each check raises CannotStart with one sentence and an exit code (docs/cli.md). None of them creates a file or a folder.
 """
@@ -23,7 +23,7 @@ SUPPORTED_STORES = ("sqlite", "postgresql+psycopg")
 
 
 class CannotStart(Exception):
-    """The service does not start. The sentence says why, and what to do."""
+    """The service does not start. The sentence explains why, and what to do."""
 
     def __init__(self, sentence: str, code: int = EXIT_UNUSABLE) -> None:
         super().__init__(f"{sentence.rstrip('.')}.")

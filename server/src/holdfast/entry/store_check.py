@@ -27,5 +27,5 @@ def problems(database: Database) -> list[str]:
             held.setdefault(str(key), []).append((number, mode))
         for key, holders in held.items():
             if len(holders) > 1 and any(mode == LockMode.EXCLUSIVE for _, mode in holders):
-                found.append(f"lane {key}: held by {[number for number, _ in holders]} at once")
+                found.append(f"lane {key}: held by {[number for number, _ in holders]} at the same time")
     return found

@@ -29,7 +29,7 @@ from holdfast.storage.session import Database
 def verify(
     settings: Settings, database: Database, repository: str, archives: Sequence[str], tell: Callable[[str], None]
 ) -> int:
-    """Compare archives of a repository with the engine, tell what was found; return the number of differences."""
+    """Compare archives of a repository with the engine, print the findings; return the number of differences."""
     found, wanted = _choose(database, repository, archives)
     indexes = indexes_for(settings)
     index = indexes.reading(found.uuid)
@@ -54,7 +54,7 @@ def verify(
 
 
 def _verify_itself(index: HistoryIndex, tell: Callable[[str], None]) -> int:
-    """Is the index in order as a store, before what it says is compared?"""
+    """Whether the index is sound as a store, before its content is compared."""
     try:
         damage = index.damage()
     except HistoryError as error:
@@ -92,7 +92,7 @@ def _choose(database: Database, repository: str, archives: Sequence[str]) -> tup
         )
         found = session.scalars(statement).first()
         if found is None:
-            raise NotFound("repository.not_found", f"There is no repository called {repository}.")
+            raise NotFound("repository.not_found", f"No repository is called {repository}.")
         known = [archive for archive in archive_records.all_of(session, found.id) if archive.lost_at is None]
     wanted = [archive for archive in known if not archives or archive.name in archives]
     if archives and len(wanted) < len(set(archives)):

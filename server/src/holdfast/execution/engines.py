@@ -19,7 +19,7 @@ FAR_BASE = "~/.local/share/holdfast/engine"
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What must be unchanged for a detection to stay true."""
+    """The facts that must be unchanged for a detection to stay valid."""
 
     path: str
     inode: int
@@ -27,7 +27,7 @@ class _Identity:
 
 
 class Engines:
-    """Finds each major's program, once per program; a program that is replaced is detected again."""
+    """Finds each major's program, once per program; a replaced program is detected again."""
 
     def __init__(self, settings: Settings) -> None:
         self._configured = {1: settings.borg1, 2: settings.borg2}
@@ -67,7 +67,7 @@ class Engines:
             raise Unprocessable(error.key, str(error), engine=major) from error
 
     def far_engine(self, program: EngineProgram, machine: str) -> Engine:
-        """The engine of another machine. Its locks carry that machine's name: its processes are not ours to look for."""
+        """The engine of another machine. Its locks carry that machine's name: its processes are not visible here."""
         environment = EngineEnvironment(FAR_BASE, f"{self._environment.host_id}-{machine}")
         try:
             return engine_for(program, environment, self._lock_wait)

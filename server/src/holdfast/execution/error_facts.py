@@ -16,7 +16,7 @@ FACTS = (
             404,
             "operation",
         ),
-        "The archive is not in the repository any more.",
+        "The archive is no longer in the repository.",
         "Refresh the list of archives.",
     ),
     Fact(
@@ -70,7 +70,7 @@ FACTS = (
             422,
             "operation",
         ),
-        "The engine cannot do what was asked.",
+        "The engine does not support the request.",
         "Correct the request; the message names the value.",
     ),
     Fact(
@@ -89,7 +89,7 @@ FACTS = (
             422,
             "operation",
         ),
-        "What is at this path is not a repository of this engine.",
+        "The files at this path are not a repository of this engine.",
         "Correct the path or the engine.",
     ),
     Fact(
@@ -136,7 +136,7 @@ FACTS = (
         ),
         "Something exists at this path already.",
         "Import the repository, or choose another path.",
-        "What is there is untouched.",
+        "The existing files are untouched.",
     ),
     Fact(
         "engine.repository_missing",
@@ -170,9 +170,9 @@ FACTS = (
     Fact(
         "engine.result_too_large",
         (409, "operation"),
-        "The engine wrote more than it may and was stopped.",
-        "Look at the repository with the engine itself: it has far too many archives, or was made to do harm.",
-        "Nothing of its output was used.",
+        "The engine wrote more output than allowed and was stopped.",
+        "Inspect the repository with the engine itself: it has far too many archives, or is malicious.",
+        "Its output was discarded.",
     ),
     Fact("engine.silent", (503,), "The engine produced no output for too long.", "Try again."),
     Fact(

@@ -1,4 +1,4 @@
-"""Other machines by ssh: short commands that never ask anything and always end."""
+"""Other machines by ssh: short commands that never prompt and always end."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from backup_engine import bounded
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
 FAILED = 255
-"""How ssh itself ends when it never came to run the command, or lost the link."""
+"""ssh's own exit code when it could not run the command, or lost the link."""
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 OPTIONS = (
     *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "CheckHostIP=no"),
@@ -32,7 +32,7 @@ PASSWORD_VARIABLE = "HOLDFAST_SSH_PASSWORD"  # noqa: S105 -- the name of a varia
 ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${PASSWORD_VARIABLE}\"\n"
 
 WITH_LAST_WORDS = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"'
-"""The engine does not listen to ssh's errors any more once its output has ended: so the output ends a little later."""
+"""The engine stops reading ssh's errors once its output has ended: so the output ends a little later."""
 
 HOST_KEY_CHANGED = "ssh.host_key_changed"
 KEY_REFUSED = "ssh.key_refused"
@@ -52,7 +52,7 @@ SENTENCES = {
     "ssh.host_unknown": "The name of the host cannot be resolved; correct the host, or the name service.",
     "ssh.connection_refused": "Nothing listens on this port of the host; start sshd there, or correct the port.",
     "ssh.no_answer": "The host does not answer; check that it is up, the network, and firewalls.",
-    "ssh.not_ssh": "What answers on this port is no ssh server; correct the port.",
+    "ssh.not_ssh": "The program on this port is not an ssh server; correct the port.",
     "ssh.closed": "The host closed the connection; look at the log of its sshd.",
     "ssh.failed": "The ssh connection failed; look at the log of the host's sshd.",
     "ssh.not_installed": "The programs ssh and ssh-keyscan are not installed here; install openssh-client.",
@@ -61,7 +61,7 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class SshLink:
-    """All that ssh needs to reach one account on one machine without asking anything."""
+    """Everything that ssh needs to reach one account on one machine without prompting."""
 
     username: str
     host: str
@@ -132,7 +132,9 @@ def run_script(link: SshLink, script: str, seconds: float = ANSWER_SECONDS) -> A
 def run_script_with_password(
     link: SshLink, script: str, password: str, askpass: Path, seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process alone."""
+    """As `run_script`, logging in with a password, which reaches ssh through the environment of its own process
+    alone.
+    """
     first, last = link.options[:2], link.options[2:]
     options = (*first, *(f"-o{option}" for option in BY_PASSWORD), *last)
     command = ("ssh", *options, "-T", "-p", str(link.port), link.destination, "exec /bin/sh -s")
@@ -150,7 +152,7 @@ def run_here(command: tuple[str, ...], seconds: float = ANSWER_SECONDS) -> Answe
     return _run(command, "", seconds)
 
 
-TOO_MUCH = "the machine says more than an answer can be"
+TOO_MUCH = "the machine's answer is too long"
 
 
 class Telling:
@@ -168,7 +170,7 @@ class Telling:
         )
 
     def tell(self, words: bytes) -> None:
-        """If nobody listens any more, the answer will say why."""
+        """If the program has stopped reading, its answer will give the reason."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(words)
@@ -178,7 +180,7 @@ class Telling:
             output, errors = bounded.answer_of(self._process, b"", seconds)
         except subprocess.TimeoutExpired:
             return Answer(FAILED, "", "timed out")
-        except bounded.SaidTooMuch:
+        except bounded.TooMuchOutput:
             return Answer(FAILED, "", TOO_MUCH)
         return Answer(self._process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
 
@@ -187,7 +189,7 @@ class Telling:
 
 
 def reach(host: str, port: int) -> str | None:
-    """Given a host, say why no ssh server can be reached there, None if one answers."""
+    """Given a host, return why no ssh server can be reached there, None if one answers."""
     try:
         with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
             greeting = connection.recv(64)
@@ -227,7 +229,7 @@ def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[s
         )
     except subprocess.TimeoutExpired:
         return Answer(FAILED, "", "timed out")
-    except bounded.SaidTooMuch:
+    except bounded.TooMuchOutput:
         return Answer(FAILED, "", TOO_MUCH)
     except OSError as error:
         return Answer(FAILED, "", f"cannot be run: {error}")
@@ -235,5 +237,5 @@ def _run(command: tuple[str, ...], given: str, seconds: float, variables: dict[s
 
 
 def _quoted(path: Path) -> str:
-    """A file name as an ssh option takes it, which is read like a line of its configuration."""
+    """A file name for an ssh option, which is parsed like a line of its configuration."""
     return '"' + str(path).replace("%", "%%") + '"' if re.search(r"[\s%]", str(path)) else str(path)

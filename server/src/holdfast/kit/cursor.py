@@ -15,7 +15,7 @@ def encode(*key: Key) -> str:
 
 
 def decode(cursor: str, *types: type) -> tuple[Key, ...]:
-    """Given a cursor and the types of its parts, return them. Raise Unprocessable when the cursor is not ours."""
+    """Given a cursor and the types of its parts, return them. Raise Unprocessable when the cursor is not valid."""
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error, RecursionError) as error:
@@ -32,4 +32,4 @@ def decode(cursor: str, *types: type) -> tuple[Key, ...]:
 
 
 def bad_cursor() -> Unprocessable:
-    return Unprocessable("paging.bad_cursor", "The cursor is not one that this route gave out.")
+    return Unprocessable("paging.bad_cursor", "The cursor was not issued by this route.")

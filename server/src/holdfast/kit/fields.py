@@ -1,4 +1,4 @@
-"""Field types for what clients send."""
+"""Field types for requests of clients."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ class PlainText:
 
 
 def _as_utc(value: datetime) -> datetime:
-    """A time without offset is taken as UTC. The ends of the calendar have no UTC form in every zone."""
+    """A time without offset counts as UTC. The ends of the calendar have no UTC form in every zone."""
     try:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError as error:
@@ -50,7 +50,7 @@ def _as_utc(value: datetime) -> datetime:
 
 
 def with_offset(value: datetime) -> str:
-    """A time as answers have it."""
+    """A time in an answer."""
     return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -62,5 +62,5 @@ Timestamp = Annotated[
     PlainSerializer(with_offset, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
-# Beyond these an id overflows its column; within them an id that nobody has is simply not found.
+# Beyond these an id overflows its column; within them an unknown id is simply not found.
 RowId = Annotated[int, Ge(-LARGEST_IDENTIFIER), Le(LARGEST_IDENTIFIER)]

@@ -1,4 +1,4 @@
-"""What all bodies, answers and stored documents derive from."""
+"""The base of all bodies, answers and stored documents."""
 
 from pydantic import BaseModel
 

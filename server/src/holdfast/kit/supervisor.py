@@ -34,7 +34,7 @@ class LoopReport:
 
 
 class _Loop:
-    """What is known about one loop, or one step of a loop."""
+    """The state of one loop, or of one step of a loop."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -182,5 +182,5 @@ class LoopEnded(Exception):
 
 
 def _first_line(error: BaseException) -> str:
-    """What an administrator may read: the first line only, because later ones can hold the values of a statement."""
+    """The text for administrators: the first line only, because later ones can hold the values of a statement."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST_ERROR]

@@ -1,4 +1,4 @@
-"""The test of a connection: a verdict for each step, and for each that fails what to do about it."""
+"""The test of a connection: a verdict for each step, and a remedy for each that fails."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ from holdfast.storage.session import Database
 STEPS = ("reach", "host_key", "key", "engine", "python", "disk")
 SENTENCES = {
     **ssh.SENTENCES,
-    "ssh.no_commands": "The account runs no commands of its own choosing: it can hold repositories, but not run the engine.",
-    "ssh.engine_missing": "There is no engine on the machine; install BorgBackup 1.2 or newer there, or set its path.",
-    "ssh.engine_unsupported": "The engine on the machine is too old or is no BorgBackup; install 1.2 or newer, best 1.4.",
-    "ssh.python_missing": "Python 3.9 or newer is not there: an engine that runs on the machine ends when the link is cut.",
+    "ssh.no_commands": "The account may not run commands: it can hold repositories, but not run the engine.",
+    "ssh.engine_missing": "The machine has no engine; install BorgBackup 1.2 or newer there, or set its path.",
+    "ssh.engine_unsupported": "The engine on the machine is too old or not BorgBackup; install 1.2 or newer, best 1.4.",
+    "ssh.python_missing": "Python 3.9 or newer is missing: an engine on the machine ends when the link is cut.",
     "ssh.disk_unknown": "The free space of the path could not be read; check that the path exists and may be read.",
     "ssh.no_host_key": "The host shows no key that can be pinned; look at the log of its sshd.",
 }
@@ -49,14 +49,14 @@ def bad(step: str, key: str, verdict: str = "failed", **details: Any) -> Step:
 
 
 class ConnectionTest:
-    """One test: each step is tried only when those before it went well."""
+    """One test: each step is tried only when the earlier ones succeeded."""
 
     def __init__(self, database: Database, links: Links) -> None:
         self._database = database
         self._links = links
 
     def run(self, connection_id: int, path: str = ".") -> SshConnection:
-        """Test the connection and store what was found. Raise NotFound."""
+        """Test the connection and store the result. Raise NotFound."""
         connection = self._links.connection(connection_id)
         steps: list[Step] = []
         probed = Probe(took_commands=False)

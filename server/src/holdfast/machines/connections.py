@@ -31,7 +31,7 @@ def add(session: Session, caller: Caller, wanted: NewConnection) -> SshConnectio
 
 
 def change(session: Session, caller: Caller, connection_id: int, wanted: ConnectionChange) -> SshConnection:
-    """Change what is given. Another account or address is unknown until it is tested; repositories go with it.
+    """Change the given fields. Another account or address is unknown until it is tested; repositories move with it.
 
     The host key stays pinned: the same machine shows it under its new address, and another one is refused.
     """
@@ -57,7 +57,7 @@ def change(session: Session, caller: Caller, connection_id: int, wanted: Connect
 
 
 def move_repositories(session: Session, connection_id: int, account: SshAccount) -> None:
-    """Let the repositories of a connection be where it leads now. Raise Conflict while work of theirs is not done."""
+    """Point the repositories of a connection to its new address. Raise Conflict while they have unfinished work."""
     ids = store.repositories_of(session, connection_id)
     queue.serialise_claims(session)
     if ids and (active := pages.active(session, frozenset(ids), of_repositories_only=True)):
@@ -85,7 +85,7 @@ def forget(session: Session, links: Links, caller: Caller, connection_id: int) -
 def accept_host_key(
     database: Database, links: Links, caller: Caller, connection_id: int, fingerprint: str
 ) -> SshConnection:
-    """Pin the key that the host shows now, if it is the one whose fingerprint the caller has seen."""
+    """Pin the key that the host shows now, if its fingerprint is the one the caller has seen."""
     connection = links.connection(connection_id)
     shown = links.shown_by(connection)
     if shown.fingerprint != fingerprint:

@@ -1,4 +1,4 @@
-"""Putting the service's key where a machine accepts it, and replacing it by a new one."""
+"""Adds the service's key to machines, and replaces it by a new one."""
 
 import shlex
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class KeyDeployment:
         return self._accepted(caller, connection, key, "ssh.key_deployed")
 
     def rotate(self, caller: Caller) -> Rotated:
-        """Make a new key and bring it to every machine with the old one, which stays for those where that fails."""
+        """Make a new key and add it to every machine with the old one, which stays where that fails."""
         with self._database.writing() as session:
             new = self._links.keys.make(session)
             audit.record(session, actor=caller, action="ssh.key_rotated", object_type="ssh_key", object_id=new.id)
@@ -76,12 +76,12 @@ class KeyDeployment:
         return Rotated(new, moved, failed)
 
     def _in_use(self) -> list[SshConnection]:
-        """The machines that accept a key of ours; the others get the new one when it is deployed there."""
+        """The machines that accept one of the service's keys; the others get the new one when it is deployed there."""
         with self._database.reading() as session:
             return [connection for connection in store.every(session) if connection.key_id is not None]
 
     def _move(self, caller: Caller, connection: SshConnection, new: SshKey) -> str | None:
-        """Give one machine the new key and take the old one away. Say why not, None if it was done."""
+        """Give one machine the new key and remove the old one. Return the reason of a failure, None on success."""
         old = self._links.key_of(connection)
         if connection.host_key is None:
             return "ssh.no_host_key"

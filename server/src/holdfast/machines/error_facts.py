@@ -34,7 +34,7 @@ FACTS = (
     Fact(
         "ssh.engine_missing",
         ("test",),
-        "There is no engine on the machine.",
+        "The machine has no engine.",
         "Install BorgBackup 1.2 or newer there, or set its path.",
     ),
     Fact(
@@ -94,7 +94,7 @@ FACTS = (
     Fact(
         "ssh.no_commands",
         ("test",),
-        "The account runs no commands of its own choosing.",
+        "The account may not run commands.",
         "Use it to hold repositories; to run the engine, allow commands.",
     ),
     Fact("ssh.no_host_key", (422,), "The host shows no key that can be pinned.", "Look at the log of its sshd."),
@@ -114,7 +114,7 @@ FACTS = (
             422,
             "operation",
         ),
-        "What answers on this port is not an ssh server.",
+        "The program on this port is not an ssh server.",
         "Correct the port.",
     ),
     Fact(
@@ -154,13 +154,13 @@ FACTS = (
     Fact(
         "filesystem.machine_unclear",
         (422,),
-        "The request does not say clearly which machine is meant.",
+        "The request does not identify one machine.",
         "Give `machine_id` for an ssh machine, none for the service's own.",
     ),
     Fact(
         "filesystem.not_answered",
         (422,),
-        "The machine could not be asked.",
+        "The machine did not answer.",
         "Test the connection; the message has the machine's answer.",
     ),
     Fact("filesystem.python_missing", (422,), "The machine has no Python 3.9 or newer.", "Install Python there."),

@@ -1,4 +1,4 @@
-"""What is wrong with a request about ssh machines."""
+"""Errors of requests about ssh machines."""
 
 from typing import Any
 

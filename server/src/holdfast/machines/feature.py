@@ -1,4 +1,4 @@
-"""What ssh machines bring to the service."""
+"""The parts of the service that ssh machines contribute."""
 
 from fastapi import APIRouter, FastAPI
 
@@ -17,5 +17,5 @@ SECRETS = SecretColumn(SshKey.__tablename__, "private_key", lambda row: secret_c
 
 
 def install(app: FastAPI, machines: Machines) -> None:
-    """Give the routes what they ask for."""
+    """Give the routes their objects."""
     app.state.machines = machines

@@ -1,4 +1,4 @@
-"""HTTP for folders of machines, for administrators: whoever lists folders sees names that no repository shows them."""
+"""HTTP for folders of machines, for administrators: folder listings show names that no repository reveals."""
 
 import posixpath
 from typing import Annotated
@@ -39,7 +39,10 @@ TheFolders = Annotated[Folders, Depends(the_folders)]
 @routes.post("/browse", summary="A folder of the service's machine or of an ssh machine")
 @asks_engine
 def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -> Folder:
-    """To choose sources and places. One folder at a time; links are not followed further than to see that one leads to a folder."""
+    """To choose sources and places.
+
+    One folder at a time; a link is followed only to see whether it leads to a folder.
+    """
     del caller
     path, after = absolute(wanted.path, wanted.path_b64), _after(wanted.cursor)
     connection_id = connection_of(wanted.target, wanted.machine_id)
@@ -47,17 +50,17 @@ def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -
     real = folders.bytes_of(found.path)
     names = [folders.bytes_of(entry.name) for entry in found.entries]
     return Folder(
-        **_told(real),
+        **_both_forms(real),
         entries=[_entry(real, name, entry) for name, entry in zip(names, found.entries, strict=True)],
         next_cursor=cursors.encode(names[-1].hex()) if found.more and names else None,
         truncated=found.cut_short,
     )
 
 
-@probes.post("/probe", summary="What is at a path, before a repository is created or imported")
+@probes.post("/probe", summary="Inspect a path before a repository is created or imported there")
 @asks_engine
 def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, database: TheDatabase) -> ProbeAnswer:
-    """Read from files alone: no engine runs, nothing is written, and no passphrase is needed."""
+    """Reads only files: no engine runs, nothing is written, and no passphrase is needed."""
     del caller
     path = absolute(wanted.path, None)
     found = asked.place(connection_of(wanted.execution_target, wanted.ssh_connection_id), path)
@@ -67,7 +70,7 @@ def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, datab
 
 
 def _repository(session: Session, found: FoundRepository) -> ProbedRepository | None:
-    """What a machine says of a repository, and which one of ours it is."""
+    """A machine's answer about a repository, and which registered repository it is."""
     if found.engine_version not in (1, 2):
         return None
     engine_id = found.engine_id if found.engine_id and found.engine_id.isalnum() else None
@@ -89,7 +92,10 @@ def connection_of(target: str, machine_id: int | None) -> int | None:
 
 
 def absolute(path: str | None, path_b64: str | None) -> bytes:
-    """Given a path in one of two forms, return its bytes; `/` without one. Raise Unprocessable unless it is absolute."""
+    """Given a path in one of two forms, return its bytes; `/` without one.
+
+    Raise Unprocessable unless it is absolute.
+    """
     if path is not None and path_b64 is not None:
         raise Unprocessable("filesystem.bad_path", "Give either path or path_b64.")
     try:
@@ -104,7 +110,7 @@ def absolute(path: str | None, path_b64: str | None) -> bytes:
 def _entry(folder: bytes, name: bytes, found: FoundEntry) -> FolderEntry:
     return FolderEntry(
         name=paths.readable(name),
-        **_told(posixpath.join(folder, name)),
+        **_both_forms(posixpath.join(folder, name)),
         type=found.type[:1] or "?",
         is_folder=found.is_folder,
         size=found.size,
@@ -113,7 +119,7 @@ def _entry(folder: bytes, name: bytes, found: FoundEntry) -> FolderEntry:
     )
 
 
-def _told(path: bytes) -> dict[str, str | None]:
+def _both_forms(path: bytes) -> dict[str, str | None]:
     return {"path": paths.readable(path), "path_b64": paths.exact(path)}
 
 

@@ -29,7 +29,7 @@ class FolderEntry(Schema):
     name: str
     path: str
     path_b64: str | None = Field(description="Bytes of the path in base64, where they are not valid UTF-8.")
-    type: str = Field(description="As `ls -l` shows it: `-`, `d`, `l`, …; `?` where it cannot be told.")
+    type: str = Field(description="As `ls -l` shows it: `-`, `d`, `l`, …; `?` where unknown.")
     is_folder: bool = Field(description="A folder, or a link that leads to one.")
     size: int | None = Field(description="Of files.")
     readable: bool = Field(description="Whether the account that backups run under may read it.")
@@ -41,7 +41,7 @@ class Folder(Schema):
     path_b64: str | None
     entries: list[FolderEntry] = Field(description="In the order of the bytes of their names.")
     next_cursor: str | None
-    truncated: bool = Field(description="The folder has more than 50,000 names; some were not looked at.")
+    truncated: bool = Field(description="The folder has more than 50,000 names; some are missing.")
 
 
 class ProbedPlace(Schema):
@@ -57,9 +57,7 @@ class ProbedPlace(Schema):
 class ProbedRepository(Schema):
     engine_version: int = Field(description="1 or 2.")
     engine_id: str | None
-    encryption: str | None = Field(
-        description="`repokey` where the files show it; null where only the engine can tell."
-    )
+    encryption: str | None = Field(description="`repokey` where the files show it; null where only the engine knows.")
     repository_id: int | None = Field(description="Of the repository that is registered with this id of the engine.")
 
 
@@ -69,7 +67,7 @@ class ProbeAnswer(Schema):
     is_folder: bool
     empty: bool | None = Field(description="Null where the folder cannot be read.")
     readable: bool
-    writable: bool = Field(description="Of a path that does not exist: whether it can be made.")
+    writable: bool = Field(description="For a path that does not exist: whether it can be created.")
     free_bytes: int
     total_bytes: int
     repository: ProbedRepository | None = Field(description="The repository that is there.")

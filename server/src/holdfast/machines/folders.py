@@ -1,7 +1,7 @@
 """Folders of the service's machine and of ssh machines, as their own Python shows them.
 
-The question is put to a program apart, here as well: a file system that does not answer keeps nobody waiting for longer
-than the time limit, and the answer of another machine is believed in nothing but its shape.
+A separate program reads them, here as well: a file system that does not answer delays no request beyond the time limit,
+and the answer of another machine is checked for its shape and trusted in nothing else.
 """
 
 import base64
@@ -76,17 +76,21 @@ class Folders:
         question = {"ask": "listing", "after": _text(after), "limit": limit, "folders_only": folders_only}
         found = _shaped(FoundFolder, self._asked(connection_id, path, question))
         if len(found.entries) > limit:
-            raise not_answered("It names more than was asked for.")
+            raise not_answered("It returned more names than requested.")
         return found
 
     def place(self, connection_id: int | None, path: bytes) -> FoundPlace:
-        """Raise Unprocessable if the machine cannot be asked."""
+        """Raise Unprocessable if the machine cannot be reached."""
         return _shaped(FoundPlace, self._asked(connection_id, path, {"ask": "probe"}))
 
     def _asked(self, connection_id: int | None, path: bytes, question: Mapping[str, Any]) -> Any:
-        told = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
+        question_text = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
         script = Path(folders.__file__).read_text()
-        answer = self._here(script, told) if connection_id is None else self._there(connection_id, script, told)
+        answer = (
+            self._here(script, question_text)
+            if connection_id is None
+            else self._there(connection_id, script, question_text)
+        )
         if answer.failure is not None:
             timed_out = connection_id is None or answer.failure == "ssh.failed"
             raise not_answered("It did not answer in time.") if timed_out else refused(answer.failure)
@@ -97,14 +101,14 @@ class Folders:
         except (ValueError, IndexError, RecursionError) as error:
             raise not_answered("It does not answer in JSON.") from error
 
-    def _here(self, script: str, told: str) -> ssh.Answer:
-        return ssh.run_here((sys.executable, "-I", "-S", "-c", script, told), SECONDS)
+    def _here(self, script: str, question_text: str) -> ssh.Answer:
+        return ssh.run_here((sys.executable, "-I", "-S", "-c", script, question_text), SECONDS)
 
-    def _there(self, connection_id: int, script: str, told: str) -> ssh.Answer:
+    def _there(self, connection_id: int, script: str, question_text: str) -> ssh.Answer:
         machine = self.machines.machine(connection_id)
         if machine.python is None:
             raise Unprocessable("filesystem.python_missing", "The machine has no Python 3.9 or newer; install it.")
-        words = shlex.join((machine.python, "-I", "-S", "-c", script, told))
+        words = shlex.join((machine.python, "-I", "-S", "-c", script, question_text))
         return ssh.run_script(self.machines.links.link(connection_id), f"exec {words}\n", SECONDS)
 
 
@@ -118,7 +122,7 @@ def _shaped(shape: type[Found], answer: Any) -> Found:
 
 
 def bytes_of(text: str) -> bytes:
-    """Given a name as a machine tells it, return its bytes. Raise Unprocessable if it is none."""
+    """Given a name as a machine reports it, return its bytes. Raise Unprocessable if it is not valid."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -130,7 +134,7 @@ def unreadable(reason: str) -> Unprocessable:
 
 
 def not_answered(reason: str) -> Unprocessable:
-    return Unprocessable("filesystem.not_answered", f"The machine could not be asked: {reason[:MOST_REASON]}")
+    return Unprocessable("filesystem.not_answered", f"The machine did not answer: {reason[:MOST_REASON]}")
 
 
 def _text(path: bytes) -> str:

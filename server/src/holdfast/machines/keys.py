@@ -57,7 +57,7 @@ class Keys:
         return key
 
     def put(self, key: SshKey, name: str) -> Path:
-        """The private key as a file of this name that ssh can read, and nobody else."""
+        """The private key as a file of this name, readable only for ssh."""
         path = self.folder / name
         content = self._vault.decrypt(key.private_key, secret_context(key.uuid))
         if not path.exists() or path.read_text() != content:
@@ -70,7 +70,7 @@ def fingerprint(key: SshKey) -> str:
 
 
 def write_private(path: Path, content: str, mode: int = 0o600) -> None:
-    """Make a private file appear whole."""
+    """Create a private file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as stream:

@@ -31,8 +31,8 @@ class Links:
     def link_of(self, connection: SshConnection, key: SshKey, *, on_trial: bool = False) -> SshLink:
         """The link with the given key. The connection's host key must be pinned.
 
-        Its files keep their names for the life of a connection, so that what runs over it finds a new key in them; a key
-        that is on trial does not get there.
+        Its files keep their names for the life of a connection, so that running links find a new key in them; a key
+        that is being tried is not stored there.
         """
         alias = f"holdfast-{connection.id}"
         known = self.keys.folder / f"known-hosts-{connection.id}"

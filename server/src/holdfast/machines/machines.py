@@ -1,4 +1,4 @@
-"""The ssh machines as the rest of the service uses them."""
+"""The ssh machines, for the rest of the service."""
 
 import json
 import shlex
@@ -32,9 +32,9 @@ LEFT_OUT = """
 import json
 import sys
 
-told = json.loads(sys.argv[1])
-same = [one["path"] for one in told["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
-print(json.dumps(OwnPlaces(same).exclusions(told["sources"])))
+given = json.loads(sys.argv[1])
+same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one["device"], one["inode"])]
+print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
 MISSING = "holdfast-missing-"
@@ -124,12 +124,12 @@ class Machines:
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Ask the Python of that machine: only it can recognise that it is the service's own machine."""
+        """Run Python on that machine: only it can recognise that it is the service's own machine."""
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is None:
             return ()
-        told = json.dumps({"sources": list(sources), "known": list(known)})
-        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, told)
+        given = json.dumps({"sources": list(sources), "known": list(known)})
+        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, given)
         answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
         if answer.code != 0:
             return ()

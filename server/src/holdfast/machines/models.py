@@ -26,7 +26,7 @@ class SshKey(Base):
 
 
 class SshConnection(Base):
-    """An account on another machine. What is known of the machine comes from the last test."""
+    """An account on another machine. Facts about the machine come from the last test."""
 
     __tablename__ = "ssh_connections"
 
@@ -37,7 +37,7 @@ class SshConnection(Base):
     username: Mapped[str] = mapped_column(String(64))
     engine_path: Mapped[str | None] = mapped_column(Text)
     key_id: Mapped[int | None] = mapped_column(Identifier, ForeignKey("ssh_keys.id"))
-    """The key that the machine accepts; None until one has been used, then the newest is."""
+    """The key that the machine accepts; None until one has been used, which is then the newest."""
     host_key: Mapped[str | None] = mapped_column(Text)
     host_key_pinned_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     state: Mapped[str] = mapped_column(String(10), default="unknown")

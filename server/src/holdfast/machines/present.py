@@ -38,8 +38,10 @@ def connection_answer(session: Session, connection: SshConnection) -> Connection
 
 
 def tested(connection: SshConnection) -> TestAnswer:
-    told = connection.last_test or {}
-    return TestAnswer.model_validate({**told, "status": connection.state, "tested_at": connection.last_tested_at})
+    last_test_result = connection.last_test or {}
+    return TestAnswer.model_validate(
+        {**last_test_result, "status": connection.state, "tested_at": connection.last_tested_at}
+    )
 
 
 def system_key(key: SshKey) -> SystemKey:

@@ -1,4 +1,4 @@
-"""What a machine has: its engine, its Python, the space of a path. One script under its /bin/sh tells it all."""
+"""Facts about a machine: its engine, its Python, the space of a path. One script under its /bin/sh reports them all."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from holdfast.execution.ssh import Answer
 
 MARK = "holdfast-probe"
 OLDEST_PYTHON = (3, 9)
-"""What the shim needs there."""
+"""The shim's requirement there."""
 VERSION = re.compile(r"^borg\S* (\d+(?:\.\d+)+\S*)")
 
 SCRIPT = """
@@ -45,7 +45,10 @@ class Probe:
 
 
 def script(engine: str, path: str) -> str:
-    """Given the engine's program and a path there, return the script. A path that does not exist yet stands for its parent."""
+    """Given the engine's program and a path there, return the script.
+
+    A path that does not exist yet counts as its parent.
+    """
     program = engine if engine.startswith("~/") and re.fullmatch(r"[\w./~+-]+", engine) else shlex.quote(engine)
     return SCRIPT.format(search_path=SEARCH_PATH, mark=MARK, engine=program, path=shlex.quote(path))
 
@@ -54,16 +57,16 @@ def read(answer: Answer) -> Probe:
     lines = answer.output.splitlines()
     if f"{MARK} begins" not in lines or f"{MARK} ends" not in lines:
         return Probe(took_commands=False)
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    version = VERSION.match(told.get("version", ""))
-    disk = told.get("disk", "").split()
+    facts = dict(line.split("=", 1) for line in lines if "=" in line)
+    version = VERSION.match(facts.get("version", ""))
+    disk = facts.get("disk", "").split()
     sizes = [int(word) * 1024 for word in disk[1:4] if word.isdigit()]
     return Probe(
         took_commands=True,
-        engine_program=told.get("engine"),
+        engine_program=facts.get("engine"),
         engine_version=version[1] if version else None,
-        python_program=told.get("python"),
-        python_version=told.get("python_version") or None,
+        python_program=facts.get("python"),
+        python_version=facts.get("python_version") or None,
         free_bytes=sizes[2] if len(sizes) == 3 else None,
         total_bytes=sizes[0] if len(sizes) == 3 else None,
     )

@@ -46,14 +46,14 @@ def list_connections(caller: AdminOnly, session: Reading) -> Connections:
 
 @routes.post("", summary="Add an ssh connection", status_code=201, responses=documented(409))
 def add_connection(caller: AdminOnly, wanted: NewConnection, session: Writing) -> ConnectionAnswer:
-    """Nothing is asked of the machine yet; test the connection next."""
+    """The machine is not contacted yet; test the connection next."""
     return present.connection_answer(session, connections.add(session, caller, wanted))
 
 
 @routes.get("/system-key", summary="The service's public key")
 @asks_engine
 def read_system_key(caller: AdminOnly, machines: TheMachines) -> SystemKey:
-    """Made when it is first asked for. Its line goes into `authorized_keys` of each account."""
+    """Created on first use. Add its line to `authorized_keys` of each account."""
     del caller
     return present.system_key(machines.keys.newest())
 
@@ -61,7 +61,7 @@ def read_system_key(caller: AdminOnly, machines: TheMachines) -> SystemKey:
 @routes.post("/system-key/rotate", summary="Replace the service's key by a new one")
 @asks_engine
 def rotate_system_key(caller: AdminOnly, machines: TheMachines) -> RotationAnswer:
-    """The new key is brought to each machine with the old one. Where that fails, the old one is kept in use."""
+    """The new key is added to each machine with the old one. Where that fails, the old one stays in use."""
     return present.rotation_answer(machines.deployment.rotate(caller))
 
 
@@ -75,7 +75,10 @@ def read_connection(caller: AdminOnly, connection_id: RowId, session: Reading) -
 def change_connection(
     caller: AdminOnly, connection_id: RowId, wanted: ConnectionChange, session: Writing
 ) -> ConnectionAnswer:
-    """Only what is given changes. Repositories go with it; the engine may ask to confirm that they were moved."""
+    """Changes only the given fields.
+
+    Repositories move with it; the engine may require a confirmation that they were moved.
+    """
     return present.connection_answer(session, connections.change(session, caller, connection_id, wanted))
 
 
@@ -91,7 +94,7 @@ def forget_connection(caller: AdminOnly, connection_id: RowId, session: Writing,
 def try_connection(
     caller: AdminOnly, connection_id: RowId, machines: TheMachines, wanted: TestRequest | None = None
 ) -> TestAnswer:
-    """The first test pins the host's key. A step that fails says why, and what to do."""
+    """The first test pins the host's key. A step that fails explains why, and what to do."""
     del caller
     return present.tested(machines.test.run(connection_id, (wanted or TestRequest(path=".")).path))
 
@@ -101,7 +104,7 @@ def try_connection(
 def deploy_key(
     caller: AdminOnly, connection_id: RowId, wanted: DeployRequest, machines: TheMachines, database: TheDatabase
 ) -> ConnectionAnswer:
-    """The password is used for one login and kept nowhere. A key that is there already stays as it is."""
+    """The password is used for one login and not stored. An existing key stays as it is."""
     password = wanted.password.get_secret_value()
     return _presented(database, machines.deployment.deploy(caller, connection_id, password))
 
@@ -111,7 +114,7 @@ def deploy_key(
 def accept_host_key(
     caller: AdminOnly, connection_id: RowId, wanted: AcceptedHostKey, machines: TheMachines, database: TheDatabase
 ) -> ConnectionAnswer:
-    """Only the key whose fingerprint is given is pinned, and only if the host shows it now."""
+    """Pins only the key whose fingerprint is given, and only if the host shows it now."""
     accepted = connections.accept_host_key(database, machines.links, caller, connection_id, wanted.fingerprint)
     return _presented(database, accepted)
 

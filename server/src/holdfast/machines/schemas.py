@@ -44,11 +44,11 @@ class NewConnection(Body):
     host: Host
     port: Port = 22
     username: Username
-    engine_path: EnginePath | None = Field(None, description="The engine's program there; `borg` when not given.")
+    engine_path: EnginePath | None = Field(None, description="The engine's program there (default: `borg`).")
 
 
 class ConnectionChange(Body):
-    """The host key stays pinned whatever the address is; the repositories of the connection go with it."""
+    """The host key stays pinned when the address changes; the repositories of the connection move with it."""
 
     name: Name | None = None
     host: Host | None = None
@@ -66,7 +66,7 @@ class TestRequest(Body):
 
 
 class DeployRequest(Body):
-    password: Password = Field(description="Used for one login and kept nowhere.")
+    password: Password = Field(description="Used for one login and not stored.")
 
 
 class AcceptedHostKey(Body):

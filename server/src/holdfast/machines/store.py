@@ -57,7 +57,7 @@ def key(session: Session, key_id: int) -> SshKey | None:
 
 
 def drop_unused_keys(session: Session, but: int) -> list[int]:
-    """Remove the keys that no machine needs any more; return their ids."""
+    """Remove the keys that no machine needs; return their ids."""
     used = select(SshConnection.key_id).where(SshConnection.key_id.is_not(None))
     unused = list(session.scalars(select(SshKey.id).where(SshKey.id != but, SshKey.id.not_in(used))))
     session.execute(delete(SshKey).where(SshKey.id.in_(unused)))

@@ -1,4 +1,4 @@
-"""The operation kind `compact`: give the space of removed archives back."""
+"""The operation kind `compact`: free the space of removed archives."""
 
 from typing import Any
 

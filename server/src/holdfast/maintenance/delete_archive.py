@@ -50,7 +50,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         gone = (params.engine_id,)
     result: dict[str, Any] = {"archive": _archive(params, report, gone) if report.succeeded or gone else None}
     if gone:
-        result |= soft_delete.told(session.get_one(Repository, operation.repository_id))
+        result |= soft_delete.note_for(session.get_one(Repository, operation.repository_id))
     record = noting(operation, report, None, gone=gone)
     return reported(report, result=result, had_effects=bool(gone), record=record)
 

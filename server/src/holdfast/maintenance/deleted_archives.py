@@ -1,4 +1,4 @@
-"""Archives that are deleted and can be brought back, asked of the engine inside a request."""
+"""Archives that are deleted and can be brought back, read from the engine inside a request."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A prune that is only told: answered inside the request, through the repository's lane."""
+"""The dry run of a prune: answered inside the request, through the repository's lane."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +25,14 @@ class DryRuns:
     opener: Opener
 
     def prune(self, repository: Repository, policy: RetentionPolicy) -> PruneResult:
-        """Ask the engine what it would keep and remove. Raise Locked while the repository is busy."""
+        """The archives that the engine would keep and remove. Raise Locked while the repository is busy."""
         location = self.opener.location(repository)
         command = self.opener.engine(repository).prune(location, PruneRequest(policy, dry_run=True))
         redactor = Redactor(command.secret_values)
 
         def read(step: Step) -> PruneResult:
-            told = [redactor.redact_event(event) for event in events_of(step.stderr)]
-            return _result(told, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
+            redacted = [redactor.redact_event(event) for event in events_of(step.stderr)]
+            return _result(redacted, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
 
         return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
 
@@ -41,10 +41,10 @@ def events_of(stderr: Path) -> list[Event]:
     return [parse_line(line) for line in stderr.read_bytes().split(b"\n")] if stderr.exists() else []
 
 
-def _result(told: list[Event], stdout: str) -> PruneResult:
+def _result(redacted: list[Event], stdout: str) -> PruneResult:
     lines = PruneLines()
-    for event in told:
-        lines.hear(event)
+    for event in redacted:
+        lines.on_event(event)
     try:
         plan = lines.result()
     except GarbledOutput as error:
@@ -58,6 +58,6 @@ def _result(told: list[Event], stdout: str) -> PruneResult:
         kept_count=len(plan.keep),
         pruned_count=len(plan.prune),
         stdout=stdout,
-        stderr="\n".join(line for event in told for line in log_line(event)),
+        stderr="\n".join(line for event in redacted for line in log_line(event)),
         refusal=refused if plan.prune and not plan.keep else None,
     )

@@ -12,7 +12,7 @@ FACTS = (
     Fact(
         "archives.gone",
         ("operation",),
-        "The archive is not in the repository any more.",
+        "The archive is no longer in the repository.",
         "Refresh the list of archives.",
     ),
     Fact(
@@ -62,7 +62,7 @@ FACTS = (
         "restore_check.canary_unknown",
         ("operation",),
         "The expected content of the canary is not known.",
-        "Give its hash, or let a check learn it first.",
+        "Give its hash, or run a check that records it first.",
         "The archive is untouched.",
     ),
     Fact(
@@ -99,7 +99,7 @@ FACTS = (
             409,
             "operation",
         ),
-        "The archives are not those of the preview any more.",
+        "The archives have changed since the preview.",
         "Make a new preview first.",
         "Nothing was removed.",
     ),

@@ -1,4 +1,4 @@
-"""What maintenance brings to the service."""
+"""The parts of the service that maintenance contributes."""
 
 from fastapi import FastAPI
 

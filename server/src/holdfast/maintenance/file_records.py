@@ -1,4 +1,4 @@
-"""What an archive says about its files, read from the engine's listing as it was spooled."""
+"""An archive's records of its files, read from the engine's spooled listing."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from backup_engine.parse import GarbledOutput
 BLOCK_BYTES = 1 << 20
 FIELDS = 8
 NOT_EXACT = "?"
-"""The engine writes it for every byte that is not text, so a name that holds it cannot be asked for."""
+"""The engine writes it for every byte that is not valid UTF-8, so a name that holds it cannot be requested."""
 
 
 NOT_NAMES = frozenset({"", ".", ".."})
@@ -36,7 +36,7 @@ class FileRecord:
 
 
 def unsafe_paths(records: Iterable[FileRecord]) -> Iterator[str]:
-    """The names that no restore writes, because they would lead out of its destination or are not names at all."""
+    """The names that no restore writes, because they lead out of its destination or are not valid."""
     for record in records:
         is_root = record.path == "." and record.mode.startswith("d")
         if not is_root and ("\0" in record.path or not NOT_NAMES.isdisjoint(record.path.split("/"))):
@@ -75,8 +75,8 @@ def _record(head: bytes) -> FileRecord:
 
 
 def _json_record(line: bytes) -> FileRecord:
-    told = json_record(line)
-    return FileRecord(mode=told.mode, size=told.size, path=told.shown)
+    parsed = json_record(line)
+    return FileRecord(mode=parsed.mode, size=parsed.size, path=parsed.shown)
 
 
 @dataclass(frozen=True, slots=True)

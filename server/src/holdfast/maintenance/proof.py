@@ -1,8 +1,8 @@
-"""Which files of an archive have been proven, told from what the engine says while it extracts to nowhere.
+"""Which files of an archive have been proven, from the engine's messages while it extracts to nowhere.
 
-The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size in
-the archive's own record. It names each entry before it reads it and warns of what it could not read, so an entry is proven
-when the next one is named, or the run has ended well, and nothing was said against it in between.
+The engine reads each chunk of a file, authenticates or hashes it, and compares the sum of their lengths with the size
+in the archive's own record. It names each entry before it reads it and warns of unreadable ones, so an entry is proven
+when the next one is named, or the run has succeeded, without a warning about it in between.
 """
 
 import re
@@ -22,7 +22,7 @@ MOST_PROBLEMS = 1000
 
 
 class Proof:
-    """Follows the engine through the entries that it was asked to read, in the archive's order."""
+    """Follows the engine through the entries that it should read, in the archive's order."""
 
     def __init__(self, expected: Iterable[FileRecord], *, marked: bool = False) -> None:
         """With `marked`, the engine names all entries of the archive, and marks those that it reads with a plus."""
@@ -38,7 +38,7 @@ class Proof:
         self.problem_count = 0
         self.never_matched: list[str] = []
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, LogMessage):
             return
         if event.name == LIST_LOGGER:
@@ -47,18 +47,18 @@ class Proof:
             self._blame(event)
 
     def end(self, *, well: bool) -> None:
-        """The run is over. Unless it ended well, the last entry may not have been read to its end."""
+        """The run is over. Unless it succeeded, the last entry may not have been read to its end."""
         if well:
             self._settle()
             if self._in_step and (missing := next(self._expected, None)) is not None:
                 self._add_problem(missing.path, "The engine did not read it although the archive lists it.")
         self._present = None
 
-    def _name(self, told: str) -> None:
+    def _name(self, line: str) -> None:
         if not self._marked:
-            self._begin(told)
-        elif told.startswith(READ):
-            self._begin(told.removeprefix(READ))
+            self._begin(line)
+        elif line.startswith(READ):
+            self._begin(line.removeprefix(READ))
         else:
             self._settle()
 
@@ -86,7 +86,7 @@ class Proof:
             return
         self._blamed = True
         message = readable(event.message).strip()
-        if message.startswith(TRACEBACK):  # the report of an error that has been told already
+        if message.startswith(TRACEBACK):  # the report of an error that was already logged
             return
         path = self._present.path if self._present else None
         self._add_problem(path, message.removeprefix(f"{path}: ").splitlines()[0])

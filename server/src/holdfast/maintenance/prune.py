@@ -48,7 +48,7 @@ def block(session: Session, operation: Operation) -> PruneBlock:
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """Archives count as removed also where the job did not succeed: it has looked which are gone."""
+    """Archives count as removed also where the job did not succeed: it has checked which are gone."""
     keep, pruned = _archives(report.details.get("keep")), _archives(report.details.get("prune"))
     result = {
         "keep": keep,
@@ -56,7 +56,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
         "kept_count": number(report.details.get("kept_count"), len(keep)),
         "pruned_count": _pruned_count(report, len(pruned)),
         "policy": block(session, operation).policy,
-        **(soft_delete.told(session.get_one(Repository, operation.repository_id)) if pruned else {}),
+        **(soft_delete.note_for(session.get_one(Repository, operation.repository_id)) if pruned else {}),
     }
     gone = tuple(archive["id"] for archive in pruned if archive["id"])
     record = noting(operation, report, "last_prune", gone=gone)
@@ -64,7 +64,7 @@ def conclude(session: Session, operation: Operation, report: JobReport) -> Outco
 
 
 def _pruned_count(report: JobReport, named: int) -> int | None:
-    """None where nobody could look."""
+    """None where that could not be checked."""
     if "pruned_count" in report.details:
         return number(report.details["pruned_count"], None)
     return named if report.succeeded or "prune" in report.details else None

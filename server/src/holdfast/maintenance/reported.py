@@ -1,4 +1,4 @@
-"""What reports of maintenance have in common: values read with care, and what is written when they are recorded."""
+"""Shared by reports of maintenance: cautious reading of values, and the writes when they are recorded."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -17,7 +17,7 @@ MOST_ARCHIVES = 100_000
 def noting(
     operation: Operation, report: JobReport, evidence: str | None, *, gone: tuple[str, ...] = ()
 ) -> partial[None]:
-    """What the end of the operation writes: archives that are gone, and with success the date of this evidence."""
+    """The writes at the end of the operation: archives that are gone, and with success the date of this evidence."""
     noted = evidence if report.succeeded else None
     return partial(_note, repository_id=operation.repository_id or 0, gone=gone, evidence=noted)
 

@@ -49,7 +49,7 @@ Mode = Literal["full", "paths", "sample", "canary"]
 
 
 class RestoreCheckParams(Schema):
-    """What is to be proven. Without an archive, of the newest one."""
+    """What should be proven. Without an archive, of the newest one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -115,7 +115,7 @@ def chosen_archive(archives: list[ArchiveInfo], params: RestoreCheckParams) -> A
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """What is to be read, and what the archive says about it."""
+    """The files to read, and the archive's records of them."""
 
     request: ExtractRequest
     expected: Iterable[FileRecord]
@@ -177,13 +177,13 @@ class _Check:
         proof = Proof(selection.expected, marked=self._work.engine.features.marks_extracted)
         progress = PhaseProgress(self._context, PHASES)
 
-        def hear(event: Event) -> None:
-            progress.hear(event)
-            proof.hear(event)
+        def on_event(event: Event) -> None:
+            progress.on_event(event)
+            proof.on_event(event)
 
         command = self._work.engine.extract(self._work.location, selection.request)
         # Quiet: the log of a large archive would hold a line for each file of it.
-        step = self._context.step("extract", command, on_event=hear, quiet=True)
+        step = self._context.step("extract", command, on_event=on_event, quiet=True)
         proof.end(well=step.outcome.status in SUCCEEDED)
         return self._conclude(selection, proof, step)
 
@@ -208,7 +208,10 @@ class _Check:
         return self._proven(result)
 
     def _missing_paths(self, proof: Proof) -> list[str]:
-        """Asked for by a person; of a sample, older engines say it of every file, also of those that they have read."""
+        """For checks requested by a person.
+
+        With a sample, older engines report it for every file, even for those read.
+        """
         return proof.never_matched if self._params.mode == "paths" else []
 
     def _log_findings(self, selection: _Selection, proof: Proof) -> None:
@@ -253,12 +256,12 @@ class _Check:
         return self._ended(bad.status, bad.error_key, bad.error_message, result)
 
     def _unsafe(self, paths: list[str]) -> Outcome:
-        """Its content may be intact, but nobody could restore it, which is what this check is for."""
+        """Its content may be intact, but it cannot be restored, which is what this check is for."""
         problems = [{"path": path, "message": "No restore writes this name."} for path in paths]
         result = {**_nothing(self._params.mode, self._archive), "problems": problems, "problem_count": len(problems)}
         sentence = (
             f"The archive holds names that lead out of the destination, such as {paths[0]!r}. A restore of them is"
-            " refused; restore the other paths one by one."
+            " refused; restore the other paths separately."
         )
         return self._ended(Status.FAILED, UNSAFE, sentence, result)
 
@@ -282,18 +285,18 @@ class _Check:
 
     def _compare(self, canary: Canary, record: FileRecord, step: Step, result: dict[str, Any]) -> Outcome:
         here = self._work.location.machine is None
-        own = hash_of_own_file(canary.path) if here else None  # what another machine has under this path is not known
+        own = hash_of_own_file(canary.path) if here else None  # the file on another machine is not known
         expected = canary.sha256.lower() if canary.sha256 else own
         result = {**result, "files_checked": 1, "bytes_checked": record.size, "return_code": step.exit.code}
         if expected is None:
-            sentence = f"Nothing is known to compare {canary.path} with; give its sha256."
+            sentence = f"No expected content of {canary.path} is known; give its sha256."
             return self._ended(Status.FAILED, "restore_check.canary_unknown", sentence, result)
         found = hash_of(step.stdout)
         if found != expected or step.stdout.stat().st_size != record.size:
-            problem = {"path": canary.path, "message": "Its content in the archive is not the known one."}
+            problem = {"path": canary.path, "message": "Its content in the archive does not match the expected hash."}
             result = {**result, "problems": [problem], "problem_count": 1, "sha256": found}
             return self._ended(Status.FAILED, NOT_PROVEN, f"{canary.path}: {problem['message']}", result)
-        self._context.log(f"{canary.path}: {record.size} bytes restored, and they are the known ones.")
+        self._context.log(f"{canary.path}: {record.size} bytes restored; they match the expected hash.")
         return self._proven({**result, "files_proven": 1, "bytes_proven": record.size, "sha256": found})
 
     # --- endings --------------------------------------------------------------------------------------------------

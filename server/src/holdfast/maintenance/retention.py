@@ -1,4 +1,4 @@
-"""Which policy a prune follows: what was asked for, and for the rest what the repository says."""
+"""The policy of a prune: the requested values, and the repository's retention for the rest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ ENGINE_2 = 2
 
 
 def merged(asked: Mapping[str, Any], repository: Mapping[str, Any]) -> dict[str, Any]:
-    """A value that was asked for wins, also one of 0, which switches a rule of the repository off."""
+    """A requested value wins, also 0, which switches a rule of the repository off."""
     given = {name: value for name, value in asked.items() if value is not None}
     return {**{name: value for name, value in repository.items() if name in Retention.model_fields}, **given}
 
@@ -33,7 +33,7 @@ def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
 
 
 class PruneParams(Retention):
-    """With `complete`, the policy is all that is given here; without, the repository's retention fills it up."""
+    """With `complete`, the policy is exactly the given one; without, the repository's retention completes it."""
 
     complete: bool = Field(default=False)
     series: str | None = Field(default=None)

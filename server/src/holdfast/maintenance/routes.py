@@ -1,4 +1,4 @@
-"""HTTP for maintenance jobs. Starting one needs the token of a normal login."""
+"""HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
 from typing import Annotated, Any
 
@@ -67,7 +67,7 @@ async def the_deleted_answers(request: Request) -> DeletedAnswers:
 
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(the_deleted_answers)]
 TheDryRuns = Annotated[DryRuns, Depends(the_dry_runs)]
-JobLimit = Annotated[int, Query(ge=1, le=500, description="Jobs at most, newest first.")]
+JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of jobs, newest first.")]
 STARTS = documented(404, 409)
 
 
@@ -83,7 +83,7 @@ def start_check(
     once: Once,
     wanted: Annotated[CheckBody | None, Body()] = None,
 ) -> Any:
-    """With `repair` (administrators only), damage is mended, and content that is lost is lost for good."""
+    """With `repair` (administrators only), damage is repaired; lost content cannot be recovered."""
 
     def start() -> StartAnswer:
         body = wanted or CheckBody()
@@ -110,7 +110,7 @@ def start_prune(
     once: Once,
     wanted: Annotated[PruneBody | None, Body()] = None,
 ) -> Any:
-    """A dry run answers at once with what would be kept and removed, and starts nothing."""
+    """A dry run immediately returns what would be kept and removed, and starts nothing."""
     body = wanted or PruneBody()
     if body.dry_run:
         with database.reading() as session:
@@ -128,7 +128,7 @@ def start_prune(
 
 @repository_routes.post(
     "/{repository_id}/compact",
-    summary="Give the space of removed archives back",
+    summary="Free the space of removed archives",
     responses=STARTS,
     response_model=StartAnswer,
 )
@@ -163,7 +163,7 @@ def start_restore_check(
     once: Once,
     wanted: Annotated[RestoreCheckBody | None, Body()] = None,
 ) -> Any:
-    """Extracts to nowhere. What the result calls proven was read whole, decrypted, and found as the archive says."""
+    """Extracts to nowhere. Proven files were read completely, decrypted, and match the archive's records."""
 
     def start() -> StartAnswer:
         body = wanted or RestoreCheckBody()
@@ -197,14 +197,16 @@ def delete_archive(
 
 @repository_routes.get(
     "/{repository_id}/deleted-archives",
-    summary="Deleted archives that can be brought back, asked of the engine now",
+    summary="Deleted archives that can be brought back, read from the repository now",
     responses=documented(404, 423),
 )
 @asks_engine
 def deleted_archives(
     caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
 ) -> DeletedArchives:
-    """Engine 2 keeps what is deleted or pruned until the next compaction; engine 1 keeps nothing (`engine.unsupported`)."""
+    """Engine 2 keeps deleted or pruned archives until the next compaction; engine 1 keeps none
+    (`engine.unsupported`).
+    """
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
     return deleted.archives(repository)
@@ -225,7 +227,7 @@ def undelete_archive(
     opener: TheOpener,
     once: Once,
 ) -> Any:
-    """Possible until the next compaction, and with engine 2 alone."""
+    """Possible until the next compaction, and only with engine 2."""
 
     def start() -> StartAnswer:
         kind = kinds["undelete_archive"]

@@ -12,21 +12,21 @@ DAY_SECONDS = 24 * 3600
 
 
 class Body(Schema):
-    """What starts work that removes or proves something. A misspelled field must not be passed over in silence."""
+    """Starts work that removes or proves something. A misspelled field must not be ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class CheckBody(Body):
     max_duration: Annotated[int, Field(ge=1, le=30 * DAY_SECONDS)] | None = Field(
-        None, description="Seconds: check the repository's segments for so long, and go on from there the next time."
+        None, description="Time limit in seconds for checking the repository's segments; the next check resumes there."
     )
     verify_data: StrictBool = Field(False, description="Read and verify the content of every file too.")
-    repair: StrictBool = Field(False, description="Mend what is damaged; content may be lost. Administrators only.")
+    repair: StrictBool = Field(False, description="Repair damage; content may be lost. Administrators only.")
 
 
 class PruneBody(Retention):
-    """What is missing comes from the repository's retention."""
+    """Missing values come from the repository's retention."""
 
     dry_run: StrictBool = False
 
@@ -41,7 +41,7 @@ class CompactBody(Body):
 
 
 class DeleteParams(Schema):
-    """What a deletion was asked to delete. With `engine_id`, only the archive that has it."""
+    """The archive to delete. With `engine_id`, only the archive that has it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,7 +76,7 @@ class ArchiveTime(Schema):
 
 
 class KeptArchive(ArchiveTime):
-    rule: str = Field(description="What keeps it: `daily`, `weekly[oldest]`, `within` …")
+    rule: str = Field(description="The rule that keeps it: `daily`, `weekly[oldest]`, `within` …")
 
 
 class Refusal(Schema):
@@ -142,7 +142,7 @@ class ExactCheckPath(Body):
 class Canary(Body):
     path: Annotated[str, PlainText(1, 4096)] = Field(description="Path inside the archive.")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")] | None = Field(
-        None, description="What its content must hash to; without it, the file of this machine is compared."
+        None, description="Expected hash of its content (default: the hash of the file on this machine)."
     )
 
 
@@ -150,11 +150,15 @@ class RestoreCheckBody(Body):
     """At most one of `paths`, `full_archive`, `sample` and `canary`; a sample of 100 files when none is given."""
 
     archive_id: RowId | None = None
-    archive: Annotated[str, PlainText(1, 255)] | None = Field(None, description="Its name; the newest without one.")
+    archive: Annotated[str, PlainText(1, 255)] | None = Field(
+        None, description="Its name (default: the newest archive)."
+    )
     paths: (
         Annotated[list[Annotated[str, PlainText(1, 4096)] | ExactCheckPath], Field(min_length=1, max_length=1000)]
         | None
     ) = None
     full_archive: StrictBool = False
-    sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="Files chosen at random.")
-    canary: Canary | None = Field(None, description="A file whose content is known.")
+    sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Number of random files (default: 100)."
+    )
+    canary: Canary | None = Field(None, description="A file with known content.")

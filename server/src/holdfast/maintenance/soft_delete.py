@@ -1,4 +1,4 @@
-"""What it means that an engine only marks archives as deleted."""
+"""Engines that only mark archives as deleted."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from holdfast.repositories.models import Repository
 
 MAJORS = frozenset({2})
 """Majors of the engine that do so."""
-NOTE = "Marked as deleted: it can be undeleted until the next compaction, which alone gives its space back."
+NOTE = "Marked as deleted: it can be undeleted until the next compaction, which frees its space."
 
 
-def told(repository: Repository) -> dict[str, Any]:
-    """What the result of an operation that deletes says about it; nothing where deleted is gone."""
+def note_for(repository: Repository) -> dict[str, Any]:
+    """The note in the result of a deletion; nothing where a deleted archive is gone."""
     return {"soft_deleted": True, "note": NOTE} if repository.engine_version in MAJORS else {}

@@ -1,4 +1,4 @@
-"""Asking for maintenance: what can be refused at once is, and nothing is stored."""
+"""Starts maintenance: invalid requests are refused immediately, and nothing is stored."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,7 +75,9 @@ def start_restore_check(
 
 
 def restore_check_params(session: Session, repository: Repository, wanted: RestoreCheckBody) -> RestoreCheckParams:
-    """Raise Unprocessable if more than one thing is to be checked, NotFound for an archive of another repository."""
+    """Raise Unprocessable if more than one kind of check is requested, NotFound for an archive of another
+    repository.
+    """
     given: dict[Mode, Any] = {
         "paths": wanted.paths,
         "full": wanted.full_archive,
@@ -146,9 +148,9 @@ def refuse_observed(repository: Repository) -> None:
 def accepted_by_engine(
     opener: Opener, repository: Repository, build: Callable[[Engine, RepositoryLocation], Any]
 ) -> None:
-    """Build the command, to learn now what the engine would refuse later.
+    """Build the command, to find out now what the engine would refuse later.
 
-    Where the engine is not known to this process, as that of an agent, the operation itself will tell.
+    Where this process does not have the engine, as that of an agent, the operation itself will report it.
     """
     engine = opener.known_engine(repository)
     if engine is None:
@@ -161,7 +163,7 @@ def accepted_by_engine(
 
 def _sentence(words: str) -> str:
     """The engine's adapter may begin with the name of a field or a quoted value."""
-    return words if words[:1].isupper() else f"The engine would not take it: {words}"
+    return words if words[:1].isupper() else f"The engine would refuse it: {words}"
 
 
 def _number(archive: str) -> int:

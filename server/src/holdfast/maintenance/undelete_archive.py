@@ -24,7 +24,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
 from holdfast.repositories.work import RepositoryWork, on_repository
 
-GONE = ("archives.gone", "The archive is not among the deleted ones any more; a compaction has removed it for good.")
+GONE = ("archives.gone", "The archive is no longer among the deleted ones; a compaction has removed it permanently.")
 
 
 def kind(opener: Opener) -> Kind:
@@ -46,7 +46,7 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def run(work: RepositoryWork) -> Outcome | TryAgain:
-    """What counts is that the archive is among the others at the end, whoever has brought it back."""
+    """It succeeds if the archive is listed again at the end, even if another program brought it back."""
     params = work.context.params
     assert isinstance(params, UndeleteParams)
     request = UndeleteArchiveRequest(work.engine.address(params.engine_id, params.engine_id))
@@ -65,7 +65,7 @@ def run(work: RepositoryWork) -> Outcome | TryAgain:
 def _not_back(work: RepositoryWork, step: Step) -> Outcome | TryAgain:
     if step.outcome.reason == ARCHIVE_MISSING:
         return Outcome(Status.FAILED, *GONE, result={"return_code": step.exit.code})
-    sentence = "The engine said that it brought the archive back, but it is not there."
+    sentence = "The engine reported that it brought the archive back, but it is missing."
     return work.ended_without_success(step) or Outcome(Status.FAILED, "engine.failed", sentence)
 
 

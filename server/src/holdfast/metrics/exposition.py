@@ -37,7 +37,7 @@ def text_of(families: Iterable[Family]) -> str:
 
 
 def label(name: str, value: str) -> str:
-    """Given a label and its value, return both as the format wants them, whatever the value holds."""
+    """Given a label and its value, return both in the format's form, for any value."""
     return f'{name}="{_escaped(printable(value))}"'
 
 

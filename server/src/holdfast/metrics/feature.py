@@ -1,4 +1,4 @@
-"""What metrics bring to the service."""
+"""The parts of the service that metrics contribute."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ class Metrics:
     _text: str = ""
 
     def text(self) -> str:
-        with self._guard:  # who comes while an answer is made waits for that one
+        with self._guard:  # requests during a scrape wait for its answer
             if self.monotonic() - self._made_at >= KEPT_SECONDS:
                 self._text = self.make()
                 self._made_at = self.monotonic()

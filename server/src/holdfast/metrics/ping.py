@@ -1,4 +1,4 @@
-"""Calls a URL each minute while all is well: whoever watches it hears when the service itself is dead."""
+"""Calls a URL each minute while all is well: its monitor notices when the service itself is dead."""
 
 import http.client
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Call = Callable[[str], int]
 
 
 class Ping:
-    """A URL that is called as long as the store answers, no loop keeps failing, and schedules are looked at."""
+    """A URL that is called while the store answers, no loop keeps failing, and schedules are checked."""
 
     def __init__(self, url: str, database: Database, supervisor: Supervisor, call: Call | None = None) -> None:
         self._url = url
@@ -37,7 +37,7 @@ class Ping:
         self._call = call or get
 
     def step(self) -> bool:
-        """Call the URL if all is well; say whether it was called and answered well."""
+        """Call the URL if all is well; return whether it was called and accepted."""
         trouble = self.trouble(clock.now())
         if trouble is not None:
             log.warning("the ping is left out", reason=trouble)
@@ -45,14 +45,14 @@ class Ping:
         try:
             status = self._call(self._url)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            log.warning("the ping did not get through", reason=f"{type(error).__name__}: {error}"[:200])
+            log.warning("the ping failed", reason=f"{type(error).__name__}: {error}"[:200])
             return False
         if not 200 <= status < 300:
             log.warning("the ping was refused", status=status)
         return 200 <= status < 300
 
     def trouble(self, now: datetime) -> str | None:
-        """What is not well; None if all is."""
+        """The current trouble; None if all is well."""
         failing = [loop.name for loop in self._supervisor.failing() if loop.failures_in_a_row >= KEEPS_FAILING]
         if failing:
             return f"failing loops: {', '.join(failing)}"
@@ -60,8 +60,8 @@ class Ping:
             with self._database.reading() as session:
                 last = session.execute(_LAST_TICK).scalars().first()
         except Unavailable:
-            return "the store is not reachable"
-        return "schedules are not looked at" if last is not None and now - last > TICK_IS_LATE else None
+            return "the store cannot be reached"
+        return "schedules are not checked" if last is not None and now - last > TICK_IS_LATE else None
 
 
 def get(url: str) -> int:

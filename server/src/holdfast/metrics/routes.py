@@ -1,4 +1,4 @@
-"""`GET /metrics`, for Prometheus and whatever reads its text format."""
+"""`GET /metrics`, for Prometheus and other readers of its text format."""
 
 from typing import Annotated, Protocol
 
@@ -28,5 +28,8 @@ async def the_metrics(request: Request) -> TextSource:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented(404)},
 )
 def read_metrics(metrics: Annotated[TextSource, Depends(the_metrics)]) -> Response:
-    """The text format 0.0.4, at most ten seconds old. Takes an admin's login, or an account token with scope `metrics`."""
+    """The text format 0.0.4, at most ten seconds old.
+
+    Requires an admin's login, or an account token with scope `metrics`.
+    """
     return Response(metrics.text(), media_type=CONTENT_TYPE)

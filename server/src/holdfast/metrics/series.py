@@ -1,4 +1,4 @@
-"""Every series of `/metrics`, read from the store. No engine is asked, and no table of operations is scanned."""
+"""Every series of `/metrics`, read from the store. No engine runs, and no table of operations is scanned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ LAST_SUCCESS = {
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What one answer is made of."""
+    """The input of one answer."""
 
     session: Session
     version: str
@@ -85,7 +85,7 @@ def _active(reader: Reader) -> Family:
 
 
 def _durations(counted: Mapping[str, list[tuple[str, float]]]) -> Family:
-    """The histogram. Every kind gets every bucket, in order, also those that nothing has fallen into yet."""
+    """The histogram. Every kind gets every bucket, in order, including empty ones."""
     family = Family(totals.DURATION, "histogram", "From start to end of operations, by kind.")
     buckets = dict(counted.get(f"{totals.DURATION}_bucket", ()))
     sums = dict(counted.get(f"{totals.DURATION}_sum", ()))
@@ -152,7 +152,7 @@ def _add_known(family: Family, value: float | None, *labels: str) -> None:
 
 
 def _summed(what: str, *, is_summed: bool) -> Family:
-    """Says so when there are too many to give each its series."""
+    """1 when there are too many to give each its series."""
     family = Family(f"holdfast_metrics_{what}_summed", "gauge", f"1 when there are too many {what} for a series each.")
     family.add(int(is_summed))
     return family
@@ -172,7 +172,7 @@ def _schedules(reader: Reader) -> list[Family]:
         _add_time(due, row.next_due_at, labels[row.id])
         if row.id in results:
             success.add(int(results[row.id]), labels[row.id])
-    tick = Family("holdfast_schedule_tick_timestamp_seconds", "gauge", "Last time that due schedules were looked for.")
+    tick = Family("holdfast_schedule_tick_timestamp_seconds", "gauge", "Last time that due schedules were checked.")
     took = Family("holdfast_schedule_tick_duration_seconds", "gauge", "Duration of that tick.")
     waiting = Family("holdfast_schedule_runs_waiting", "gauge", "Runs that are due and wait for their conditions.")
     state = reader.session.execute(_TICK).first()
@@ -249,10 +249,10 @@ _AGENTS_BY_STATUS = (
 )
 _AGENTS = select(AgentMachine.id, AgentMachine.name, AgentMachine.last_seen_at).order_by(AgentMachine.id)
 
-# The tables of other features, known by name alone.
+# The tables of other features, known only by name.
 _SUCCEEDED = ("completed", "completed_with_warnings")
 _NEIGHBOURS = 10_000
-"""The rows of one due time are written together: their ids lie within this distance."""
+"""The rows of one due time are written together: their ids are within this distance."""
 _plans = table("schedules", column("id"), column("name"), column("next_due_at", UtcDateTime), column("deleted_at"))
 _runs = table(
     "schedule_runs",
@@ -265,7 +265,7 @@ _newest, _last, _same = _runs.alias("newest"), _runs.alias("last"), _runs.alias(
 
 
 def _has_ended(runs: Any) -> tuple[ColumnElement[bool], ...]:
-    """Of rows that tell whether a schedule works: it ran and ended, or nobody could run it."""
+    """Rows that show whether a schedule works: it ran and ended, or could not be run."""
     return runs.c.settled_at.is_not(None), runs.c.voided_at.is_(None), runs.c.outcome.in_(("ran", "missed"))
 
 

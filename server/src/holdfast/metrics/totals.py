@@ -31,7 +31,7 @@ Series = tuple[str, str]
 
 
 def count(session: Session, entries: Sequence[OutboxEntry]) -> None:
-    """Add what these rows of the outbox tell to the totals. Runs in the transaction that moves the reader on."""
+    """Add these rows of the outbox to the totals. Runs in the transaction that moves the reader's position."""
     added: Counter[Series] = Counter()
     durations = _durations(session, entries)
     for entry in entries:
@@ -48,7 +48,7 @@ def _count_operation(added: Counter[Series], entry: OutboxEntry, ended: Mapping[
     status = entry.payload.get("status")
     if status not in TERMINAL:
         return
-    # A forgotten operation has no row any more; it still was one that ended.
+    # A forgotten operation no longer has a row, but it did end.
     kind, seconds = ended.get(entry.operation_id or 0, ("unknown", None))
     named = label("kind", kind)
     added[FINISHED, f"{named},{label('status', status)}"] += 1

@@ -1,6 +1,6 @@
-"""Engine 2 names most files by the hash of their content: what of them a mirror lacks, and whether it may be copied.
+"""Engine 2 names most files by the hash of their content: which of them a mirror lacks, and whether they may be copied.
 
-A pack that was mirrored is gone only after a compaction, and a compaction writes the whole index anew. So packs that are
+A mirrored pack disappears only after a compaction, and a compaction rewrites the whole index. So packs that are
 missing beside an index that is still the same are lost.
 """
 
@@ -22,9 +22,9 @@ Listing = dict[str, int]
 @dataclass(frozen=True, slots=True)
 class Comparison:
     lacking: Listing
-    """What the mirror has not, or not whole."""
+    """Files that the mirror lacks, or has incompletely."""
     surplus: bool
-    """The mirror has what the repository has no more."""
+    """Files on the mirror that are no longer in the repository."""
     lost: tuple[str, ...]
     """Packs that the mirror has, and that the repository should have."""
 
@@ -64,7 +64,7 @@ def compared(here: Listing, there: Listing) -> Comparison:
 
 
 def damaged(repository: Path, sizes: Listing, look_up: Callable[[int], None]) -> list[str]:
-    """Given files that are to be copied, return those that cannot be read, or are not what they are called by.
+    """Given files to copy, return those that are unreadable, or do not match their name.
 
     `look_up` is called after each, with its size.
     """

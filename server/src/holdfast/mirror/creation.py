@@ -1,6 +1,6 @@
 """Repositories that are created with a mirror: `repository_type: rclone`, or `mirror` beside a local one.
 
-Engine 1 cannot write to a cloud itself. Its repository lies in a folder of this machine, the working copy, and the mirror
+Engine 1 cannot write to a cloud itself. Its repository is in a folder of this machine, the working copy, and the mirror
 holds all of it. Engine 2 keeps its repository there itself.
 """
 
@@ -35,10 +35,13 @@ class MirroredPlaces:
     remotes: Remotes
     mirrors: Mirrors
     folder: Path
-    """Where working copies lie that were given no path."""
+    """Folder of working copies that were given no path."""
 
     def placed(self, wanted: NewRepository) -> NewRepository:
-        """Give it a folder and its mirror. All that can be refused is, before the engine makes anything."""
+        """Give it a folder and its mirror.
+
+        Everything that can be refused is refused before the engine creates anything.
+        """
         if wanted.repository_type == "rclone" and wanted.execution_target == "local" and not _is_native(wanted):
             wanted = self._in_the_cloud(wanted)
         if wanted.mirror is None:
@@ -56,7 +59,7 @@ class MirroredPlaces:
         return wanted
 
     def native(self, wanted: RepositoryPlace) -> Place | None:
-        """The place on a remote, which has answered and which nothing else of ours uses."""
+        """The place on a remote, which is reachable and not used by another repository or mirror."""
         if not _is_native(wanted):
             return None
         remote, path = self._parts_of_address(wanted)
@@ -71,7 +74,7 @@ class MirroredPlaces:
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """The mirror and its initial sync are stored with the repository, or not at all."""
         if repository.rclone_remote_id is not None:
-            queue.serialise_claims(session)  # places are looked at and taken by one at a time
+            queue.serialise_claims(session)  # one request at a time checks and takes places
             remote = store.remote(session, repository.rclone_remote_id)
             store.place_is_free(session, remote.id, address.path_of(repository.path), repository.id)
         if isinstance(wanted, NewRepository) and wanted.mirror is not None:
@@ -106,7 +109,7 @@ class MirroredPlaces:
         return remote, parts[1]
 
     def _refuse_unreachable(self, remote: RcloneRemote, path: str) -> None:
-        """The engine would tell it too, but late, and in many words."""
+        """The engine would report it too, but late, and at length."""
         access = self.remotes.access(remote)
         answer = self.remotes.rclone.ask(("lsf", "--max-depth", "1", place(path), *IMPATIENT), access)
         if answer.code not in (0, NOT_FOUND):

@@ -1,7 +1,8 @@
-"""Becomes the rclone that engine 2 starts for itself: deaf to signals that are meant for the engine, and gone with it.
+"""Becomes the rclone that engine 2 starts: ignores signals that are meant for the engine, and ends with it.
 
-Run as ``python -I -S engine_rclone.py RCLONE ARGUMENTS...``. A cancel signals the engine's whole process group. An rclone that
-heard it would be gone before the engine could give back its lock; one that outlived a killed engine would never end.
+Run as ``python -I -S engine_rclone.py RCLONE ARGUMENTS...``. A cancel signals the engine's whole process group. An
+rclone that received it would end before the engine could release its lock; one that outlived a killed engine would
+never end.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ def main() -> None:
     engine = os.getppid()
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != engine:  # it has ended already, so that no signal will come
+    if os.getppid() != engine:  # it has already ended, so no signal will come
         sys.exit(1)
     os.execv(sys.argv[1], sys.argv[1:])
 

@@ -28,7 +28,7 @@ FACTS = (
             "test",
         ),
         "The path on the remote cannot be used.",
-        "Choose another path; the message says why.",
+        "Choose another path; the message gives the reason.",
     ),
     Fact(
         "mirror.destination_taken",
@@ -169,7 +169,7 @@ FACTS = (
             422,
             "operation",
         ),
-        "There is no space left at the destination.",
+        "No space is left at the destination.",
         "Free some, or choose another place.",
     ),
     Fact(

@@ -1,4 +1,4 @@
-"""What can be wrong with a remote or a mirror."""
+"""Errors of remotes and mirrors."""
 
 from holdfast.errors import Conflict, NotFound, Unavailable, Unprocessable
 
@@ -25,7 +25,7 @@ def name_taken() -> Conflict:
 def remote_in_use(repository_ids: list[int]) -> Conflict:
     return Conflict(
         "rclone.remote_in_use",
-        "Repositories lie on this remote or are mirrored to it; forget them or remove their mirror settings first.",
+        "Repositories are stored on this remote or mirrored to it; forget them or remove their mirror settings first.",
         repository_ids=repository_ids,
     )
 
@@ -67,7 +67,7 @@ def not_local() -> Unprocessable:
 def place_taken(repository_id: int) -> Conflict:
     return Conflict(
         "mirror.path_taken",
-        "Another repository lies at this place or is mirrored to it, above it or below it; choose another path.",
+        "Another repository or mirror is stored at, above or below this place; choose another path.",
         repository_id=repository_id,
     )
 
@@ -99,4 +99,4 @@ def still_running(operation_id: int) -> Conflict:
 
 
 def place_changed() -> Unavailable:
-    return Unavailable("mirror.settings_changed", "The mirror was given another place while it was at work.")
+    return Unavailable("mirror.settings_changed", "The mirror was given another place while it was in use.")

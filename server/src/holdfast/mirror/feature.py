@@ -1,4 +1,4 @@
-"""What the cloud mirror brings to the service."""
+"""The parts of the service that the cloud mirror contributes."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class CloudMirror:
 
 
 def native_remotes(settings: Settings, database: Database, vault: Vault) -> NativeRemotes:
-    """How engines get to remotes by themselves: whoever opens repositories needs it."""
+    """How engines reach remotes directly: needed by all code that opens repositories."""
     return NativeRemotes(database, Remotes(Rclone(settings), vault))
 
 
@@ -56,7 +56,7 @@ def install(app: FastAPI, cloud_mirror: CloudMirror) -> None:
 
 
 def register_secrets() -> None:
-    """Tell the key rotation where the secrets of remotes are kept."""
+    """Register the secrets of remotes for the key rotation."""
     stored_secrets.register(
         stored_secrets.SecretColumn(RcloneRemote.__tablename__, "secrets", lambda row: secret_context(row["uuid"]))
     )

@@ -1,6 +1,6 @@
-"""The operation kind `hydrate`: make a repository from its mirror, in a new place, and prove that it is whole.
+"""The operation kind `hydrate`: make a repository from its mirror, in a new place, and prove that it is complete.
 
-While it is being filled the folder holds a note of whose it is, so that a hydrate that was cut off can go on there, and
+While it is being filled, the folder holds a note with its owner, so that an interrupted hydrate can continue there, and
 nothing else is ever overwritten.
 """
 
@@ -28,7 +28,7 @@ from holdfast.repositories.work import RepositoryWork, success_status
 NOTE = ".holdfast-hydrate"
 UNEQUAL = (
     "mirror.verification_failed",
-    "What was copied is not equal to the mirror; start the hydrate again with the same destination.",
+    "The copy is not equal to the mirror; start the hydrate again with the same destination.",
 )
 NOTHING_THERE = (
     "mirror.nothing_mirrored",
@@ -113,7 +113,7 @@ class _Hydrate:
         return self._checked(folder, result)
 
     def _prepared(self) -> Path:
-        """Make the folder and leave the note in it. After a restart the note is there, or the work is past it."""
+        """Create the folder and put the note in it. After a restart the note is there, or the work is past it."""
 
         def prepare() -> dict[str, Any]:
             folder = check_destination(self._params.destination, self._work.repository.uuid)
@@ -127,7 +127,7 @@ class _Hydrate:
         return Path(str(self._context.once("folder", prepare)["folder"]))
 
     def _checked(self, folder: Path, result: dict[str, Any]) -> Outcome | TryAgain:
-        """Let the engine check the copy: it must be whole, not only equal."""
+        """Let the engine check the copy: it must be intact, not only equal."""
         repository = self._work.repository
         location = replace(self._opener.location(repository, relocated_ok=True, older="look"), path=str(folder))
         engine = self._opener.engine(repository)

@@ -9,23 +9,29 @@ from holdfast.mirror.numbers import up_to
 @dataclass(frozen=True, slots=True)
 class Layout:
     data: tuple[str, ...]
-    """What never changes once it is written. It goes first: what refers to it must never be there without it."""
+    """Files that never change once written.
+
+    They go first: files that refer to them must never be there without them.
+    """
     smallest_data: str | None
     """Smaller files of `data` refer to the others, so they do not go first."""
     settings: tuple[str, ...]
-    """Small files that change in place. They are always copied: at some remotes a change of the same size is not seen."""
+    """Small files that change in place.
+
+    They are always copied: some remotes do not notice a change of the same size.
+    """
     left_out: tuple[str, ...]
     """Locks and caches: they belong to one place and its programs."""
     identity_file: str
     named_by_content: bool = False
-    """The data and its index are named by their content, so that it can be told of each file whether it is whole."""
+    """The data and its index are named by their content, so that each file can be verified."""
 
     def known(self, newest: int, uncommitted: Sequence[str]) -> tuple[str, ...]:
-        """The data of which the mirror has all: what was there when it was last complete."""
+        """Data that the mirror has completely: everything at its last complete sync."""
         return self._data(_rules("+", self._numbered(newest)), uncommitted)
 
     def first(self, newest: int | None, uncommitted: Sequence[str]) -> tuple[str, ...]:
-        """The data that came after that, of which the mirror may have parts that were cut off."""
+        """Later data, of which the mirror may have incomplete parts."""
         known = self._numbered(newest) if newest is not None else ()
         return self._data((*_rules("-", known), *_rules("+", self.data)), uncommitted)
 
@@ -36,7 +42,7 @@ class Layout:
         return (*self._without(()), *_rules("+", self.data), *_rules("-", ("*",)))
 
     def only_names(self) -> tuple[str, ...]:
-        """What refers to the data, without the settings."""
+        """Files that refer to the data, without the settings."""
         return (*self._without(()), *_rules("-", (*self.data, *self.settings)))
 
     def only_settings(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Mirrors of repositories: set, removed, and their work asked for by whoever or whatever wants it."""
+"""Mirrors of repositories: their settings, and the syncs that routes, backups and ticks request."""
 
 import posixpath
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class Mirrors:
     def set(
         self, session: Session, caller: Caller, repository: Repository, wanted: MirrorSettings
     ) -> tuple[RepositoryMirror, int | None]:
-        """Store the settings. A mirror that is new, or at a new place, gets its initial sync at once: return its id."""
-        queue.serialise_claims(session)  # places are looked at and taken by one at a time
+        """Store the settings. A new mirror, or one at a new place, gets its initial sync: return its id."""
+        queue.serialise_claims(session)  # one request at a time checks and takes places
         remote = store.remote(session, wanted.remote_id)
         if repository.execution_target != "local" or not repository.path.startswith("/"):
             raise errors.not_local()
@@ -62,7 +62,7 @@ class Mirrors:
         return mirror, self._enqueue(session, repository, origin) if is_new else None
 
     def remove(self, session: Session, caller: Caller, repository: Repository) -> None:
-        """Forget the settings; what is on the remote stays. Raise Conflict while a sync runs."""
+        """Remove the settings; the data on the remote stays. Raise Conflict while a sync runs."""
         mirror = store.require_mirror(session, repository.id)
         queue.serialise_claims(session)
         for operation in pages.latest_of_kind(session, repository.id, (store.SYNC, store.HYDRATE), 100):
@@ -92,16 +92,16 @@ class Mirrors:
         return jobs.start(session, caller, self.hydrate, repository, params, details={"destination": folder})
 
     def _refuse_own_places(self, session: Session, folder: Path) -> None:
-        """Nothing is put into a registered repository or the service's own data."""
+        """Nothing may be written into a registered repository or the service's own data."""
         resolved = folder.resolve()
         if self.data_dir.resolve() in (resolved, *resolved.parents):
-            raise errors.bad_destination("The destination lies in the service's data folder; choose another folder.")
+            raise errors.bad_destination("The destination is in the service's data folder; choose another folder.")
         for known in repositories.visible(session, None):
             if known.execution_target != "agent" and Path(known.identity) in (resolved, *resolved.parents):
-                raise errors.bad_destination("The destination lies in a registered repository; choose another folder.")
+                raise errors.bad_destination("The destination is in a registered repository; choose another folder.")
 
     def after_archives_changed(self, session: Session, changed: Operation) -> None:
-        """Follow each successful backup of a repository whose mirror is to follow it."""
+        """Queue a sync after each successful backup, where the mirror is set to follow."""
         if changed.kind != BACKUP or Status(changed.status) not in SUCCEEDED:
             return
         repository = repositories.get(session, changed.repository_id or 0)
@@ -109,14 +109,14 @@ class Mirrors:
         if repository is None or mirror is None or mirror.mode != "after_backup":
             return
         if store.is_planned_in(session, repository.id, changed.run_id):
-            return  # the run mirrors it by itself, when its check has passed
+            return  # the run itself queues the sync after its check
         origin = Origin(
             Trigger.FOLLOWUP, changed.triggered_by_id, changed.triggered_by, changed.run_id, parent_id=changed.id
         )
         self._enqueue(session, repository, origin)
 
     def enqueue_due(self, database: Database) -> int:
-        """Queue the syncs whose interval has passed; return how many. Whoever else ticks, each is queued once."""
+        """Queue the syncs whose interval has passed; return how many. With several processes, each is queued once."""
         with database.reading() as session:
             if not store.due(session, clock.now()):
                 return 0
@@ -129,7 +129,7 @@ class Mirrors:
         return len(queued)
 
     def _enqueue(self, session: Session, repository: Repository, origin: Origin) -> int:
-        """The id of a new sync, or of one that waits already: it will mirror all that there is when it begins."""
+        """The id of a new sync, or of a waiting one, which will mirror everything present when it begins."""
         if (waiting := store.waiting_sync(session, repository.id)) is not None:
             return waiting
         params, subject = SyncParams().model_dump(mode="json"), repositories.subject(repository)
@@ -149,7 +149,7 @@ def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSetti
         raise errors.bad_path("The path of a local remote must be absolute.")
     mirrored, own = Path(path).resolve(), Path(repository_path).resolve()
     if mirrored == own or own in mirrored.parents or mirrored in own.parents:
-        raise errors.bad_path("The mirror cannot lie in the repository, nor the repository in the mirror.")
+        raise errors.bad_path("The mirror cannot be inside the repository, nor the repository inside the mirror.")
     return path
 
 

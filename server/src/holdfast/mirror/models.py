@@ -11,7 +11,7 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class RcloneRemote(Base):
-    """A place outside that rclone can reach, with what it needs to get in."""
+    """A storage that rclone can reach, with its credentials."""
 
     __tablename__ = "rclone_remotes"
 
@@ -20,7 +20,7 @@ class RcloneRemote(Base):
     name: Mapped[str] = mapped_column(String(64), unique=True)
     provider: Mapped[str] = mapped_column(String(60))
     options: Mapped[dict[str, str]] = mapped_column(JsonValue)
-    """Those that are no secrets."""
+    """The options that are not secret."""
     secrets: Mapped[str | None] = mapped_column(Text)
     """The secret options as JSON, obscured where rclone wants it, encrypted; see access.vault."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -30,7 +30,7 @@ class RcloneRemote(Base):
 
 
 class RepositoryMirror(Base):
-    """Where a repository is mirrored to, when, and what is known of the mirror."""
+    """Where and when a repository is mirrored, and the state of the mirror."""
 
     __tablename__ = "repository_mirrors"
 

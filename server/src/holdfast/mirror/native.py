@@ -1,6 +1,6 @@
-"""Repositories that engine 2 itself keeps on a remote: where they may lie, and what its rclone needs to get there.
+"""Repositories that engine 2 itself keeps on a remote: where they may be, and what its rclone needs to get there.
 
-A remote may be given another name, so the engine gets one that never changes: it remembers where each repository was.
+A remote may be renamed, so the engine gets a name that never changes: it remembers where each repository was.
 """
 
 import posixpath
@@ -28,7 +28,7 @@ def normal_path(remote: RcloneRemote, given: str) -> str:
 
 
 def rename(session: Session, remote: RcloneRemote) -> None:
-    """Let the repositories on a remote be called by its new name."""
+    """Rename a remote in the addresses of its repositories."""
     for repository in store.lying_on(session, remote.id):
         repository.path = address.of(remote.name, address.path_of(repository.path))
         repositories.tell(session, repository.id, "changed")
@@ -36,13 +36,15 @@ def rename(session: Session, remote: RcloneRemote) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NativeRemotes:
-    """How the engine gets to remotes by itself."""
+    """How the engine reaches remotes directly."""
 
     database: Database
     remotes: Remotes
 
     def reach(self, remote_id: int, text: str) -> Reach:
-        """Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its key is."""
+        """Raise Unprocessable if rclone is not installed, NotFound if the remote is gone, SecretUnreadable if its
+        key is.
+        """
         with self.database.reading() as session:
             remote = store.remote(session, remote_id)
         name, access, rclone = f"remote{remote_id}", self.remotes.access(remote), self.remotes.rclone

@@ -1,4 +1,4 @@
-"""Is a remote fit for use? One verdict per step, and the failing one says what to do."""
+"""Tests a remote: one verdict per step, with a remedy for the one that fails."""
 
 import contextlib
 import secrets
@@ -21,16 +21,20 @@ STEPS: tuple[StepName, ...] = ("program", "configuration", "reach", "credentials
 
 
 class _Failed(Exception):
-    def __init__(self, step: StepName, key: str, message: str, said: str | None = None) -> None:
+    def __init__(self, step: StepName, key: str, message: str, rclone_message: str | None = None) -> None:
         super().__init__(step)
         self.verdict = ProbeStep(
-            step=step, verdict="failed", key=key, message=message, details={"said": said} if said else None
+            step=step,
+            verdict="failed",
+            key=key,
+            message=message,
+            details={"said": rclone_message} if rclone_message else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A small object is written, read back and deleted again; what was there before stays as it is."""
+    """Write a small object, read it back and delete it; existing files are left alone."""
 
     remotes: Remotes
 
@@ -71,13 +75,13 @@ class Probe:
             trouble = trouble_of(_words(written, access).reasons)
             sentence = "Nothing could be written there; check the path and the rights of the remote's user."
             message = sentence if trouble is OTHER else trouble.sentence
-            raise _Failed("write", "rclone.write_failed", message, _said(written, access))
+            raise _Failed("write", "rclone.write_failed", message, _message_of(written, access))
 
     def _read(self, access: Access, path: str, name: str, content: bytes) -> None:
         read = self._ask("read", access, "cat", place(path, name))
         if read.code != 0 or read.output != content:
-            sentence = "What was written could not be read back as it was; the remote cannot hold a mirror."
-            raise _Failed("read", "rclone.read_back_failed", sentence, _said(read, access))
+            sentence = "The test object could not be read back unchanged; the remote cannot hold a mirror."
+            raise _Failed("read", "rclone.read_back_failed", sentence, _message_of(read, access))
 
     def _delete(self, access: Access, path: str, name: str, *, folder_is_new: bool) -> None:
         deleted = self._ask("delete", access, "deletefile", place(path, name))
@@ -85,12 +89,12 @@ class Probe:
             self._ask("delete", access, "rmdir", place(path))
         if deleted.code != 0:
             sentence = f"The probe {name} was written but could not be deleted; allow deleting there and remove it."
-            raise _Failed("delete", "rclone.delete_failed", sentence, _said(deleted, access))
+            raise _Failed("delete", "rclone.delete_failed", sentence, _message_of(deleted, access))
 
     def _refused(self, answer: Answer, access: Access) -> _Failed:
         trouble = trouble_of(_words(answer, access).reasons)
         step: StepName = "write" if trouble.step == "storage" else trouble.step
-        return _Failed(step, trouble.key, trouble.sentence, _said(answer, access))
+        return _Failed(step, trouble.key, trouble.sentence, _message_of(answer, access))
 
     def _ask(self, step: StepName, access: Access, *arguments: str, given: bytes = b"") -> Answer:
         rclone = self.remotes.rclone
@@ -107,13 +111,13 @@ def _words(answer: Answer, access: Access) -> RcloneLog:
     return RcloneLog(Redactor(access.secrets.values())).hear_all(answer.words)
 
 
-def _said(answer: Answer, access: Access) -> str | None:
+def _message_of(answer: Answer, access: Access) -> str | None:
     complaints = _words(answer, access).complaints
     return complaints[-1][:1000] if complaints else None
 
 
 def _verdict(failed: ProbeStep | None) -> RemoteVerdict:
-    """All steps in their order: those before the failing one were passed, those after it not tried."""
+    """All steps in their order: those before the failing one passed, those after it were not tried."""
     at = STEPS.index(failed.step) if failed else len(STEPS)
     passed = [ProbeStep(step=step, verdict="ok") for step in STEPS[:at]]
     skipped = [ProbeStep(step=step, verdict="skipped") for step in STEPS[at + 1 :]]

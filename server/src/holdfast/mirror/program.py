@@ -1,7 +1,7 @@
-"""The program rclone: found, asked short questions, and given as a command for the long ones.
+"""The program rclone: found, run for short answers, and built as a command for long runs.
 
-Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go through
-the pipe of the shim.
+Its configuration is never on disk: a remote is a set of environment variables, and the secret ones among them go
+through the pipe of the shim.
 """
 
 import json
@@ -23,10 +23,10 @@ from holdfast.mirror.providers import Provider, read_providers
 from holdfast.settings import Settings
 
 REMOTE = "mirror"
-"""What the one remote of each call is called."""
+"""The name of the only remote of each call."""
 ANSWER_SECONDS = 60.0
 NOT_FOUND = 3
-"""Its exit code for a folder that is not there."""
+"""Its exit code for a missing folder."""
 TOLD_IN_TIME = ("--use-json-log", "--stats", "1s", "--stats-one-line", "--stats-log-level", "NOTICE", "-v")
 PATIENT = ("--contimeout", "30s", "--timeout", "5m")
 IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--contimeout", "10s", "--timeout", "20s")
@@ -34,7 +34,7 @@ IMPATIENT = ("--use-json-log", "--retries", "1", "--low-level-retries", "2", "--
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What rclone needs to get to a remote."""
+    """Rclone's access to a remote."""
 
     provider: str
     options: Mapping[str, str]
@@ -70,7 +70,7 @@ class Rclone:
         return found
 
     def providers(self) -> dict[str, Provider]:
-        """Asked once per program; one that is replaced is asked again."""
+        """Read once per program; again when it is replaced."""
         path = self.path()
         stat = Path(path).stat()
         identity = (path, stat.st_ino, stat.st_mtime_ns)
@@ -95,14 +95,14 @@ class Rclone:
         given: bytes = b"",
         seconds: float = ANSWER_SECONDS,
     ) -> Answer:
-        """Run it to its end, for a short question. Raise Unprocessable if it cannot be run or takes too long."""
+        """Run it to its end for a short answer. Raise Unprocessable if it cannot be run or takes too long."""
         secrets = access.secret_variables() if access else {}
         try:
             ended = bounded.run((self.path(), *arguments), given, seconds, {**self._environment(access), **secrets})
         except subprocess.TimeoutExpired as error:
             raise errors.not_answering(f"it did not answer within {seconds:.0f} seconds.") from error
-        except bounded.SaidTooMuch as error:
-            raise errors.not_answering("it says more than an answer can be.") from error
+        except bounded.TooMuchOutput as error:
+            raise errors.not_answering("its answer is too long.") from error
         except (OSError, ValueError) as error:
             raise errors.not_answering(f"it could not be started ({type(error).__name__}).") from error
         return Answer(ended.returncode, ended.stdout, ended.stderr)
@@ -141,16 +141,16 @@ class Rclone:
         try:
             return read_providers(json.loads(answer.output))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise errors.not_answering("it did not tell its providers.") from error
+            raise errors.not_answering("it did not list its providers.") from error
 
 
 def place(path: str, *below: str) -> str:
-    """A path of the remote as rclone takes it."""
+    """A path of the remote in rclone's form."""
     return f"{REMOTE}:" + "/".join(part for part in (path, *below) if part)
 
 
 def _write_program(file: Path, content: str) -> None:
-    """Make it appear whole, unless it is there."""
+    """Create it atomically, unless it exists."""
     if file.exists() and file.read_text() == content:
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -13,7 +13,7 @@ SECRET_NAME = re.compile(
 """Options that open a door although rclone does not mark them, or does so only in later releases."""
 NOT_SECRET = frozenset({"ask_password", "env_auth", "v2_auth"})
 IDENTIFIES = frozenset({"account", "email", "endpoint", "host", "hostname", "user", "username"})
-"""Options that rclone calls sensitive because they name somebody. They open nothing, and tell remotes apart."""
+"""Options that rclone calls sensitive because they identify someone. They open nothing, and distinguish remotes."""
 URL_WITH_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
@@ -22,7 +22,7 @@ def has_secret_name(name: str) -> bool:
 
 
 def holds_secret(value: str) -> bool:
-    """Whether a value is an address with a password in it, whatever the option is called."""
+    """Whether a value is an address with a password in it, for any option."""
     return bool(URL_WITH_PASSWORD.match(value))
 
 
@@ -54,24 +54,24 @@ def read_providers(listed: Iterable[Mapping[str, Any]]) -> dict[str, Provider]:
 
 def _provider(entry: Mapping[str, Any]) -> Provider:
     options: dict[str, Option] = {}
-    for told in entry.get("Options") or ():
-        option = _option(told)
+    for described in entry.get("Options") or ():
+        option = _option(described)
         options.setdefault(option.name, option)  # one of several variants, each for another kind of service
     return Provider(str(entry["Name"]), str(entry.get("Description") or ""), options)
 
 
-def _option(told: Mapping[str, Any]) -> Option:
-    name = str(told["Name"])
-    obscured = bool(told.get("IsPassword"))
-    sensitive = bool(told.get("Sensitive")) and name not in IDENTIFIES
+def _option(described: Mapping[str, Any]) -> Option:
+    name = str(described["Name"])
+    obscured = bool(described.get("IsPassword"))
+    sensitive = bool(described.get("Sensitive")) and name not in IDENTIFIES
     marked = obscured or sensitive or has_secret_name(name)
     return Option(
         name=name,
-        help=str(told.get("Help") or ""),
-        type=str(told.get("Type") or "string"),
-        default=str(told.get("DefaultStr") or ""),
-        is_required=bool(told.get("Required")),
+        help=str(described.get("Help") or ""),
+        type=str(described.get("Type") or "string"),
+        default=str(described.get("DefaultStr") or ""),
+        is_required=bool(described.get("Required")),
         is_secret=marked,
         is_obscured=obscured,
-        is_advanced=bool(told.get("Advanced")),
+        is_advanced=bool(described.get("Advanced")),
     )

@@ -1,4 +1,4 @@
-"""What rclone says while it works: JSON lines with its statistics, and with what it did to each file."""
+"""Rclone's messages while it works: JSON lines with its statistics, and with the result for each file."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Progress:
 
 @dataclass
 class RcloneLog:
-    """Listens to one run. `on_progress` hears each second how far it is."""
+    """Reads the log of one run. `on_progress` is called each second with the progress."""
 
     redactor: Redactor
     on_progress: Callable[[Progress], None] | None = None
@@ -38,8 +38,8 @@ class RcloneLog:
     is_quiet: bool = False
     """Nothing of it goes to the log."""
 
-    def hear(self, raw: bytes) -> list[str]:
-        """Given a line, return what of it goes to the log."""
+    def on_line(self, raw: bytes) -> list[str]:
+        """Given a line, return the lines for the log."""
         lines = self._take_in(raw)
         return [] if self.is_quiet else lines
 
@@ -62,7 +62,7 @@ class RcloneLog:
 
     def hear_all(self, stream: bytes) -> "RcloneLog":
         for line in stream.split(b"\n"):
-            self.hear(line)
+            self.on_line(line)
         return self
 
     def _complain(self, message: str, reason: str) -> list[str]:
@@ -87,7 +87,7 @@ class RcloneLog:
 
 
 def _record(text: str) -> dict[str, Any] | None:
-    """None for a line that is not JSON: with such a one rclone says why it ends."""
+    """None for a line that is not JSON: in such a line rclone gives the reason of its end."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):

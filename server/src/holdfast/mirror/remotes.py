@@ -1,4 +1,4 @@
-"""Remotes: made, changed and opened. Secret options are checked against the provider, obscured and sealed."""
+"""Creates, changes and opens remotes. Secret options are checked against the provider, obscured and encrypted."""
 
 import json
 import uuid
@@ -21,7 +21,7 @@ def secret_context(remote_uuid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a client gave, parted; None stands for an option that is to go."""
+    """The client's options, separated; None marks an option to remove."""
 
     plain: Mapping[str, str | None]
     secret: Mapping[str, str | None]
@@ -40,7 +40,7 @@ class Remotes:
         return found
 
     def checked(self, provider_name: str, given: Mapping[str, Value]) -> Options:
-        """Part what a client gave into plain and secret options. Raise Unprocessable for one that is not known."""
+        """Separate the client's options into plain and secret ones. Raise Unprocessable for an unknown one."""
         provider = self.provider(provider_name)
         plain: dict[str, str | None] = {}
         secret: dict[str, str | None] = {}
@@ -52,7 +52,7 @@ class Remotes:
             is_secret = option.is_secret or (taken is not None and holds_secret(taken))
             kept, other = (secret, plain) if is_secret else (plain, secret)
             kept[name] = taken
-            other[name] = None  # where the value before this one was kept
+            other[name] = None  # where the previous value was stored
         return Options(plain, secret)
 
     def new(self, name: str, provider_name: str, given: Mapping[str, Value]) -> RcloneRemote:
@@ -63,7 +63,7 @@ class Remotes:
         return remote
 
     def change(self, remote: RcloneRemote, wanted: Options) -> None:
-        """Set the options that are given; None takes one away, the others stay. Raise Unprocessable if one is missing then."""
+        """Set the given options; None removes one, the others stay. Raise Unprocessable if one is then missing."""
         options = _merged(remote.options, wanted.plain)
         secrets = _merged(self.secrets(remote), wanted.secret)
         for option in self.provider(remote.provider).options.values():
@@ -74,7 +74,7 @@ class Remotes:
         remote.updated_at = clock.now()
 
     def secrets(self, remote: RcloneRemote) -> dict[str, str]:
-        """Raise SecretUnreadable if the keys at hand do not open them."""
+        """Raise SecretUnreadable if the available keys do not open them."""
         if remote.secrets is None:
             return {}
         opened: dict[str, str] = json.loads(self.vault.decrypt(remote.secrets, secret_context(remote.uuid)))

@@ -1,4 +1,4 @@
-"""HTTP for remotes and mirrors. Remotes are the administrators'."""
+"""HTTP for remotes and mirrors. Remotes are managed by administrators."""
 
 from typing import Annotated, Any
 
@@ -56,7 +56,7 @@ TheRemotes = Annotated[Remotes, Depends(the_remotes)]
 TheMirrors = Annotated[Mirrors, Depends(the_mirrors)]
 
 
-@remote_routes.get("/providers", summary="What rclone can reach, and the options that each provider takes")
+@remote_routes.get("/providers", summary="Providers of rclone, and their options")
 @asks_engine
 def list_providers(_caller: AdminOnly, remotes: TheRemotes) -> ProviderList:
     return ProviderList(providers=[provider_answer(each) for each in remotes.rclone.providers().values()])
@@ -70,7 +70,7 @@ def list_remotes(_caller: AdminOnly, session: Reading, remotes: TheRemotes) -> R
 @remote_routes.post("/remotes", summary="Add a remote", status_code=201, responses=documented(409))
 @asks_engine
 def add_remote(caller: AdminOnly, wanted: NewRemote, database: TheDatabase, remotes: TheRemotes) -> RemoteAnswer:
-    """Nothing is reached yet: test it afterwards."""
+    """The remote is not contacted yet: test it afterwards."""
     remote = remotes.new(wanted.name, wanted.provider, wanted.options)
     with database.writing() as session:
         queue.serialise_claims(session)
@@ -91,12 +91,12 @@ def read_remote(_caller: AdminOnly, remote_id: RowId, session: Reading, remotes:
 def change_remote(
     caller: AdminOnly, remote_id: RowId, wanted: RemoteChange, database: TheDatabase, remotes: TheRemotes
 ) -> RemoteAnswer:
-    """Options that are not given stay, secret ones too; null takes one away."""
+    """Options that are not given stay, secret ones too; null removes one."""
     with database.reading() as session:
         provider = store.remote(session, remote_id).provider
     options = remotes.checked(provider, wanted.options)
     with database.writing() as session:
-        queue.serialise_claims(session)  # names and places are looked at and taken by one at a time
+        queue.serialise_claims(session)  # one request at a time checks and takes names and places
         remote = store.remote(session, remote_id)
         if wanted.name is not None:
             store.name_is_free(session, wanted.name, but=remote_id)
@@ -112,7 +112,7 @@ def change_remote(
     "/remotes/{remote_id}", summary="Forget a remote", status_code=204, responses=documented(404, 409)
 )
 def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Response:
-    """What is stored there stays."""
+    """Files stored there stay."""
     queue.serialise_claims(session)
     remote = store.remote(session, remote_id)
     if users := store.users_of(session, remote_id):
@@ -122,7 +122,7 @@ def remove_remote(caller: AdminOnly, remote_id: RowId, session: Writing) -> Resp
     return Response(status_code=204)
 
 
-@remote_routes.post("/remotes/{remote_id}/test", summary="Try a remote, step by step", responses=documented(404, 409))
+@remote_routes.post("/remotes/{remote_id}/test", summary="Test a remote, step by step", responses=documented(404, 409))
 @asks_engine
 def try_remote(
     caller: AdminOnly,
@@ -153,7 +153,7 @@ def read_mirror(caller: SignedIn, repository_id: RowId, session: Reading) -> Mir
 def set_mirror(
     caller: SignedIn, repository_id: RowId, wanted: MirrorSettings, session: Writing, mirrors: TheMirrors
 ) -> MirrorAnswer:
-    """A mirror that is new, or at a new place, is filled at once."""
+    """A new mirror, or one at a new place, is filled immediately."""
     repository = repositories.require(session, caller, repository_id, Role.ADMIN)
     mirror, sync = mirrors.set(session, caller, repository, wanted)
     return mirror_answer(session, mirror, sync)
@@ -163,7 +163,7 @@ def set_mirror(
     "/{repository_id}/mirror", summary="Stop mirroring a repository", status_code=204, responses=documented(404, 409)
 )
 def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirrors: TheMirrors) -> Response:
-    """What was mirrored stays where it is."""
+    """The mirrored files stay on the remote."""
     mirrors.remove(session, caller, repositories.require(session, caller, repository_id, Role.ADMIN))
     return Response(status_code=204)
 
@@ -182,7 +182,9 @@ def start_sync(
     once: Once,
     wanted: Annotated[SyncBody | None, Body()] = None,
 ) -> Any:
-    """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators only)."""
+    """A repository that does not look sound is not mirrored, unless `override_sanity` is given (administrators
+    only).
+    """
 
     def start() -> StartAnswer:
         override = (wanted or SyncBody()).override_sanity

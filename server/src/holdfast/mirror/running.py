@@ -1,4 +1,4 @@
-"""What a sync and a hydrate share: the mirror that they are about, and runs of rclone with their ends."""
+"""Shared by syncs and hydrates: their mirror, and runs of rclone with their ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 
 STOPPED_BY_SIGNAL = frozenset({128 + 2, 128 + 15})
-"""rclone ends with these codes when somebody sends it a signal that it can catch."""
+"""Rclone's exit codes after a signal that it can catch."""
 MOST_PROBLEMS = 50
 
 
@@ -93,11 +93,14 @@ class MirrorWork:
 
     @property
     def shown_place(self) -> str:
-        """The mirror's place as a person would call it."""
+        """The mirror's place, as shown to users."""
         return f"{self.remote.name}:{self.mirror.path}"
 
     def transfer(self, name: str, arguments: Sequence[str], share: tuple[float, float], message: str) -> Run:
-        """A run that moves much data. `share` is the part of the whole operation that it is, from percent to percent."""
+        """A run that transfers much data.
+
+        `share` is its part of the whole operation, from percent to percent.
+        """
         timetable = getattr(self.context.params, "bandwidth", None)
         bandwidth = bandwidth_arguments(self.mirror.bandwidth_limit_kib, timetable)
         start, end = share
@@ -118,13 +121,13 @@ class MirrorWork:
         return self._run(name, (*arguments, *TOLD_IN_TIME, *PATIENT, *bandwidth), words)
 
     def ask(self, name: str, arguments: Sequence[str]) -> Run:
-        """A short run whose output is looked at."""
+        """A short run whose output is read."""
         words = RcloneLog(Redactor(self.access.secrets.values()), is_quiet=True)
         return self._run(name, (*arguments, "--use-json-log", *PATIENT), words)
 
     def _run(self, name: str, arguments: Sequence[str], words: RcloneLog) -> Run:
         command = self.remotes.rclone.command(arguments, self.access)
-        result = self.context.program_step(name, command, words.hear)
+        result = self.context.program_step(name, command, words.on_line)
         if result.exit.exec_error is not None:
             raise errors.not_answering("it could not be started.")
         if result.exit.code in STOPPED_BY_SIGNAL and not result.was_cancelled:
@@ -133,7 +136,7 @@ class MirrorWork:
 
 
 def bandwidth_arguments(limit: int | None, timetable: Sequence[tuple[str, int | None]] | None) -> tuple[str, ...]:
-    """The mirror's own limit, and that of a timetable where it is lower."""
+    """The mirror's own limit, or a schedule's where that is lower."""
     if not timetable:
         return ("--bwlimit", f"{limit}k") if limit else ()
     entries = []

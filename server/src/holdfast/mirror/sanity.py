@@ -1,4 +1,4 @@
-"""Does a repository look like one that may replace its mirror?"""
+"""Whether a repository looks fit to replace its mirror."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,21 +13,21 @@ OVERRIDE = "The mirror was left as it is. Check the repository; to mirror it all
 def suspicions(
     found: Survey, *, engine_id: str | None, mirrored: Mapping[str, Any] | None, shrink_percent: int
 ) -> list[tuple[str, str]]:
-    """Given what is there, what should be, and what the mirror holds, return pairs of a word and a sentence."""
+    """Given the state found, the expected state and that of the mirror, return pairs of a key and a sentence."""
     suspicious = list(found.problems)
     if found.identity and engine_id and found.identity != engine_id:
-        suspicious.append(("other_repository", "Another repository lies in the folder."))
+        suspicious.append(("other_repository", "Another repository is in the folder."))
     if mirrored and not found.problems:
         suspicious += _compared(found, mirrored, shrink_percent)
     return suspicious
 
 
 def of_contents(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Given what `contents` has found out about a repository of engine 2, return the same pairs."""
+    """Given the findings of `contents` about a repository of engine 2, return the same pairs."""
     suspicious = []
     if damaged := found["damaged"]:
         some = ", ".join(damaged[:MOST_NAMED])
-        suspicious.append(("damaged", f"The content of {len(damaged)} files is not what it should be: {some}."))
+        suspicious.append(("damaged", f"The content of {len(damaged)} files does not match their names: {some}."))
     if lost := found["lost"]:
         some = ", ".join(lost[:MOST_NAMED])
         suspicious.append(("segments_missing", f"{len(lost)} packs that its index names are missing: {some}."))
@@ -42,7 +42,7 @@ def _compared(found: Survey, mirrored: Mapping[str, Any], shrink_percent: int) -
         suspicious.append(("shrunk", sentence))
     newest = mirrored.get("newest")
     if newest is not None and found.newest is not None and found.newest < newest:
-        sentence = "It is older than what was mirrored last: it was set back to an earlier state."
+        sentence = "It is older than its last mirrored state: it was reset to an earlier one."
         suspicious.append(("set_back", sentence))
     return suspicious
 

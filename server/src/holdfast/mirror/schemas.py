@@ -22,7 +22,7 @@ class ProviderOption(Schema):
     type: str
     default: str
     required: bool
-    secret: bool = Field(description="Write-only: no answer ever tells its value.")
+    secret: bool = Field(description="Write-only: no answer ever contains its value.")
     advanced: bool
 
 
@@ -45,7 +45,7 @@ class NewRemote(Schema):
 
 
 class RemoteChange(Schema):
-    """What is not given stays as it is; an option that is null goes."""
+    """Fields that are not given stay; an option that is null is removed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ class RemoteAnswer(Schema):
     provider: str
     options: dict[str, str]
     secret_options: list[str] = Field(description="The names of the secret options that are set.")
-    repository_ids: list[int] = Field(description="The repositories that lie on it or are mirrored to it.")
+    repository_ids: list[int] = Field(description="The repositories that are stored on it or mirrored to it.")
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -88,7 +88,7 @@ class RemoteVerdict(Schema):
 
 
 class MirrorSettings(NewMirror):
-    """All settings of a mirror: what is not given gets its default."""
+    """All settings of a mirror: those not given get their defaults."""
 
 
 class MirrorAnswer(Schema):
@@ -102,10 +102,10 @@ class MirrorAnswer(Schema):
     shrink_threshold_percent: int
     verify: bool
     verify_sample: int
-    last_sync_at: Timestamp | None = Field(description="The last sync that came to its end.")
+    last_sync_at: Timestamp | None = Field(description="The last completed sync.")
     verified_at: Timestamp | None = Field(description="When the mirror was last compared with the repository.")
     verified_by: Literal["hashes", "sizes", "sample"] | None = Field(
-        description="How: hashes of every file; sizes alone, where the remote has no hashes (a changed byte is not "
+        description="How: hashes of every file; only sizes, where the remote has no hashes (a changed byte is not "
         "noticed); or sizes and the content of a sample of files."
     )
     mirrored_bytes: int | None
@@ -135,7 +135,10 @@ class SyncParams(Schema):
 
     override_sanity: bool = False
     bandwidth: list[tuple[str, int | None]] | None = None
-    """Upload limits in KiB/s and from when each holds (`Mon-22:00`, UTC); None is no limit. As a schedule's windows say."""
+    """Upload limits in KiB/s and from when each holds (`Mon-22:00`, UTC); None is no limit.
+
+    From a schedule's windows.
+    """
 
 
 class HydrateParams(Schema):

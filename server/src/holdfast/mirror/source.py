@@ -1,4 +1,4 @@
-"""A look at a repository's folder before it is mirrored: what is there, and what is missing that should be there."""
+"""Inspects a repository's folder before it is mirrored: what is there, and what is missing."""
 
 import configparser
 import json
@@ -14,17 +14,17 @@ from holdfast.mirror.contents import MARK
 
 MOST_UNCOMMITTED = 500
 STALE = timedelta(minutes=30)
-"""From then on engine 2 does not mind a lock that nobody has renewed."""
+"""After this time engine 2 ignores a lock that was not renewed."""
 
 
 @dataclass
 class Survey:
-    """`problems` are pairs of a word and a sentence; `uncommitted` are files that no transaction refers to yet."""
+    """`problems` are pairs of a key and a sentence; `uncommitted` are files that no transaction refers to yet."""
 
     bytes: int = 0
     files: int = 0
     newest: int | None = None
-    """What grows with each transaction: the number of a segment, or of engine 2 when names were last added or removed."""
+    """A value that grows with each transaction: the number of a segment, or for engine 2 the last change of names."""
     identity: str | None = None
     problems: list[tuple[str, str]] = field(default_factory=list)
     uncommitted: list[str] = field(default_factory=list)
@@ -44,10 +44,10 @@ class Survey:
 
 
 def survey(path: Path, engine_version: int) -> Survey:
-    """Look, and never fail: what cannot be read is a problem like what is missing."""
+    """Inspect it, and never fail: unreadable files are a problem like missing ones."""
     found = Survey()
     if not path.is_dir():
-        found.find("missing", f"The folder {path} is not there.")
+        found.find("missing", f"The folder {path} does not exist.")
         return found
     try:
         _measure(path, found)
@@ -80,7 +80,7 @@ def _files_below(path: Path) -> Iterator["os.DirEntry[str]"]:
 def _survey_first(path: Path, found: Survey) -> None:
     found.identity = _identity_of_config(path / "config")
     if found.identity is None:
-        found.find("config_missing", "The file config is missing or is not that of a repository.")
+        found.find("config_missing", "The file config is missing or does not belong to a repository.")
     if not (path / "README").is_file():
         found.find("readme_missing", "The file README is missing.")
     found.locked_by = _lock_holders(path / "lock.exclusive")
@@ -112,7 +112,7 @@ def _identity_of_config(file: Path) -> str | None:
 
 
 def identity_of_config(text: str) -> str | None:
-    """The id in the config of a repository of engine 1; None if it is no such file."""
+    """The id in the config of a repository of engine 1; None if it is not such a file."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text)
@@ -122,7 +122,7 @@ def identity_of_config(text: str) -> str | None:
 
 
 def _lock_holders(folder: Path) -> list[str]:
-    """Who holds the engine's exclusive lock: names of the form host.process-thread."""
+    """The holders of the engine's exclusive lock: names of the form host.process-thread."""
     try:
         return sorted(entry.name for entry in os.scandir(folder))
     except FileNotFoundError:
@@ -181,7 +181,10 @@ def _survey_second(path: Path, found: Survey) -> None:
 
 
 def _exclusive_holders(folder: Path) -> list[str]:
-    """Who holds engine 2's exclusive lock, in the form of engine 1. A lock that cannot be read is one being made or removed."""
+    """The holders of engine 2's exclusive lock, in the form of engine 1.
+
+    An unreadable lock is being made or removed.
+    """
     holders = []
     for file in sorted(folder.glob("*")):
         try:

@@ -43,7 +43,7 @@ def name_is_free(session: Session, name: str, but: int | None = None) -> None:
 
 
 def users_of(session: Session, remote_id: int) -> list[int]:
-    """The repositories that are mirrored to a remote, or lie on it."""
+    """The repositories that are mirrored to a remote, or stored on it."""
     statement = select(RepositoryMirror.repository_id).where(RepositoryMirror.remote_id == remote_id)
     return sorted({*session.scalars(statement), *(repository.id for repository in lying_on(session, remote_id))})
 
@@ -103,13 +103,13 @@ def note_sync(session: Session, mirror: RepositoryMirror, mirrored: dict[str, An
 
 
 def forget_evidence(session: Session, repository_id: int) -> None:
-    """The mirror is gone, or is to be at another place: nothing is known of it any more."""
+    """The mirror is gone, or gets another place: forget its state."""
     session.execute(update(Repository).where(Repository.id == repository_id).values(last_mirror=None))
     repositories.tell(session, repository_id, "evidence")
 
 
 def waiting_sync(session: Session, repository_id: int) -> int | None:
-    """A sync that has not begun yet and waits for nothing that may fail: it will mirror all that is there when it does."""
+    """A sync that has not begun yet and waits for nothing that may fail: it will mirror everything present then."""
     statement = select(Operation.id).where(
         Operation.repository_id == repository_id,
         Operation.kind == SYNC,
@@ -132,7 +132,7 @@ def is_planned_in(session: Session, repository_id: int, run_id: str) -> bool:
 
 
 def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
-    """Let this sync be the one that writes to the mirror. False while another one, which has the turn, runs."""
+    """Make this sync the one that writes to the mirror. False while another one does."""
     statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).with_for_update()
     mirror = session.scalars(statement).first()
     if mirror is None:
@@ -145,7 +145,7 @@ def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
 
 
 def due(session: Session, now: datetime) -> list[Repository]:
-    """The repositories whose interval has passed since their last sync was asked for, and none waits or runs."""
+    """The repositories whose interval has passed since their last sync was requested, and none waits or runs."""
     statement = select(RepositoryMirror).where(
         RepositoryMirror.mode == "interval", RepositoryMirror.interval_minutes.is_not(None)
     )

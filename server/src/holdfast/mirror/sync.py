@@ -1,7 +1,7 @@
 """The operation kind `sync`: make the mirror equal to the repository.
 
-What never changes goes first, then what refers to it, and only then is anything deleted: at each instant the mirror opens,
-as it was before the sync or as it is after it. A repository that does not look sound is not mirrored.
+Immutable files go first, then those that refer to them, and only then is anything deleted: at each instant the mirror
+opens, as it was before the sync or as it is after it. A repository that does not look sound is not mirrored.
 """
 
 import secrets
@@ -28,17 +28,17 @@ IDENTITY_BYTES = "65536"
 TURN_SECONDS = 0.5
 LOCKED_SECONDS = 5.0
 DELETING = ("names", "leftovers")
-"""The steps that delete what the repository has no more, the first after it has copied what refers to the data."""
+"""The steps that delete files no longer in the repository, the first after copying the files that refer to the data."""
 MARK = Path(__file__).parent / "marks" / Path(contents.MARK).name
 """The engine's mark as a file to be copied."""
 CHANGED_IN_PLACE = "immutable file modified"
 TAKEN = (
     "mirror.destination_taken",
-    "Something else lies at the mirror's place, and a sync would delete it; choose another path or empty it.",
+    "Something else is stored at the mirror's place, and a sync would delete it; choose another path or empty it.",
 )
 CHANGED = (
     sanity.KEY,
-    f"Files that never change once they are written are not what the mirror has of them. {sanity.OVERRIDE}",
+    f"Files that never change differ from their mirrored copies. {sanity.OVERRIDE}",
 )
 UNEQUAL = (
     "mirror.verification_failed",
@@ -46,7 +46,7 @@ UNEQUAL = (
 )
 WRITTEN_MEANWHILE = (
     "mirror.source_changed",
-    "The repository has changed during the sync: another program writes to it, or its disk is gone.",
+    "The repository changed during the sync: another program writes to it, or its disk is gone.",
 )
 
 
@@ -77,7 +77,7 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAgain:
-    """Syncs of one repository write to one place, so they do it one at a time, although they share the lane."""
+    """Syncs of one repository write to one place, so they run one at a time, although they share the lane."""
     repository_id, own = context.operation.repository_id or 0, context.operation.id
     while True:
         with context.database.writing() as session:
@@ -133,13 +133,13 @@ class _Sync:
     # --- parts ------------------------------------------------------------------------------------------------------
 
     def _look(self, name: str) -> Survey:
-        """Once in an attempt: what follows must be about the same files, also after a restart."""
+        """Once in an attempt: the following steps must use the same files, also after a restart."""
         work = self._work
         made = self._context.once(name, lambda: survey(work.source, work.repository.engine_version).as_json())
         return Survey.from_json(dict(made))
 
     def _has_changed(self, found: Survey, name: str) -> bool:
-        """True when the repository is not what it was when the sync began: what was copied may not fit together."""
+        """True when the repository has changed since the sync began: the copied files may not fit together."""
         now = self._look(name)
         return (now.bytes, now.files, now.newest) != (found.bytes, found.files, found.newest)
 
@@ -157,20 +157,20 @@ class _Sync:
         if not suspicious:
             return None
         if self._override:
-            self._context.log(*(f"Mirrored all the same, as asked for: {sentence}" for _, sentence in suspicious))
+            self._context.log(*(f"Mirrored anyway, as requested: {sentence}" for _, sentence in suspicious))
             return None
         reasons = [word for word, _ in suspicious]
         return Outcome(Status.FAILED, sanity.KEY, sanity.sentence_of(suspicious), result={"reasons": reasons})
 
     def _prepare(self, found: Survey) -> Outcome | None:
-        """Make sure that the mirror's place holds this repository, or nothing; then put its name there first."""
+        """Make sure that the mirror's place holds this repository, or nothing; then write its config there first."""
         work = self._work
-        told = work.ask(
+        answer = work.ask(
             "identity", ("cat", "--count", IDENTITY_BYTES, place(work.mirror.path, self._layout.identity_file))
         )
-        if not told.succeeded and told.trouble is not NOT_THERE:
-            return told.bad_ending()
-        text = told.result.stdout.read_text("utf-8", "replace")
+        if not answer.succeeded and answer.trouble is not NOT_THERE:
+            return answer.bad_ending()
+        text = answer.result.stdout.read_text("utf-8", "replace")
         there = identity_of_config(text) if work.repository.engine_version == 1 else text.strip()
         if there and there == (found.identity or work.repository.engine_id):
             return None
@@ -178,12 +178,12 @@ class _Sync:
         if not listed.succeeded and listed.result.exit.code != NOT_FOUND:
             return listed.bad_ending()
         names = set(listed.result.stdout.read_text("utf-8", "replace").splitlines())
-        if there or not names <= {"config", "config/"}:  # a first sync that was cut off leaves a config without words
+        if there or not names <= {"config", "config/"}:  # an interrupted first sync leaves an empty config
             return Outcome(Status.FAILED, *TAKEN, result={"destination": work.shown_place})
         return self._copy_settings("claim").bad_ending()
 
     def _examine(self) -> Outcome | None:
-        """Of engine 2: prove that what is to be copied is whole, before anything of the mirror is changed."""
+        """For engine 2: prove that the files to copy are intact, before the mirror is changed."""
         work = self._work
         if not self._layout.named_by_content:
             return None
@@ -208,9 +208,7 @@ class _Sync:
             nonlocal done
             done += size
             self._context.pause(0)
-            self._context.report(
-                progress_percent=0.0, current=done, total=total, message="Reading what is to be copied."
-            )
+            self._context.report(progress_percent=0.0, current=done, total=total, message="Reading the files to copy.")
 
         damaged = contents.damaged(self._work.source, comparison.lacking, look_up)
         return {"is_equal": comparison.is_equal, "damaged": damaged, "lost": list(comparison.lost)}
@@ -228,7 +226,7 @@ class _Sync:
                 "names",
                 ("sync", source, target, *everything, "--delete-after"),
                 (88.0, 93.0),
-                "Copying what refers to it.",
+                "Copying the files that refer to it.",
             ),
             ("settings", self._settings_arguments(), (93.0, 95.0), "Copying settings."),
         ]
@@ -238,19 +236,19 @@ class _Sync:
         return [("known", ("copy", source, target, *known, "--immutable"), (0.0, 5.0), "Comparing data."), *transfers]
 
     def _transfers_by_content(self, found: Survey) -> list[Transfer]:
-        """From the first new part of the index to the last old pack the mirror's index is marked as one not to be used."""
+        """From the first new part of the index to the last old pack, the mirror's index is marked as unusable."""
         source, target = str(self._work.source), self._work.place
         mark = place(self._work.mirror.path, contents.MARK)
         is_equal = (self._context.kept("contents") or {}).get("is_equal")
         marking = [("mark", ("copyto", str(MARK), mark), (85.0, 86.0), "Marking the mirror's index.")]
-        unmarking = [("unmark", ("deletefile", mark), (95.0, 95.0), "Taking the mark away.")]
+        unmarking = [("unmark", ("deletefile", mark), (95.0, 95.0), "Removing the mark.")]
         names = ("sync", source, target, *self._layout.only_names(), "--size-only", "--delete-after")
         leftovers = ("sync", source, target, *self._layout.only_data(), "--size-only", "--delete-after")
         return [
             ("data", ("copy", source, target, *self._layout.only_data(), "--size-only"), (0.0, 85.0), "Copying data."),
             *(marking if found.is_marked or not is_equal else []),
-            ("names", names, (86.0, 91.0), "Copying what refers to it."),
-            ("leftovers", leftovers, (91.0, 93.0), "Deleting what the repository has no more."),
+            ("names", names, (86.0, 91.0), "Copying the files that refer to it."),
+            ("leftovers", leftovers, (91.0, 93.0), "Deleting files no longer in the repository."),
             ("settings", self._settings_arguments(), (93.0, 95.0), "Copying settings."),
             *([] if found.is_marked or is_equal else unmarking),
         ]
@@ -282,7 +280,7 @@ class _Sync:
         return "sample" if self._work.mirror.verify_sample else "sizes"
 
     def _verify_sample(self, found: Survey) -> Run:
-        """Read some files back and compare their content; the choice stays the same when an attempt is taken up again."""
+        """Read some files back and compare their content; a resumed attempt chooses the same files."""
         files = self._context.once("sample", lambda: {"files": self._sample(found)})["files"]
         chosen = [word for name in files for word in ("--filter", f"+ /{name}")]
         arguments = ("check", "--download", str(self._work.source), self._work.place, *chosen, "--filter", "- *")
@@ -320,6 +318,8 @@ class _Sync:
             "override_sanity": self._override,
         }
         if verified_by == "sizes":
-            self._context.log("The remote has no hashes: sizes were compared, not content. `verify_sample` reads back.")
+            self._context.log(
+                "The remote has no hashes: sizes were compared, not content. `verify_sample` compares content."
+            )
         record = partial(store.note_sync, mirror=self._work.mirror, mirrored=mirrored, verified_by=verified_by)
         return Outcome(Status.COMPLETED, result=result, record=record)

@@ -1,4 +1,4 @@
-"""Destinations: checked, changed and opened. Secret options are sealed and never shown."""
+"""Checks, changes and opens destinations. Secret options are encrypted and never shown."""
 
 import json
 import uuid
@@ -108,7 +108,7 @@ class Destinations:
             return []
 
     def send(self, destination_id: int, body: dict[str, Any], delivery_uuid: str) -> Result:
-        """Send a body to a destination. Never raises: what goes wrong is the result."""
+        """Send a body to a destination. Never raises: errors are in the result."""
         with self._database.reading() as session:
             destination = session.get(Destination, destination_id)
         if destination is None:
@@ -119,12 +119,12 @@ class Destinations:
             return sender(destination.options, secrets, body, delivery_uuid)
         except SecretUnreadable as error:
             return Result(ok=False, message=error.message)
-        except Exception as error:  # noqa: BLE001 - whatever a receiver causes ends this attempt and nothing else
+        except Exception as error:  # noqa: BLE001 - any error of a receiver ends only this attempt
             return Result(ok=False, message=f"Not delivered: {type(error).__name__}.")
 
 
 def _given(kind: DestinationKind, given: DestinationOptions) -> dict[str, Any]:
-    """Only what the client sent, with the names that are stored. Raise Unprocessable for an option of another kind."""
+    """Only the client's fields, under their stored names. Raise Unprocessable for an option of another kind."""
     values: dict[str, Any] = {}
     for name in given.model_fields_set:
         value = getattr(given, name)

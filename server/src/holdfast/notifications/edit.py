@@ -1,4 +1,4 @@
-"""Destinations, rules and reports: added, changed and deleted, with a line in the audit log each."""
+"""Adds, changes and deletes destinations, rules and reports, each with a line in the audit log."""
 
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -90,7 +90,7 @@ def delete_rule(session: Session, caller: Caller, rule_id: int) -> None:
 
 
 def add_default_rule(session: Session) -> None:
-    """On the first start: changes for the worse and for the better, to every destination."""
+    """On the first start: all changes of state, to every destination."""
     now = clock.now()
     session.add(
         Rule(

@@ -6,7 +6,7 @@ FACTS = (
     Fact(
         "notifications.bad_option",
         (422,),
-        "An option of the destination is not valid; the message says which.",
+        "An option of the destination is not valid; the message names it.",
         "Correct the option.",
     ),
     Fact("notifications.name_taken", (409,), "The name is taken.", "Choose another name."),

@@ -1,4 +1,4 @@
-"""What is wrong with a request about notifications."""
+"""Errors of requests about notifications."""
 
 from holdfast.errors import Conflict, NotFound, Unprocessable
 
@@ -24,7 +24,7 @@ def name_taken(name: str) -> Conflict:
 
 
 def too_many(what: str, most: int) -> Conflict:
-    sentence = f"There are {most} {what} already, which is the limit. Delete one first."
+    sentence = f"The limit of {most} {what} is reached. Delete one first."
     return Conflict("notifications.too_many", sentence, most=most)
 
 

@@ -1,4 +1,4 @@
-"""What notifications bring to the service."""
+"""The parts of the service that notifications contribute."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -60,7 +60,7 @@ class Destination(Base):
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
     disabled_reason: Mapped[str | None] = mapped_column(String(80))
     options: Mapped[dict[str, Any]] = mapped_column(JsonValue)
-    """What may be shown."""
+    """The options that may be shown."""
     secrets: Mapped[str | None] = mapped_column(Text)
     """The secret options as JSON, encrypted; see access.vault."""
     last_sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -97,7 +97,7 @@ class Rule(Base):
 
 
 class Incident(Base):
-    """Something that was well has failed, and is not well again yet (or is: `closed_at`)."""
+    """Something has failed and has not recovered (or has: `closed_at`)."""
 
     __tablename__ = "incidents"
 
@@ -116,7 +116,7 @@ class Incident(Base):
     closed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     remind_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     notices: Mapped[dict[str, Any]] = mapped_column(JsonValue, default=dict)
-    """By `rule:destination`: the delivery that last spoke of it, and when."""
+    """By `rule:destination`: the last delivery that reported it, and when."""
 
     __table_args__ = (
         Index("uq_incidents_open", "key", unique=True, sqlite_where=OPEN, postgresql_where=OPEN),
@@ -141,7 +141,7 @@ class Delivery(Base):
     more: Mapped[int] = mapped_column(Integer, default=0)
     """Events that are only counted, because the message is full."""
     body: Mapped[dict[str, Any] | None] = mapped_column(JsonValue)
-    """What is sent: made before the first attempt, and the same at every one."""
+    """The content sent: made before the first attempt, and the same at every one."""
     state: Mapped[str] = mapped_column(String(10), default=DeliveryState.WAITING)
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)

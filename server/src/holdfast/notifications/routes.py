@@ -77,7 +77,7 @@ def change_destination(
     session: Writing,
     notifications: TheNotifications,
 ) -> DestinationAnswer:
-    """Only what is given changes. Secrets that are not given stay."""
+    """Changes only the given fields. Secrets that are not given stay."""
     found, created = edit.change_destination(session, caller, notifications.destinations, destination_id, wanted)
     return present.destination_answer(session, notifications.destinations, found, created)
 
@@ -86,7 +86,7 @@ def change_destination(
     "/destinations/{destination_id}", summary="Delete a destination", status_code=204, responses=documented(404)
 )
 def delete_destination(caller: AdminOnly, destination_id: RowId, session: Writing) -> Response:
-    """Messages that wait for it are cancelled."""
+    """Waiting messages for it are cancelled."""
     edit.delete_destination(session, caller, destination_id)
     return Response(status_code=204)
 
@@ -96,7 +96,7 @@ def delete_destination(caller: AdminOnly, destination_id: RowId, session: Writin
 def test_destination(
     caller: AdminOnly, destination_id: RowId, notifications: TheNotifications, database: TheDatabase
 ) -> Verdict:
-    """Answers within 20 seconds whether the message was accepted, and why not."""
+    """Answers within 20 seconds whether the message was accepted, and if not, why."""
     result, seconds, delivery_id = notifications.test(destination_id)
     with database.writing() as session:
         audit.record(
@@ -123,7 +123,7 @@ def add_rule(caller: AdminOnly, wanted: RuleBody, session: Writing) -> RuleAnswe
 
 @routes.put("/rules/{rule_id}", summary="Replace a rule", responses=documented(404, 409))
 def change_rule(caller: AdminOnly, rule_id: RowId, wanted: RuleBody, session: Writing) -> RuleAnswer:
-    """What is not given gets its default."""
+    """Fields that are not given get their defaults."""
     return present.rule_answer(edit.change_rule(session, caller, rule_id, wanted))
 
 
@@ -141,13 +141,13 @@ def list_reports(_caller: AdminOnly, session: Reading) -> ReportList:
 
 @routes.post("/reports", summary="Add a report", status_code=201, responses=documented(409))
 def add_report(caller: AdminOnly, wanted: ReportBody, session: Writing) -> ReportAnswer:
-    """Sent when all is well, too."""
+    """Also sent when all is well."""
     return present.report_answer(edit.add_report(session, caller, wanted))
 
 
 @routes.put("/reports/{report_id}", summary="Replace a report", responses=documented(404, 409))
 def change_report(caller: AdminOnly, report_id: RowId, wanted: ReportBody, session: Writing) -> ReportAnswer:
-    """What is not given gets its default."""
+    """Fields that are not given get their defaults."""
     return present.report_answer(edit.change_report(session, caller, report_id, wanted))
 
 

@@ -1,4 +1,4 @@
-"""What clients send and get about notifications."""
+"""Requests and answers about notifications."""
 
 from typing import Annotated, Any, Literal
 
@@ -60,7 +60,7 @@ class NewDestination(_Strict):
 
 
 class DestinationChange(_Strict):
-    """What is not given stays as it is."""
+    """Fields that are not given stay as they are."""
 
     name: Name | None = None
     enabled: StrictBool | None = None
@@ -126,7 +126,7 @@ class RuleBody(_Strict):
     send: Literal["change", "every"] = Field("change", description="On changes of state, or every event.")
     remind_hours: Annotated[StrictInt, Field(ge=0, le=8760)] = Field(24, description="0: no reminders.")
     group_seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = Field(
-        30, description="What follows a message within this time becomes one further message."
+        30, description="Events within this time after a message are sent together as one further message."
     )
     quiet: Quiet | None = Field(None, description="Holds everything below critical until its end.")
     destination_ids: Ids | None = Field(None, description="Default: every destination.")

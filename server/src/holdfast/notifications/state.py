@@ -1,4 +1,4 @@
-"""Notifications as the routes and the loops share them."""
+"""The state of notifications that routes and loops share."""
 
 import time
 import uuid
@@ -40,7 +40,7 @@ class Notifications:
         self._supervisor.every("notify-tick", TICK_SECONDS, self.tick)
 
     def tick(self) -> None:
-        """Reminders and reports that are due. Looks before it writes: an idle service writes nothing."""
+        """Due reminders and reports. Reads before it writes: an idle service writes nothing."""
         now = clock.now()
         with self._database.reading() as session:
             is_due = reader.is_reminder_due(session, now) or is_report_due(session, now)
@@ -57,7 +57,7 @@ class Notifications:
             session.execute(delete(Incident).where(Incident.closed_at < now - INCIDENTS_KEPT))
 
     def test(self, destination_id: int) -> tuple[Result, float, int]:
-        """Send a test message at once. Return the result, how long it took, and the delivery's id."""
+        """Send a test message immediately. Return the result, how long it took, and the delivery's id."""
         now = clock.now()
         with self._database.writing() as session:
             destination = edit.require_destination(session, destination_id)

@@ -1,4 +1,4 @@
-"""Which acts on an operation a caller is allowed now, and why not the others."""
+"""Which acts on an operation a caller is allowed now, and why the others are refused."""
 
 from sqlalchemy.orm import Session
 

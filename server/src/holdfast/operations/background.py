@@ -1,4 +1,4 @@
-"""What the kernel does beside operations: keep its own tables and logs in bounds."""
+"""The kernel's housekeeping: keeps its tables and logs within limits."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,9 @@ OUTBOX_KEPT = timedelta(hours=24)
 
 
 def tidy(database: Database, settings: Settings) -> None:
-    """Forget old outbox rows that every reader has read, and remove logs beyond their age or total size, oldest first."""
+    """Forget old outbox rows that every reader has read, and remove logs beyond their age or total size, oldest
+    first.
+    """
     with database.writing() as session:
         readers.forget_old(session, clock.now() - OUTBOX_KEPT)
     tidy_logs(settings)

@@ -1,4 +1,4 @@
-"""Asking an operation to stop, and saying truthfully whether it has."""
+"""Cancels operations, and reports truthfully whether they have stopped."""
 
 import functools
 import time
@@ -24,14 +24,14 @@ Route = TypeVar("Route", bound=Callable[..., CancelAnswer])
 
 MESSAGES = {
     Status.CANCELLED: "The operation was cancelled.",
-    Status.RUNNING: "The operation was asked to stop; it is cancelled when its engine has stopped.",
+    Status.RUNNING: "A stop was requested; the operation is cancelled when its engine has stopped.",
 }
 
 
 def waits_for_end(route: Route) -> Route:
     """Mark a route that cancels: its answer comes when the operation has stopped, or after a few seconds.
 
-    The request to stop is made in a thread; waiting for the end takes none.
+    A thread makes the request to stop; waiting for the end takes none.
     """
 
     @functools.wraps(route)
@@ -47,7 +47,7 @@ def waits_for_end(route: Route) -> Route:
 
 
 def cancel(database: Database, caller: Caller, operation: Operation) -> CancelAnswer:
-    """Ask for the operation to stop, and say how it stands. Raise Conflict if it has ended."""
+    """Request the stop of the operation, and return its status. Raise Conflict if it has ended."""
     with database.writing() as session:
         before = pages.get(session, operation.id)
         if before is None:

@@ -1,4 +1,4 @@
-"""What a running kind may ask of its surroundings."""
+"""The surroundings of a running kind."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,19 +25,19 @@ class PlainResult:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """One run of a program whose error stream somebody has listened to."""
+    """One run of a program whose error stream was read line by line."""
 
     exit: ExitRecord
     was_cancelled: bool
     stdout: Path
 
 
-Hear = Callable[[bytes], Sequence[str]]
-"""Given a line of a program's error stream, return what of it goes to the log."""
+OnLine = Callable[[bytes], Sequence[str]]
+"""Given a line of a program's error stream, return the lines for the log."""
 
 
 class Context(Host):
-    """The surroundings of one attempt at an operation. What `Host` says of being called again holds here too."""
+    """The surroundings of one attempt at an operation. The rules of `Host` for repeated calls apply here too."""
 
     operation: Operation
     params: BaseModel
@@ -52,12 +52,14 @@ class Context(Host):
         """
 
     @abstractmethod
-    def program_step(self, name: str, command: Command, hear: Hear) -> ProgramResult:
-        """Run any program under the shim, or find it again, and listen to its error stream line by line.
+    def program_step(self, name: str, command: Command, on_line: OnLine) -> ProgramResult:
+        """Run any program under the shim, or find it again, and pass its error stream on line by line.
 
-        `hear` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
+        `on_line` keeps secrets out of what it returns. Raise Interrupted and Cancelled as `step` does.
         """
 
     @abstractmethod
     def ended_at(self) -> datetime:
-        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent since."""
+        """When the work done so far ended: the end of the last engine run by its own record, plus the time spent
+        since.
+        """

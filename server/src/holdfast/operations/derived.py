@@ -1,4 +1,4 @@
-"""The seam to whoever keeps data derived from repositories (the archive index)."""
+"""The seam to the feature that keeps data derived from repositories (the archive index)."""
 
 from typing import Protocol
 
@@ -15,5 +15,7 @@ class DerivedDataSource(Protocol):
         """The archives behind a row's failed and truncated counts, newest first."""
 
     def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
-        """Queue what is needed to bring derived data up to date, `at_once` also what is not old yet; return how many repositories were looked at and how
-        many operations were queued."""
+        """Queue the work that brings derived data up to date, with `at_once` also for data that is not old yet.
+
+        Return how many repositories were examined and how many operations were queued.
+        """

@@ -1,7 +1,7 @@
-"""When an operation ended, for whatever is written in the transaction that records its end.
+"""When an operation ended, for everything written in the transaction that records its end.
 
-An engine may end while the service is down, and an agent may report late. The record then carries the time of the end, not
-the time at which it was noticed.
+An engine may end while the service is down, and an agent may report late. The record then carries the time of the end,
+not the time at which it was noticed.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ FACTS = (
         "events.bad_ticket",
         (401,),
         "The ticket of the event stream is not valid or has expired.",
-        "Ask for a new ticket.",
+        "Request a new ticket.",
     ),
     Fact(
         "events.too_many_streams",
@@ -37,13 +37,13 @@ FACTS = (
     Fact(
         "operations.internal",
         ("operation",),
-        "The service could not run the operation: a fault of its own.",
+        "The service could not run the operation because of an internal error.",
         "Look in the service's log; report it.",
     ),
     Fact(
         "operations.interrupted",
         ("operation",),
-        "The operation was interrupted, and what it did is not certain.",
+        "The operation was interrupted, and its result is unknown.",
         "Start it again.",
         "Archives that were complete are kept.",
     ),

@@ -139,7 +139,7 @@ async def events(
 
 
 class EventStream(StreamingResponse):
-    """An event stream, counted for as long as it is open. One that is refused asks the store nothing."""
+    """An event stream, counted while it is open. A refused one costs no query."""
 
     def __init__(
         self, hub: EventHub, subscriber: Subscriber, after: int | None, visible: Callable[[], frozenset[int] | None]

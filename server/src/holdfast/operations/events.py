@@ -1,4 +1,4 @@
-"""Live events: the outbox, read once per process and handed to every open stream that may see it."""
+"""Live events: the outbox, read once per process and sent to every open stream that may see it."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ class LiveEvent:
 
 @dataclass(eq=False, slots=True)
 class Subscriber:
-    """One open stream. `repositories` is None for whoever may see all of them."""
+    """One open stream. `repositories` is None for users who may see all of them."""
 
     caller: Caller
     repositories: frozenset[int] | None
@@ -79,7 +79,7 @@ class Subscriber:
 
 
 class EventHub:
-    """Reads the outbox while anybody listens; an idle service reads nothing."""
+    """Reads the outbox while streams are open; an idle service reads nothing."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class EventHub:
                 del self._open[user_id]
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """From now on the stream is offered everything that follows the position of this process."""
+        """From now on the stream receives everything after the position of this process."""
         with self._guard:
             if not self._subscribers:
-                self._last_id = self._horizon.settle(SETTLE_SECONDS)  # what is in the outbox already is not news
+                self._last_id = self._horizon.settle(SETTLE_SECONDS)  # existing rows are not news
             self._subscribers.add(subscriber)
         self._database.wake.notify()
 
@@ -143,9 +143,10 @@ class EventHub:
             self._subscribers.discard(subscriber)
 
     def replay(self, after: int, subscriber: Subscriber) -> tuple[list[LiveEvent], int]:
-        """Given the last id of a returning client, return what it has missed and the id up to which that is complete.
+        """Given the last id of a returning client, return the events it has missed and the id up to which they are
+        complete.
 
-        Where what it has missed is no longer known, that is a single `reset`.
+        If the missed events are no longer stored, the result is a single `reset`.
         """
         complete = self._horizon.look()
         with self._database.reading() as session:
@@ -162,7 +163,7 @@ class EventHub:
             return list(self._subscribers)
 
     def _check_credentials(self) -> None:
-        """Streams end when their credential does, and follow changes of what their user may see."""
+        """Streams end when their credential does, and follow changes of their user's rights."""
         by_credential: dict[tuple[int | None, int | None], list[Subscriber]] = {}
         for subscriber in self._all():
             caller = subscriber.caller
@@ -189,7 +190,7 @@ class EventHub:
             self._supervisor.attempt("events", self._hand_out)
 
     def _hand_out(self) -> None:
-        """Give every open stream what is new. Who subscribes in between is offered what comes after this position."""
+        """Send new events to every open stream. A stream that subscribes in between gets those after this position."""
         with self._guard:
             subscribers = list(self._subscribers)
             if not subscribers:
@@ -201,7 +202,7 @@ class EventHub:
                     subscriber.offer(event)
 
     def _new_events(self, after: int) -> tuple[list[LiveEvent], int]:
-        """Return what follows a position, and the position behind that."""
+        """Return the events after a position, and the position after them."""
         complete = self._horizon.look()
         with self._database.reading() as session:
             rows = list(session.execute(_BETWEEN, {"after": after, "last": complete}).scalars())
@@ -209,7 +210,7 @@ class EventHub:
         return events, rows[-1].id if len(rows) >= MOST_REPLAYED else max(after, complete)
 
     def _present(self, session: Session, rows: Iterable[OutboxEntry]) -> list[LiveEvent]:
-        """Events of operations carry the operation as it is now. One that is not kept has no end that could be told."""
+        """Events of operations carry the operation as it is now. One that is not stored has no end to report."""
         rows = list(rows)
         wanted = {row.operation_id for row in rows if row.operation_id is not None}
         kept = select(Operation).where(Operation.id.in_(wanted), Operation.executor != "inline")
@@ -225,7 +226,7 @@ class EventHub:
         return events
 
     def _progress_events(self, session: Session) -> list[LiveEvent]:
-        """Progress is stored at most once a second, so it is sent no more often than that."""
+        """Progress is stored at most once a second, so it is sent no more often."""
         running = session.execute(_RUNNING_PROGRESS).all()
         events = [
             LiveEvent(None, "operation.progress", row.repository_id, {"id": row.id, "progress": row.progress})
@@ -241,11 +242,11 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
     try:
         await run_in_threadpool(
             hub.subscribe, subscriber
-        )  # ends before a cancelled task goes on, so nothing stays behind
+        )  # ends before a cancelled task continues, so nothing stays behind
         yield ": connected\nretry: 2000\n\n"
-        told = 0
+        replayed = 0
         if after is not None:
-            events, told = await run_in_threadpool(hub.replay, after, subscriber)
+            events, replayed = await run_in_threadpool(hub.replay, after, subscriber)
             for event in events:
                 yield event.as_text()
         while True:
@@ -256,14 +257,14 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
                 continue
             if next_event is None:
                 return
-            if next_event.id is None or next_event.id > told:
+            if next_event.id is None or next_event.id > replayed:
                 yield next_event.as_text()
     finally:
         hub.unsubscribe(subscriber)
 
 
 def _is_known(session: Session, after: int) -> bool:
-    """Whether everything that followed this id is still kept: it is kept itself, or nothing before the oldest row followed."""
+    """Whether everything after this id is still stored: its row is, or nothing before the oldest row followed it."""
     oldest = session.scalar(_OLDEST)
     first = 1 if oldest is None else oldest
     return after == first - 1 or session.scalar(_EXISTS, {"id": after}) is not None

@@ -1,4 +1,4 @@
-"""The words that lists of operations can be narrowed by. A word that is not one of them is an error, not an empty list."""
+"""The values by which lists of operations can be filtered. An unknown value is an error, not an empty list."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from holdfast.operations.kinds import Registry
 from holdfast.operations.status import Status, Trigger
 
 KINDS_OF_THE_CONTRACT = frozenset({"import", "script_execution"})
-"""Valid words even where no such job can run."""
+"""Valid values even where no such job can run."""
 CATEGORIES = frozenset({"backup", "restore", "maintenance", "index", "mirror", "system", "import", "script"})
 
 
@@ -19,7 +19,7 @@ def require_known(
     status: Iterable[str] = (),
     trigger: Iterable[str] = (),
 ) -> None:
-    """Raise Unprocessable, which lists the valid words, if a filter has another one."""
+    """Raise Unprocessable, which lists the valid values, for an unknown one."""
     kinds = {name for name in registry.kinds if name != "inline"} | KINDS_OF_THE_CONTRACT
     _require("category", category, CATEGORIES | {one.category for one in registry.kinds.values()})
     _require("kind", kind, kinds)

@@ -1,4 +1,7 @@
-"""What the status payloads of all jobs share: backup, restore, maintenance, wipe, packages. Each kind adds its own."""
+"""Fields that the status payloads of all jobs share: backup, restore, maintenance, wipe, packages.
+
+Each kind adds its own.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,7 +78,7 @@ def _values(operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
 
 
 def known_progress(operation: Operation, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The stored progress as far as a schema with these fields shows it."""
+    """The stored progress, reduced to the fields of a schema."""
     progress = operation.progress or {}
     return {name: value for name, value in progress.items() if name in fields and value is not None}
 

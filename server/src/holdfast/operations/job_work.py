@@ -1,4 +1,4 @@
-"""What a kind says about its job, and what a host reports at the end of one: an agent, or the runner itself."""
+"""How a kind describes its job, and how a host (an agent or the runner) reports its end."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from holdfast.operations.status import SUCCEEDED, Status
 
 
 class NothingToDo(Exception):
-    """The work is not wanted after all: the operation is skipped for this reason."""
+    """The work is no longer wanted: the operation is skipped for this reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -44,9 +44,9 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class JobWork:
-    """`block` is what the job needs beside its repository; `conclude` makes of a report how the operation ended.
+    """`block` is the job's input beside its repository; `conclude` turns a report into the outcome of the operation.
 
-    `conclude` may get whatever an agent sent: it must not trust it. It only reads; what it wants written goes into the
+    `conclude` may get anything that an agent sent: it must not trust it. It only reads; its writes go into the
     outcome's `record`, which runs in the transaction that ends the operation.
     """
 
@@ -54,17 +54,17 @@ class JobWork:
     block: Callable[[Session, Operation], Block]
     conclude: Callable[[Session, Operation, JobReport], Outcome]
     may_repeat: bool = False
-    """An agent that has lost the job may simply do it again."""
+    """An agent that has lost the job may simply repeat it."""
     opens_repository: bool = True
     """It needs the repository's passphrase where there is one."""
     secrets: Callable[[Session, Operation], Mapping[str, str]] | None = None
     """Secrets of its own that are handed to the agent with the job, by the references in its block."""
     leaves_archive: bool = False
-    """It makes an archive whose comment carries the operation's key: the repository knows what became of it."""
+    """It makes an archive whose comment carries the operation's key: the repository shows how it ended."""
 
 
 def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **more: Any) -> Outcome:
-    """The outcome that a report tells by itself."""
+    """The outcome that follows from a report alone."""
     return Outcome(
         report.status,
         report.error_key,
@@ -78,5 +78,5 @@ def reported(report: JobReport, *, result: Mapping[str, Any] | None = None, **mo
 
 
 def _error_params(report: JobReport) -> dict[str, Any]:
-    told = report.details.get("error_params")
-    return {"error_params": dict(told)} if isinstance(told, Mapping) else {}
+    params = report.details.get("error_params")
+    return {"error_params": dict(params)} if isinstance(params, Mapping) else {}

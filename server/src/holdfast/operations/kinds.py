@@ -1,4 +1,4 @@
-"""What an operation kind is: one value that says everything the kernel needs to know about it."""
+"""An operation kind: one value with everything the kernel needs to know about it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from holdfast.operations.step_rules import StepRules
 
 
 class Effect(StrEnum):
-    """What a successful operation changed, for whoever listens."""
+    """What a successful operation changed, for the listeners."""
 
     ARCHIVES_CHANGED = "archives_changed"
 
@@ -29,13 +29,13 @@ OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
 def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
-    """For work that may simply be done again."""
+    """For work that can simply be repeated."""
     del context
     return TryAgain("operations.interrupted", interrupted.sentence())
 
 
 def failed_when_interrupted(context: Context, interrupted: Interrupted) -> Outcome:
-    """For work that must not be repeated without being asked."""
+    """For work that must not be repeated automatically."""
     del context
     return Outcome(Status.FAILED, "operations.interrupted", interrupted.sentence())
 
@@ -53,7 +53,7 @@ class Kind:
     params: type[BaseModel]
     on_interrupted: OnInterrupted
     access: Access | None = Access.CHANGE
-    """What it does to its repository, which decides how it holds the lane: see `locks`. None: it holds no lane."""
+    """Its access to the repository, which decides how it holds the lane: see `locks`. None: it holds no lane."""
     activity_word: str | None = None
     limit_group: str | None = None
     lock_key: str | None = None
@@ -64,7 +64,7 @@ class Kind:
     agent: JobWork | None = None
     """How an agent executes it; None for a kind that only this service can execute."""
     step_rules: StepRules | None = None
-    """What it says about itself as a step of a schedule."""
+    """Its rules as a step of a schedule."""
 
     @property
     def lock(self) -> LockMode | None:
@@ -81,7 +81,7 @@ Listener = Callable[[Session, Operation], None]
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All kinds of this installation, and who listens to their effects."""
+    """All kinds of this installation, and the listeners of their effects."""
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     listeners: Mapping[Effect, tuple[Listener, ...]] = field(default_factory=dict)

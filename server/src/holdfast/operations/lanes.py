@@ -1,4 +1,4 @@
-"""Who may start, and what everybody else waits for: pure rules, no store."""
+"""Which operations may start, and what the others wait for: pure rules, no store."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class QueuedReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A pending operation, as far as the rules care."""
+    """A pending operation, with the fields that the rules need."""
 
     id: int
     trigger: str
@@ -34,7 +34,7 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A running operation, as far as the rules care."""
+    """A running operation, with the fields that the rules need."""
 
     id: int
     lock_key: str | None
@@ -44,7 +44,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """May start when the reason is None; else waits, perhaps behind a named operation."""
+    """May start when the reason is None; otherwise waits, perhaps behind a named operation."""
 
     reason: QueuedReason | None = None
     behind_id: int | None = None
@@ -102,7 +102,7 @@ class _Counter:
 
 
 def full_groups(running: Iterable[Holder], limits: Mapping[str, int], total: int) -> frozenset[str]:
-    """The groups of which nothing more may start while all of this runs."""
+    """The groups that have reached their limit while all of this runs."""
     counter = _Counter(limits, total)
     for holder in running:
         counter.add(holder.limit_group)
@@ -120,8 +120,9 @@ def judge(
 ) -> dict[int, Verdict]:
     """Given the waiting operations in queue order and the running ones, return a verdict for each waiting one.
 
-    Nobody overtakes an earlier waiter that it would block. Whoever cannot start for a reason of its own (paused, a
-    dependency, a silent agent, a back-off) does not hold up those behind it; whoever waits for its lane or a limit does.
+    No operation overtakes an earlier waiter that it would block. A waiter that cannot start for a reason of its own
+    (paused, a dependency, a silent agent, a back-off) does not hold up those behind it; one that waits for its lane or
+    a limit does.
     """
     lanes: dict[str, _Lane] = {}
     counter = _Counter(limits, total)
@@ -150,7 +151,7 @@ def _judge_one(waiter: Waiter, lanes: dict[str, _Lane], counter: _Counter, *, pa
             lane.wait(waiter.id, waiter.lock_mode)
         return Verdict(QueuedReason.REPOSITORY_BUSY, blocker)
     if backing_off:
-        # Only a lock of another program makes us back off.
+        # Only another program's lock causes a back-off.
         return Verdict(QueuedReason.REPOSITORY_BUSY)
     if counter.is_full(waiter.limit_group):
         if lane is not None:

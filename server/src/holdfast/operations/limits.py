@@ -33,7 +33,7 @@ class Limits(Schema):
 
 
 class LimitsChange(Schema):
-    """Any of the limits; what is not given stays."""
+    """Any of the limits; those not given stay."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""How an operation holds its lane: what a kind does to a repository, against what the repository allows at once."""
+"""How an operation holds its lane: a kind's access to a repository, against the sharing that the repository allows."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Sharing(StrEnum):
     """Which operations a repository allows at the same time."""
 
     NOTHING = "nothing"
-    """It bears one run of the engine at a time, not even two readers."""
+    """It allows one run of the engine at a time, not even two readers."""
     READERS = "readers"
     """Readers share it; a writer has it alone."""
     WRITERS = "writers"
@@ -54,5 +54,5 @@ LOCKS: Mapping[Access, Mapping[Sharing, LockMode]] = {
 
 
 def lock_mode(access: Access | None, sharing: Sharing = Sharing.READERS) -> LockMode | None:
-    """Given what an operation does and what its repository allows, return how it holds the lane; None if it holds none."""
+    """Given an operation's access and its repository's sharing, return how it holds the lane; None if it holds none."""
     return LOCKS[access][sharing] if access is not None else None

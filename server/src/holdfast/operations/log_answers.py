@@ -17,9 +17,7 @@ Offset = Annotated[int, Query(ge=0, le=2**53, description="Lines already read: 0
 Tail = Annotated[int | None, Query(ge=1, le=5000, description="Only this many of the last lines.")]
 FindText = Annotated[
     Annotated[str, PlainText(1, 200)] | None,
-    Query(
-        description="Text to look for behind `offset`, in upper or lower case; at most 16 MiB of the log in one call."
-    ),
+    Query(description="Text to find after `offset`, ignoring case; searches at most 16 MiB of the log in one call."),
 ]
 LineLimit = Annotated[int, Query(ge=1, le=5000, description="Lines at most.")]
 
@@ -47,7 +45,7 @@ def log_end(folder: Path, operation: Operation, lines: int) -> OperationLog:
 
 
 def log_match(folder: Path, operation: Operation, text: str, offset: int, limit: int) -> OperationLog:
-    """The next line that holds a text, and what follows it. A search through a long log takes several calls."""
+    """The next line that holds a text, and the lines after it. A search through a long log takes several calls."""
     found = logs.find(folder / operation.log_file, text, offset) if operation.log_file else logs.Found(None, offset)
     start, wanted = (found.position, 0) if found.line is None else (found.line - 1, limit)
     page = log_page(folder, operation, start, wanted)
@@ -64,7 +62,7 @@ def log_download(folder: Path, operation: Operation) -> FileResponse:
         )
     path = folder / operation.log_file if operation.log_file else None
     if path is None or not path.is_file():
-        raise NotFound("logs.not_stored", "There is no stored log of this operation.")
+        raise NotFound("logs.not_stored", "No log of this operation is stored.")
     name = f"{operation.kind}-{operation.id}.log"
     return FileResponse(path, media_type="text/plain; charset=utf-8", filename=name)
 

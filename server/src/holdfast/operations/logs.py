@@ -3,8 +3,9 @@
 `<name>.log` holds the lines; `<name>.idx` holds, for every 256th line, the byte offset at which it starts
 (8 bytes each, little endian; entry k is the offset of line 256·(k+1), counted from 0).
 
-A log is bounded: a line that is too long is cut, and of a log that is too large the beginning and the end are kept, with a
-line between them that says how much was left out. Until the end is known, its lines wait in memory or in `<name>.tail`.
+The size of a log is limited: a line that is too long is cut, and of a log that is too large the beginning and the end
+are kept, with a line between them that gives the amount left out. Until the end is known, its lines wait in memory or
+in `<name>.tail`.
 """
 
 import os
@@ -21,9 +22,9 @@ LINE_BYTES_MOST = 64 * 1024
 LOG_BYTES_MOST = 64 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 PAGE_BYTES_MOST = 1024 * 1024
-"""Of one answer; the rest is in the next one."""
+"""Limit of one answer; the rest is in the next one."""
 FIND_BYTES_MOST = 16 * 1024 * 1024
-"""That one search looks through."""
+"""Limit of one search."""
 FULL = (
     "[The log has reached its limit of {} bytes. Only the last lines of what follows are kept, at the end of the log.]"
 )
@@ -54,7 +55,7 @@ def index_path(log: Path) -> Path:
 
 
 class LogWriter:
-    """Appends the lines of one attempt. Lines that the log already has (from before a restart) are passed over.
+    """Appends the lines of one attempt. Lines that the log already has (from before a restart) are skipped.
 
     The lines of an attempt are a function of what its engine wrote, so after a restart they are produced again from the
     first one and only those that are not yet in the file are appended: none is lost, none is doubled.
@@ -112,7 +113,7 @@ class LogWriter:
         self._append(buffer, entries)
 
     def keep_tail(self) -> None:
-        """Keep what waits for the end of the log for the next writer."""
+        """Store the lines that wait for the end of the log, for the next writer."""
         self._tail.save()
 
     def finish(self) -> None:
@@ -138,11 +139,11 @@ class LogWriter:
             _write_all(self._index, b"".join(entries))
 
     def sync(self) -> None:
-        """Wait until what was written is on the disk."""
+        """Wait until everything written is on the disk."""
         os.fdatasync(self._file)
 
     def cut(self) -> None:
-        """Take back all lines of this attempt, and close."""
+        """Remove all lines of this attempt, and close."""
         if self._next < self.lines:
             os.ftruncate(self._index, self._next // LINES_PER_ENTRY * ENTRY.size)
             os.ftruncate(self._file, _offset_of(self._file, self._index, self._next))
@@ -180,7 +181,7 @@ class _Tail:
             self._lines.clear()
 
     def taken(self) -> list[bytes]:
-        """All of it, with a line before it that says what was left out; it is gone then."""
+        """All of it, with a line before it that gives the amount left out; it is removed then."""
         self._load()
         self._path.unlink(missing_ok=True)
         head = [LEFT_OUT.format(self._left_lines, self._left_bytes).encode() + b"\n"] if self._left_lines else []
@@ -190,7 +191,7 @@ class _Tail:
         return lines
 
     def _load(self) -> None:
-        """Put what an earlier writer has kept before what this one has."""
+        """Put the lines of an earlier writer before those of this one."""
         try:
             head, *lines = self._path.read_bytes().splitlines(keepends=True)
             left_lines, left_bytes = (int(number) for number in head.split())
@@ -244,7 +245,7 @@ def tail(path: Path, lines: int) -> list[str]:
 def find(path: Path, text: str, offset: int, most_bytes: int = FIND_BYTES_MOST) -> Found:
     """Given a log, look for the first line behind `offset` lines that holds a text, in upper or lower case.
 
-    It looks through `most_bytes` at most, and at one line at least.
+    It searches `most_bytes` at most, and one line at least.
     """
     wanted, looked_at, position = text.casefold(), 0, offset
     try:
@@ -341,7 +342,7 @@ def _offset_of(file: int, index: int, line: int) -> int:
 
 
 def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> list[str]:
-    """Read from a byte offset, pass over some lines and return the next ones, as many as fit."""
+    """Read from a byte offset, skip some lines and return the next ones, as many as fit."""
     taken: list[bytes] = []
     size = 0
     for line in _lines_from(file, start):
@@ -356,7 +357,7 @@ def _take(file: int, start: int, skip: int, wanted: int, most_bytes: int) -> lis
 
 
 def _lines_from(file: int, start: int) -> Iterable[bytes]:
-    """The whole lines from a byte offset on. Of one that is far too long (from before lines were cut) the beginning."""
+    """The complete lines from a byte offset on. Of an overlong one (from before lines were cut) the beginning."""
     rest = b""
     for block in _blocks(file, start):
         *lines, rest = (rest + block).split(b"\n")

@@ -40,7 +40,7 @@ class Operation(Base):
     parent_id: Mapped[int | None] = mapped_column(Identifier)
     depends_on_id: Mapped[int | None] = mapped_column(Identifier)
     depends_needs: Mapped[str] = mapped_column(String(10), default=Needs.SUCCEEDED, server_default=Needs.SUCCEEDED)
-    """What must have become of the operation that it depends on."""
+    """The required end of the operation that it depends on."""
     retry_of: Mapped[int | None] = mapped_column(Identifier)
 
     repository_id: Mapped[int | None] = mapped_column(Identifier)
@@ -48,10 +48,10 @@ class Operation(Base):
     repository_path: Mapped[str | None] = mapped_column(Text)
     machine_id: Mapped[int | None] = mapped_column(Identifier)
     executor: Mapped[str] = mapped_column(String(10), default="runner")
-    """Who executes it: `runner`, `inline` (the process that made it) or `agent`."""
+    """The executor: `runner`, `inline` (the process that created it) or `agent`."""
 
     job_kind: Mapped[str | None] = mapped_column(String(40))
-    """What an agent must be able to do to execute it."""
+    """The capability that an agent needs to execute it."""
 
     lock_key: Mapped[str | None] = mapped_column(String(120))
     lock_mode: Mapped[str | None] = mapped_column(String(10))
@@ -59,7 +59,7 @@ class Operation(Base):
 
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     available_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Not to be started before this time (back-off)."""
+    """Earliest start (back-off)."""
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     completed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     cancel_requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -67,7 +67,7 @@ class Operation(Base):
     attempt: Mapped[int] = mapped_column(Integer, default=1)
     runner_id: Mapped[str | None] = mapped_column(String(32))
     spool: Mapped[str | None] = mapped_column(Text)
-    """Folder of the spools of the present attempt; set by the claim."""
+    """Folder of the spools of the current attempt; set by the claim."""
     log_file: Mapped[str | None] = mapped_column(Text)
     log_base_line: Mapped[int] = mapped_column(Integer, default=0)
     """Lines that earlier attempts left in the log."""
@@ -95,7 +95,7 @@ class Operation(Base):
         _partial("ix_operations_dependent", "depends_on_id", where=DEPENDENT_CLAUSE),
         _partial("ix_operations_damaged", "repository_id", "id", where=DAMAGED_CLAUSE),
         _partial("ix_operations_agent", "machine_id", "id", where=AGENT_CLAUSE),
-        # One for each set of axes of a filter: see streams.py.
+        # One for each set of axes of a filter: see newest.py.
         Index("ix_operations_repository", "repository_id", "id"),
         Index("ix_operations_repository_kind", "repository_id", "kind", "id"),
         Index("ix_operations_repository_status_trigger", "repository_id", "status", "trigger", "id"),
@@ -125,7 +125,7 @@ class Runner(Base):
 
 
 class OutboxEntry(Base):
-    """Something happened: written in the transaction that made it happen, read by whoever wants to know."""
+    """An event: written in the transaction that caused it, read by its subscribers."""
 
     __tablename__ = "outbox"
 
@@ -140,14 +140,14 @@ class OutboxEntry(Base):
 
 
 class OutboxReader(Base):
-    """How far a durable reader of the outbox has come."""
+    """The position of a durable reader of the outbox."""
 
     __tablename__ = "outbox_readers"
 
     name: Mapped[str] = mapped_column(String(60), primary_key=True)
     position: Mapped[int] = mapped_column(Identifier)
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """When a process last knew this reader. One that nobody knows any more does not keep rows for ever."""
+    """When a process last had this reader registered. An abandoned reader does not keep rows indefinitely."""
 
 
 class KernelSetting(Base):

@@ -1,12 +1,12 @@
 """The newest operations that fit a filter, at a cost that does not grow with the record.
 
-A filter is cut into streams: one for each combination of the values it allows in the leading columns of an index. Within
-a stream that index has the rows in order of their ids, so the newest of one stream are a few steps, and the newest of
-all streams together hold the newest of the filter. Whatever is asked for, nothing is walked that does not fit: a rare
+A filter is cut into streams: one for each combination of the values it allows in the leading columns of an index.
+Within a stream that index has the rows in order of their ids, so the newest of one stream are a few steps, and the
+newest of all streams together hold the newest of the filter. No query walks over rows that do not match: a rare
 combination costs what a frequent one costs, and so does a reader who may see none of the newest rows.
 
-The table has an index for each set of axes, with their columns in the order of `AXES` and the id behind them. Status and
-trigger always come together: where only one of them is asked for, all values of the other one are.
+The table has an index for each set of axes, with their columns in the order of `AXES` and the id behind them. Status
+and trigger always come together: where a filter names only one of them, all values of the other one are included.
 """
 
 import json
@@ -37,7 +37,7 @@ Axes = dict[str, tuple[int, ...] | tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What rows must fulfil beside lying on the axes."""
+    """Conditions on rows beside the axes."""
 
     below: int = BEYOND_ALL_IDS
     floor: int = 0
@@ -47,7 +47,7 @@ class Bounds:
 
 
 def newest_ids(session: Session, axes: Axes, bounds: Bounds, limit: int) -> list[int]:
-    """The ids of the newest rows that lie on all axes and within the bounds, newest first."""
+    """The ids of the newest rows that are on all axes and within the bounds, newest first."""
     values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": limit}
     if bounds.since is not None:
         values["since"] = bounds.since

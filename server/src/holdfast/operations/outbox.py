@@ -1,4 +1,4 @@
-"""The outbox: what happened, written in the transaction that made it happen, for whoever wants to know."""
+"""The outbox: events, written in the transaction that caused them, for their subscribers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,13 +19,13 @@ def tell(
     repository_id: int | None,
     operation_id: int | None = None,
 ) -> None:
-    """Write a row. Those who may see the repository hear of it; without one, administrators alone."""
+    """Write a row. It is visible to users who may see the repository; without one, to administrators only."""
     session.execute(_ROW, _values(topic, payload, repository_id, operation_id))
     wake_after_commit(session)
 
 
 def tell_many(session: Session, topic: str, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
-    """As `tell`, for many at once: each a payload, the id of a repository and of an operation."""
+    """As `tell`, for many rows: each a payload, the id of a repository and of an operation."""
     if rows:
         session.execute(_ROW, [_values(topic, *row) for row in rows])
         wake_after_commit(session)

@@ -21,7 +21,7 @@ class Outcome:
     warnings: tuple[Mapping[str, Any], ...] = ()
     archive_name: str | None = None
     had_effects: bool = False
-    """The kind's effects came about although it did not succeed: who listens must hear of it."""
+    """The kind's effects happened although it did not succeed: listeners must be notified."""
     record: Callable[[Session], None] | None = None
     ended_at: datetime | None = None
     """When it ended, where the kind knows that better than the record of its last engine run."""
@@ -31,9 +31,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The attempt came to nothing through no fault of the request: queue it again, if attempts are left.
+    """The attempt failed for reasons outside the request: queue it again, if attempts are left.
 
-    `result` is what the attempt has done all the same; the next attempt finds it as the operation's result.
+    `result` is what the attempt has achieved; the next attempt finds it as the operation's result.
     """
 
     error_key: str

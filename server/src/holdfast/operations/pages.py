@@ -31,7 +31,7 @@ REPOSITORIES_AT_ONCE = 200
 
 
 LOOKED_AT = 4
-"""Newest operations of a repository and kind among which one that came to its end is looked for."""
+"""How many of the newest operations of a repository and kind are searched for one that has ended."""
 
 
 CREATED_SLACK = 1000
@@ -43,13 +43,13 @@ def get(session: Session, operation_id: int) -> Operation | None:
 
 
 def repository_exists(session: Session, repository_id: int) -> bool:
-    """True while the repository of past operations is still registered. The kernel knows its table by name alone."""
+    """True while the repository of past operations is still registered. The kernel knows only the name of its table."""
     return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list of operations is narrowed to. None means: do not narrow."""
+    """Restrictions of a list of operations. None means: no restriction."""
 
     repositories: frozenset[int] | None = None
     """The repositories that the reader may see."""
@@ -89,7 +89,7 @@ def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[
 
 
 def _axes(session: Session, narrowed: Filter) -> newest.Axes:
-    """The columns that the filter narrows, each with the values that it allows and the record may hold."""
+    """The columns that the filter restricts, each with the values that it allows and the record may hold."""
     axes: newest.Axes = {}
     if narrowed.repository_id is not None:
         seen = narrowed.repositories is None or narrowed.repository_id in narrowed.repositories
@@ -114,7 +114,7 @@ def _among(wanted: Sequence[str], words: Iterable[Status] | Iterable[Trigger]) -
 
 
 def _floor(session: Session, since: datetime | None) -> int:
-    """The lowest id that can be of this time or later."""
+    """The lowest id that can belong to this time or later."""
     if since is None:
         return 0
     first = session.scalar(_FIRST_SINCE, {"since": since})
@@ -122,7 +122,7 @@ def _floor(session: Session, since: datetime | None) -> int:
 
 
 def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
-    """A run has few members: they are looked at one by one."""
+    """A run has few members: each is checked separately."""
     statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below)
     for filtered, values in (
         (Operation.category, narrowed.categories),
@@ -202,7 +202,7 @@ def latest_of_repositories(session: Session, repositories: Iterable[int], kinds:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How the newest operation of a kind that came to an end did so."""
+    """How the newest operation of a kind that has ended did so."""
 
     id: int
     status: Status

@@ -1,4 +1,6 @@
-"""Whether the agent of an operation is there and can do its work: answered, in SQL, by the feature that keeps agents."""
+"""Whether the agent of an operation is connected and can do its work: answered, in SQL, by the feature that keeps
+agents.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -29,11 +31,11 @@ class NoAgents(Presence):
 
 
 _answering: list[Presence] = [NoAgents()]
-"""One for the whole program, as its tables are."""
+"""One for the whole program, like its tables."""
 
 
 def answered_by(presence: Presence) -> None:
-    """To be called where the tables of agents are declared."""
+    """Call this where the tables of agents are declared."""
     _answering[:] = [presence]
 
 

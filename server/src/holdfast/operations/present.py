@@ -1,4 +1,4 @@
-"""From a row to what clients see."""
+"""From a row to the answer for clients."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ COPIED = (
 
 
 class Presenter:
-    """Knows the words of all kinds and where logs are."""
+    """Knows the labels of all kinds and where logs are."""
 
     def __init__(self, registry: Registry, logs: Path) -> None:
         self.registry = registry
@@ -61,7 +61,7 @@ class Presenter:
 
     def values(self, operation: Operation, verdict: Verdict | None) -> dict[str, Any]:
         progress = operation.progress or {}
-        loaded = vars(operation)  # asking the object for each of them takes as long as all the rest
+        loaded = vars(operation)  # reading each attribute takes as long as everything else
         return {
             **{name: loaded[name] if name in loaded else getattr(operation, name) for name in COPIED},
             "error_params": (operation.result or {}).get("error_params"),
@@ -83,7 +83,7 @@ class Presenter:
 
 
 def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mapping[int, Verdict]:
-    """Why each pending one of these operations waits; nothing is asked when none is pending."""
+    """Why each pending one of these operations waits; no query when none is pending."""
     if not any(operation.status == Status.PENDING for operation in operations):
         return {}
     _, verdicts = waiting_reasons.verdicts(session, clock.now(), everyone=True)

@@ -1,4 +1,4 @@
-"""The queue: putting operations in it, and taking those out that may start."""
+"""The queue: adds operations, and takes those that may start."""
 
 import uuid
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ CLAIM_LOCK = 0x486F6C64
 
 
 AGENT_CALL = "engine.call"
-"""What an agent must be able to do for operations that a runner executes on its repository."""
+"""The capability that an agent needs for operations that a runner executes on its repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Subject:
     executor: str = "runner"
     sharing: Sharing = Sharing.READERS
     job_kind: str | None = None
-    """What its agent must be able to do, where that is not the job of the operation's kind."""
+    """The capability its agent needs, where that is not the job of the operation's kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who or what asked for it."""
+    """The user or part of the service that requested it."""
 
     trigger: Trigger
     user_id: int | None = None
@@ -85,7 +85,7 @@ def enqueue(
     archive_name: str | None = None,
     package_name: str | None = None,
 ) -> Operation:
-    """Put an operation in the queue. It becomes visible, and may start, when the transaction commits."""
+    """Add an operation to the queue. It becomes visible, and may start, when the transaction commits."""
     values = _new_row(kind, params, origin, subject)
     operation = Operation(**values, archive_name=archive_name, package_name=package_name)
     session.add(operation)
@@ -99,7 +99,7 @@ def enqueue(
 def enqueue_inline(
     session: Session, kind: Kind, runner_id: str, lane: str, subject: Subject | None = None
 ) -> Operation:
-    """Put a request that waits for a lane in the queue. `runner_id` is the process that answers it: nobody else may."""
+    """Add a request that waits for a lane. `runner_id` is the process that answers it; no other may take it."""
     values = _new_row(replace(kind, lock_key=lane), {}, Origin(Trigger.API), subject)
     values.update(executor=INLINE_EXECUTOR, job_kind=None, limit_group=None, runner_id=runner_id)
     operation = Operation(**values)
@@ -110,7 +110,7 @@ def enqueue_inline(
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One operation of a chain. `after` is the place in the chain of the operation that it depends on."""
+    """One operation of a chain. `after` is the position in the chain of the operation that it depends on."""
 
     kind: Kind
     params: dict[str, Any]
@@ -120,7 +120,7 @@ class Link:
 
 
 def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
-    """Put chains of operations in the queue, many at once; return their ids. Along a chain ids grow.
+    """Add many chains of operations to the queue; return their ids. Along a chain ids grow.
 
     An operation outside the chain on which a link depends must have ended as the link needs it.
     """
@@ -171,7 +171,7 @@ def _new_row(kind: Kind, params: dict[str, Any], origin: Origin, subject: Subjec
 
 
 def _executed_by(kind: Kind, subject: Subject | None) -> tuple[str, str | None]:
-    """Who executes an operation, and what the repository's agent must be able to do for it."""
+    """The executor of an operation, and the capability that the repository's agent needs for it."""
     if subject is None:
         return "runner", None
     if subject.executor == "agent":
@@ -187,7 +187,7 @@ def _lane(kind: Kind, subject: Subject | None, executor: str) -> dict[str, Any]:
     mode = lock_mode(kind.access, subject.sharing if subject is not None else Sharing.READERS)
     key = kind.lock_key or (lane_of(subject.repository_id) if subject is not None and mode else None)
     if key is None and executor == "agent" and subject is not None:
-        # Agents are offered what is in lanes; this one is as wide as their machine.
+        # Agents get offers by lane; this one is as wide as their machine.
         return {"lock_key": f"agent:{subject.machine_id}", "lock_mode": LockMode.SHARED}
     return {"lock_key": key, "lock_mode": mode if key else None}
 
@@ -218,7 +218,10 @@ def _of_subject(subject: Subject | None) -> dict[str, Any]:
 
 
 def _settle_with_dependency(session: Session, operation: Operation, dependency: int) -> None:
-    """Skip a newcomer that its dependency has let down. The lock makes an end that is being recorded come first, or see it."""
+    """Skip a new operation whose dependency ended otherwise.
+
+    The lock makes an end that is being recorded come first, or see it.
+    """
     locked = select(Operation.status, Operation.started_at).where(Operation.id == dependency).with_for_update(read=True)
     found = session.execute(locked).first()
     if found is None or Status(found.status) not in TERMINAL:
@@ -243,7 +246,7 @@ def claim(session: Session, runner_id: str, spool_root: str, *, capacity: int) -
 
 
 def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: str | None) -> Verdict:
-    """Start one given operation if the rules let it start now; return the verdict.
+    """Start one given operation if the rules allow it now; return the verdict.
 
     Without a spool root its spool, if any, is on another machine.
     """
@@ -261,7 +264,10 @@ def claim_one(session: Session, operation_id: int, runner_id: str, spool_root: s
 
 
 def serialise_claims(session: Session) -> None:
-    """One claim at a time, so that lanes and limits are judged on what is true. SQLite's write lock does it already."""
+    """One claim at a time, so that lanes and limits are judged by the current state.
+
+    SQLite's write lock ensures it already.
+    """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(_CLAIM_LOCK)
 

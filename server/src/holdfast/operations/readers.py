@@ -1,4 +1,4 @@
-"""Durable readers of the outbox: each row is handled exactly once, whatever is killed and however late it commits.
+"""Durable readers of the outbox: each row is handled exactly once, despite crashes and late commits.
 
 To use it from a feature:
 
@@ -11,18 +11,19 @@ To use it from a feature:
 - `register` before `Service.start`; the name is the key of the position in `outbox_readers`, so never change it.
 - `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing transaction
   that also moves the position: what is written with `session` and the position are durable together, or neither is.
-- Whatever it raises rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
+- An exception rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
   tries the same rows again with a growing delay. So catch what is expected of single rows; the others wait behind them.
 - It must be quick and must not wait for anything outside the store: all readers of a process share one thread, and SQLite has one writer.
 - It may write outbox rows of its own (`outbox.tell`); they are read like any other.
-- `topics` limits what is handed over; None is everything. Rows of other topics count as read.
-- A new reader starts behind what exists (`starts="newest"`), or with the oldest row that is kept (`starts="oldest"`).
+- `topics` limits the rows that are passed; None passes everything. Rows of other topics count as read.
+- A new reader starts after the existing rows (`starts="newest"`), or with the oldest stored row (`starts="oldest"`).
 - Any number of processes may register the same reader: at each moment one of them reads.
-- The tidy tick keeps what a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.
-- The payload of `operation.updated` is `{"id", "status"}`; read what else is needed by `row.operation_id`.
+- The tidy tick keeps rows that a reader has not read. A reader that no process has registered for `FORGOTTEN_AFTER` is removed.
+- The payload of `operation.updated` is `{"id", "status"}`; load further fields by `row.operation_id`.
 
-PostgreSQL hands out ids before commit, so a lower id may become visible after a higher one. `Horizon` knows up to which id nothing can
-appear any more; nobody reads beyond it. docs/decisions/0029-outbox-readers.md says why it is not done with transaction ids.
+PostgreSQL assigns ids before commit, so a lower id may become visible after a higher one. `Horizon` knows the id up to
+which no row can appear later; no reader reads beyond it. docs/decisions/0029-outbox-readers.md explains why transaction
+ids are not used.
 """
 
 import threading
@@ -46,7 +47,7 @@ POLL_SECONDS = 1.0
 SOON_SECONDS = 0.05
 """Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
 MOST_UNRECORDED = 500
-"""Rows that do not concern a reader are passed over in memory; its position is stored at least this often."""
+"""Rows that do not concern a reader are skipped in memory; its position is stored at least this often."""
 FORGOTTEN_AFTER = timedelta(days=7)
 
 Handle = Callable[[Session, Sequence[OutboxEntry]], None]
@@ -62,10 +63,11 @@ class Reader:
 
 
 class Horizon:
-    """Up to which id the outbox is complete: no row at or below it can become visible any more.
+    """The id up to which the outbox is complete: no row at or below it can become visible later.
 
-    SQLite commits in the order of ids. On PostgreSQL a transaction holds a lock on the table from before its first id until its rows are
-    visible. So once all who held it at a look have gone, everything up to the newest id known *before* that look is there to be seen.
+    SQLite commits in the order of ids. On PostgreSQL a transaction holds a lock on the table from before its first id
+    until its rows are visible. So once all transactions that held it at a look have ended, everything up to the newest
+    id known *before* that look is visible.
     """
 
     def __init__(self, database: Database) -> None:
@@ -114,7 +116,7 @@ class Horizon:
 
 
 class Readers:
-    """Calls every registered reader with what is new, in one supervised loop."""
+    """Calls every registered reader with new rows, in one supervised loop."""
 
     def __init__(self, database: Database, supervisor: Supervisor, horizon: Horizon) -> None:
         self._database = database
@@ -144,7 +146,10 @@ class Readers:
                 _know(session, reader.name, newest if reader.starts == "newest" else 0)
 
     def catch_up(self) -> bool:
-        """Let every reader handle what is new; return whether any of them has more to do. A failure is recorded, not raised."""
+        """Let every reader handle its new rows; return whether any has more to do.
+
+        A failure is recorded, not raised.
+        """
         complete = self._horizon.look()
         unfinished = [reader.name for reader in self._readers if self._attempt(reader, complete)]
         return bool(unfinished)
@@ -208,7 +213,7 @@ def newest_id(session: Session) -> int:
 
 
 def forget_old(session: Session, before: datetime) -> int:
-    """Remove the rows from before a time that every reader has read; return how many. What is removed precedes all that is kept."""
+    """Remove old rows that every reader has read; return how many. Removed rows precede all that are kept."""
     session.execute(delete(OutboxReader).where(OutboxReader.seen_at < clock.now() - FORGOTTEN_AFTER))
     first_kept = [
         newest_id(session),  # the newest row always stays, as the proof for clients that resume that nothing is missing

@@ -65,7 +65,7 @@ async def the_derived_data(request: Request) -> DerivedDataSource:
 ThePresenter = Annotated[Presenter, Depends(the_presenter)]
 TheDerivedData = Annotated[DerivedDataSource, Depends(the_derived_data)]
 PageLimit = Annotated[int, Query(ge=1, le=500)]
-Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the page before.")]
+Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the previous page.")]
 
 
 @routes.get("/", summary="Operations, newest first")
@@ -105,7 +105,7 @@ def list_operations(
     return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor)
 
 
-@routes.get("/queue", summary="What runs and what waits, and why")
+@routes.get("/queue", summary="Running and waiting operations, and why they wait")
 def queue(caller: SignedIn, session: Reading, presenter: ThePresenter) -> Queue:
     return read_queue(session, caller, presenter)
 
@@ -142,19 +142,19 @@ def reconcile(caller: AdminOnly, session: Writing, source: TheDerivedData) -> Re
     return Reconciled(repositories=repositories, enqueued=enqueued)
 
 
-@routes.post("/pause", summary="Hold follow-up and reconcile work")
+@routes.post("/pause", summary="Pause follow-up and reconcile work")
 def pause(caller: AdminOnly, session: Writing) -> Paused:
     return _set_paused(session, caller, paused=True)
 
 
-@routes.post("/resume", summary="Let follow-up and reconcile work start again")
+@routes.post("/resume", summary="Resume follow-up and reconcile work")
 def resume(caller: AdminOnly, session: Writing) -> Paused:
     return _set_paused(session, caller, paused=False)
 
 
 @routes.put("/limits", summary="Change the concurrency limits")
 def change_limits(caller: AdminOnly, wanted: LimitsChange, session: Writing) -> Limits:
-    """What is given changes, at once, without a restart."""
+    """Changes the given limits immediately, without a restart."""
     limits = kernel_limits.change(session, wanted)
     audit.record(session, actor=caller, action="operations.limits", details=limits.model_dump())
     wake_after_commit(session)
@@ -185,10 +185,10 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     )
 
 
-@routes.post("/{operation_id}/cancel", summary="Ask an operation to stop", responses=documented(404, 409))
+@routes.post("/{operation_id}/cancel", summary="Cancel an operation", responses=documented(404, 409))
 @waits_for_end
 def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """A pending one is cancelled at once; a running one when its engine has stopped."""
+    """A pending operation is cancelled immediately; a running one when its engine has stopped."""
     with database.reading() as session:
         operation = require(session, caller, operation_id, Role.OPERATOR)
     return cancel(database, caller, operation)

@@ -1,4 +1,4 @@
-"""The processes that execute operations, and what is in their hands."""
+"""The processes that execute operations, and the operations they hold."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -30,7 +30,7 @@ def heartbeat(session: Session, runner_id: str, now: datetime) -> None:
 
 
 def forget_idle_runner(session: Session, runner_id: str) -> bool:
-    """Remove a runner that no running operation names any more. False while one does."""
+    """Remove a runner that no running operation refers to. False while one does."""
     busy = exists().where(Operation.runner_id == runner_id, Operation.status == Status.RUNNING)
     gone = session.execute(delete(Runner).where(Runner.id == runner_id, ~busy).returning(Runner.id)).all()
     return bool(gone)
@@ -54,7 +54,7 @@ def running_by_runner(session: Session) -> dict[str, int]:
 
 
 def running_in_processes(session: Session) -> list[Operation]:
-    """All that runs in processes of the service, here or elsewhere."""
+    """All operations that run in processes of the service, here or elsewhere."""
     statement = select(Operation).where(
         Operation.status == Status.RUNNING,
         Operation.executor.in_(("runner", INLINE_EXECUTOR)),
@@ -64,7 +64,7 @@ def running_in_processes(session: Session) -> list[Operation]:
 
 
 def waiting_requests(session: Session) -> list[Operation]:
-    """The requests that wait for a lane, each in the name of the process that answers it."""
+    """The requests that wait for a lane, each assigned to the process that answers it."""
     statement = select(Operation).where(
         Operation.status == Status.PENDING, Operation.executor == INLINE_EXECUTOR, Operation.runner_id.is_not(None)
     )
@@ -78,7 +78,7 @@ def active_among(session: Session, operations: Iterable[int]) -> set[int]:
 
 
 def take_over(session: Session, operation: Operation, runner_id: str) -> bool:
-    """Make an operation of a dead runner this runner's own."""
+    """Assign an operation of a dead runner to this runner."""
     taken = session.execute(
         update(Operation)
         .where(

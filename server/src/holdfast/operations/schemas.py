@@ -71,7 +71,10 @@ class OperationPage(Schema):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing in it changes as time passes. What runs grows older; what waits may wait for a moment."""
+        """Whether nothing in it changes as time passes.
+
+        A running one grows older; a waiting one may wait for a point in time.
+        """
         return all(item.completed_at is not None for item in self.items)
 
 
@@ -80,7 +83,7 @@ class LimitsInForce(Limits):
 
 
 class LaneOperation(Schema):
-    """What is said of the operation that holds a lane."""
+    """The operation that holds a lane."""
 
     id: int
     kind: str
@@ -152,7 +155,7 @@ class OperationLog(LogAnswer):
         None, description="With `find`: the number of the first line that holds the text; `lines` begin there."
     )
     searched_to: int | None = Field(
-        None, description="With `find`: lines searched so far. Without a match, go on with this as the next offset."
+        None, description="With `find`: lines searched so far. Without a match, continue with this as the next offset."
     )
 
 

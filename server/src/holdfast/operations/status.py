@@ -26,7 +26,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.COMPLETED_WITH_WARNINGS,
             Status.FAILED,
             Status.CANCELLED,
-            Status.SKIPPED,  # it found out by itself that there is nothing to do
+            Status.SKIPPED,  # it found nothing to do
         }
     ),
     **{status: frozenset() for status in TERMINAL},
@@ -34,13 +34,13 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 
 
 class Needs(StrEnum):
-    """What an operation needs of the one that it depends on before it may start."""
+    """The required end of a dependency before an operation may start."""
 
     SUCCEEDED = "succeeded"
     RAN = "ran"
-    """That it started and ended, however."""
+    """It started and ended, with any result."""
     OVER = "over"
-    """That it ended, or was skipped."""
+    """It ended, or was skipped."""
 
 
 class Trigger(StrEnum):

@@ -1,4 +1,4 @@
-"""What a kind says about itself as a step of a schedule, where the table of steps alone cannot say it."""
+"""A kind's rules as a step of a schedule, where the table of steps is not enough."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,4 +24,4 @@ class StepRules(Protocol):
         """Given a kept step, return the parameters of a new operation. Raise NotFound or Unprocessable."""
 
     def subject(self, params: Mapping[str, Any], subject: "Subject") -> "Subject":
-        """Given the parameters of an operation and its repository, return who executes it."""
+        """Given the parameters of an operation and its repository, return its executor."""

@@ -33,11 +33,11 @@ DEPENDENCY_FAILED = "dependency_failed"
 
 
 INLINE_EXECUTOR = "inline"
-"""A request that holds a lane itself. It leaves no history, and nobody hears of it: only its lane matters to others."""
+"""A request that holds a lane itself. It leaves no history and causes no events: only its lane matters to others."""
 
 
 def is_enough(needs: Needs, ended: Status, *, started: bool) -> bool:
-    """Whether an end is what an operation needs of the one that it depends on."""
+    """Whether an end satisfies an operation that depends on it."""
     if needs is Needs.OVER:
         return True
     if needs is Needs.RAN:
@@ -59,7 +59,7 @@ def move(
     *guards: Any,
     **values: Any,
 ) -> bool:
-    """Change a status if it is still what it was. False when somebody else got there first."""
+    """Change a status if it is still the expected one. False when another process got there first."""
     if new not in TRANSITIONS[old]:
         raise ValueError(f"an operation never goes from {old} to {new}")
     changed = session.execute(
@@ -88,9 +88,9 @@ def requeue_for_next_attempt(
     delay_seconds: float,
     result: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Put a running operation back in the queue for its next attempt, with what this one has done, if anything.
+    """Return a running operation to the queue for its next attempt, with the result of this one, if any.
 
-    False when it is no longer this runner's, or somebody has asked for it to stop: then there is no next attempt.
+    False when it no longer belongs to this runner, or was cancelled: then there is no next attempt.
     """
     later = clock.now() + timedelta(seconds=delay_seconds) if delay_seconds else None
     kept = {"result": dict(result)} if result is not None else {}
@@ -100,7 +100,7 @@ def requeue_for_next_attempt(
 
 
 def requeue_as_never_started(session: Session, operation: Operation) -> bool:
-    """Put a running operation back as if it had never been claimed. False when somebody has asked for it to stop."""
+    """Return a running operation to the queue as if it had never been claimed. False when it was cancelled."""
     values = {"started_at": None} if operation.attempt == 1 else {}
     return _requeue(session, operation, **values)
 
@@ -128,7 +128,7 @@ def finish(
     outcome: Outcome,
     progress: dict[str, Any] | None = None,
 ) -> bool:
-    """End a running operation. False when it is no longer this runner's to end.
+    """End a running operation. False when it no longer belongs to this runner.
 
     The caller has run `outcome.record`, and stated the end's time with `recording_end` where it was not now.
     """
@@ -157,7 +157,7 @@ def finish(
 
 
 def name_archive(session: Session, operation: Operation, name: str, result: dict[str, Any]) -> None:
-    """Complete the record of a backup that has ended: its archive got a name that nobody knew at its end."""
+    """Complete the record of a backup that has ended: the name of its archive was unknown at its end."""
     session.execute(
         update(Operation)
         .where(Operation.id == operation.id, Operation.archive_name.is_(None))
@@ -178,7 +178,7 @@ def tell_listeners(session: Session, registry: Registry, operation_id: int) -> N
 
 
 def settle_dependants(session: Session, operation_id: int, status: Status) -> None:
-    """Skip what needed another end of an operation than this one, and what needed that."""
+    """Skip operations that required another end of this one, and those that depend on them."""
     if status in SUCCEEDED:
         return
     for dependant in session.execute(_DEPENDANTS, {"dependency": operation_id}).all():
@@ -209,7 +209,7 @@ def fail_pending(session: Session, operation_id: int, error_key: str, error_mess
 
 
 def request_cancel(session: Session, operation_id: int) -> Status | None:
-    """Cancel a pending operation at once, ask a running one to stop; return the status after it, None if unknown."""
+    """Cancel a pending operation, request the stop of a running one; return the new status, None if unknown."""
     while True:
         if _cancel_pending(session, operation_id):
             return Status.CANCELLED
@@ -242,9 +242,9 @@ def _ask_to_stop(session: Session, operation_id: int) -> bool:
 
 
 def cancel_pending_of_repository(session: Session, repository_id: int, *, categories: Iterable[str] = ()) -> int:
-    """Cancel all that waits for a repository (of some categories, if given).
+    """Cancel everything that waits for a repository (of some categories, if given).
 
-    The newest first: what waits for another of them is cancelled like it, not skipped because of it.
+    The newest first: an operation that waits for another of them is cancelled too, not skipped because of it.
     """
     statement = (
         select(Operation.id)

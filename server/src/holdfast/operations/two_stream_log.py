@@ -1,6 +1,6 @@
 """The two streams of a program in one log, and back again, byte for byte.
 
-A line of the log is the stream's word, a sign, a space, and the text. The sign is `|` where the program ended the line
+A line of the log is the stream's name, a sign, a space, and the text. The sign is `|` where the program ended the line
 there, and `~` where it did not (a last line without its end, or a piece of one too long for the log). A backslash, and
 every byte that is not printable text, is written as an escape.
 """

@@ -36,7 +36,7 @@ from holdfast.operations.status import (
 from holdfast.storage.types import UtcDateTime
 
 CANDIDATES = 1000
-"""More than can start at once: what is left is found by the claim that the next change brings about."""
+"""More than can start at once: the next change brings a claim that finds the others."""
 
 
 HELD_UP = frozenset({QueuedReason.PAUSED, QueuedReason.AGENT_OFFLINE, QueuedReason.AGENT_UNSUPPORTED})
@@ -50,9 +50,9 @@ def verdicts(
     everyone: bool = False,
     agent_is_here: bool = False,
 ) -> tuple[list[Waiter], dict[int, Verdict]]:
-    """Judge the waiting operations: all of them if `everyone` is asked for, else only those that a runner could start.
+    """Judge the waiting operations: all of them with `everyone`, otherwise only those that a runner could start.
 
-    `agent_is_here`: the agent of these lanes is asking, so it is not silent, whatever the store says yet.
+    `agent_is_here`: the agent of these lanes is connected, so it is not silent, even if the store has it offline.
     """
     limits, paused = kernel_limits.read(session)
     running = [Holder(*row) for row in session.execute(_RUNNING).all()]
@@ -73,9 +73,9 @@ def verdicts(
 
 
 def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
-    """Of the operations in these lanes, those that nobody works on or will begin with unless something changes first.
+    """The operations in these lanes that will not start or progress unless something changes first.
 
-    They are held, or wait for an agent that is not there or does not know such work, or for another one that does.
+    They are held, or wait for an agent that is offline or does not support them, or for another one that does.
     """
     waiting, judged = verdicts(session, clock.now(), only_lanes=lanes, everyone=True)
     silent = select(Operation.id).where(
@@ -85,7 +85,7 @@ def cannot_go_on(session: Session, lanes: Sequence[str]) -> frozenset[int]:
         ~presence.current().is_online(Operation.machine_id),
     )
     stuck = set(session.scalars(silent))
-    for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # what others depend on has the smaller id
+    for waiter in sorted(waiting, key=lambda waiter: waiter.id):  # a dependency has the smaller id
         verdict = judged[waiter.id]
         if verdict.reason in HELD_UP or (verdict.reason is QueuedReason.DEPENDENCY and verdict.behind_id in stuck):
             stuck.add(waiter.id)
@@ -111,7 +111,7 @@ _RUNNING = select(Operation.id, Operation.lock_key, Operation.lock_mode, Operati
 
 
 def excludes(one: Any, other: Any) -> ColumnElement[bool]:
-    """Whether two ways of holding a lane cannot go together: the rule of `lanes`, in SQL."""
+    """Whether two ways of holding a lane exclude each other: the rule of `lanes`, in SQL."""
     return or_(one == LockMode.EXCLUSIVE, other == LockMode.EXCLUSIVE)
 
 
@@ -161,8 +161,8 @@ def _has_no_reason_of_its_own(waiter: Any, agents: Presence) -> ColumnElement[bo
 def _startable(agents: Presence) -> Select[Any]:
     """Those that a runner may start as far as lanes go. A property test holds this equal to the rules of `lanes`.
 
-    The others are left out before the queue is cut to a length that can be judged often: however many of them stand in
-    front, they must not hide one behind them.
+    The others are left out before the queue is cut to a length that can be judged often: even many of them at the front
+    must not hide one behind them.
     """
     holder, earlier = aliased(Operation), aliased(Operation)
     return (

@@ -1,4 +1,4 @@
-"""What can be wrong with a package."""
+"""Errors of packages."""
 
 from holdfast.errors import Conflict, NotFound, Unprocessable
 

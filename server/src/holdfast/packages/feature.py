@@ -1,4 +1,4 @@
-"""What packages bring to the service."""
+"""The parts of the service that packages contribute."""
 
 from holdfast.operations.kinds import Kind
 from holdfast.packages import install

@@ -63,7 +63,7 @@ def run(context: Context) -> Outcome | TryAgain:
 
 
 def interrupted(context: Context, interruption: Interrupted) -> Outcome:
-    """Half of an install may have happened; to begin it again is for a person to decide."""
+    """An install may be half done; only a person can decide to repeat it."""
     params = context.params
     assert isinstance(params, InstallParams)
     if context.is_cancelled():

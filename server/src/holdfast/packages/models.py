@@ -10,7 +10,7 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class Package(Base):
-    """Something that can be installed on the service's machine, and the command that does it."""
+    """A program that can be installed on the service's machine, and the command that does it."""
 
     __tablename__ = "packages"
 

@@ -63,7 +63,7 @@ def add_package(caller: AdminOnly, wanted: NewPackage, session: Writing) -> Pack
 
 @routes.put("/{package_id}", summary="Change a package", responses=documented(404, 409))
 def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, session: Writing) -> PackageAnswer:
-    """Installs that wait already keep the command that they were started with."""
+    """Waiting installs keep the command that they were started with."""
     package = store.get(session, package_id)
     for field, value in wanted.model_dump(exclude_unset=True).items():
         if value is None and field != "description":
@@ -79,7 +79,7 @@ def change_package(caller: AdminOnly, package_id: RowId, wanted: PackageChange, 
 
 @routes.delete("/{package_id}", summary="Remove a package's record", status_code=204, responses=documented(404, 409))
 def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Response:
-    """What was installed stays installed."""
+    """The installed program stays."""
     package = store.get(session, package_id)
     if install := store.active_installs(session).get(package_id):
         raise errors.install_active(install.id)

@@ -30,7 +30,7 @@ class NewPackage(Schema):
 
 
 class PackageChange(Schema):
-    """What is not given stays as it is."""
+    """Fields that are not given stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Which acts on a repository, and on its archives, a caller is allowed now, and why not the others."""
+"""Which acts on a repository, and on its archives, a caller is allowed now, and why the others are refused."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ def _allowed(session: Session, caller: Caller, repository: Repository, role: Rol
 
 
 def _refused_by_state(session: Session, repository: Repository, left: Iterable[RepositoryAct]) -> dict[str, str]:
-    """What the repository's own state does not allow, whoever asks; in the order in which routes look."""
+    """Acts that the repository's own state does not allow for any caller; in the order in which routes check."""
     jobs = [act for act in left if act.is_job]
     refused: dict[str, str] = {}
     if jobs and repository.execution_target == "agent":
@@ -105,7 +105,7 @@ def _refused_by_state(session: Session, repository: Repository, left: Iterable[R
 
 
 def _roles(session: Session, caller: Caller, repositories: Sequence[Repository]) -> dict[int, Role]:
-    """As `rights.repository_role`, for many repositories at once."""
+    """As `rights.repository_role`, for many repositories."""
     if caller.role is Role.ADMIN:
         return {repository.id: Role.ADMIN for repository in repositories}
     statement = select(RepositoryRight.repository_id, RepositoryRight.role)

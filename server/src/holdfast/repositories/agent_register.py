@@ -1,4 +1,4 @@
-"""Repositories that an agent opens: made and opened on its machine, by an operation that it executes."""
+"""Repositories that an agent opens: created and opened on its machine, by an operation that it executes."""
 
 import uuid
 from dataclasses import dataclass
@@ -33,21 +33,23 @@ class AgentRegister:
     break_lock: Kind
 
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
-        """Store the repository at once and let its agent run the engine's init."""
+        """Store the repository immediately and let its agent run the engine's init."""
         self._require_able(wanted.agent_machine_id, self.init)
         return self._add(caller, wanted, wanted.encryption, self.init, "repository.created")
 
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
-        """Store the repository at once and let its agent open it."""
+        """Store the repository immediately and let its agent open it."""
         if wanted.keyfile is not None:
-            raise Unprocessable("repository.keyfile_on_agent", "The key of an agent's repository lies on its machine.")
+            raise Unprocessable(
+                "repository.keyfile_on_agent", "The key of an agent's repository is stored on its machine."
+            )
         encryption = wanted.encryption or UNKNOWN_ENCRYPTION
         able = self._is_able(wanted.agent_machine_id, self.open)
         kind = self.open if able else None
         return self._add(caller, wanted, encryption, kind, "repository.imported", older_ok=wanted.older_ok)
 
     def set_up_again(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Queue the setup once more. Raise Conflict if it is not needed, or still under way."""
+        """Queue the setup once more. Raise Conflict if it is not needed, or still running."""
         agent_target.require_agent(session, repository.agent_machine_id)
         state = agent_target.setup_state(session, repository)
         if repository.execution_target != "agent" or state not in ("failed", agent_target.UNVERIFIED):
@@ -61,7 +63,7 @@ class AgentRegister:
         return operation
 
     def confirm_relocation(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Let the agent open the repository once more, with the user's word that it was moved on purpose."""
+        """Let the agent open the repository once more, with the user's confirmation that it was moved on purpose."""
         operation = self.open_again(session, caller, repository)
         _record(session, caller, "repository.relocation_confirmed", repository)
         return operation
@@ -69,7 +71,10 @@ class AgentRegister:
     def open_again(
         self, session: Session, caller: Caller, repository: Repository, *, older_ok: bool = False
     ) -> Operation:
-        """Let the agent open the repository where it is now; work on it waits for that. Raise Conflict while it does so."""
+        """Let the agent open the repository where it is now; work on it waits for that.
+
+        Raise Conflict while it does so.
+        """
         agent_target.require_agent(session, repository.agent_machine_id)
         if agent_target.setup_state(session, repository) == "pending":
             raise Conflict("repository.setup_not_needed", "The repository is being set up.", setup_state="pending")
@@ -80,7 +85,7 @@ class AgentRegister:
         return self._set_up(session, caller, repository, self.open, older_ok=older_ok)
 
     def start_breaking_lock(self, session: Session, caller: Caller, repository: Repository) -> Operation:
-        """Raise Conflict while an operation of ours runs: its lock is not stale."""
+        """Raise Conflict while an operation of the service runs: its lock is not stale."""
         queue.serialise_claims(session)
         if running := pages.running_of_repositories(session, [repository.id]):
             raise errors.operation_running(running[repository.id].id)
@@ -99,7 +104,7 @@ class AgentRegister:
             return agent_target.can(session, agent, kind.agent.job_kind)
 
     def _require_able(self, agent_machine_id: int | None, kind: Kind) -> None:
-        """Raise Unprocessable where the agent cannot do what the setup needs: nobody would ever do it."""
+        """Raise Unprocessable where the agent lacks the capability for the setup: it would wait indefinitely."""
         if not self._is_able(agent_machine_id, kind):
             raise errors.agent_unable(agent_machine_id, kind.agent.job_kind if kind.agent else kind.name)
 
@@ -113,7 +118,7 @@ class AgentRegister:
         *,
         older_ok: bool = False,
     ) -> Repository:
-        """Without a kind there is nothing that the agent could do to set it up."""
+        """Without a kind, the agent cannot set it up."""
         path = checked_place(wanted)
         passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
         try:
@@ -158,7 +163,7 @@ def checked_place(wanted: RepositoryPlace) -> str:
     """The path of a repository on an agent's machine, or its address on another one."""
     check_sources(wanted)
     if wanted.passphrase_location == "agent" and wanted.passphrase is not None:  # noqa: S105
-        raise Unprocessable("repository.passphrase_on_agent", "The passphrase lies on the agent; set it there.")
+        raise Unprocessable("repository.passphrase_on_agent", "The passphrase is stored on the agent; set it there.")
     if wanted.ssh_connection_id is not None or wanted.repository_type == "rclone":
         raise Unprocessable("repository.unsupported_target", "An agent opens repositories on disks and by ssh.")
     path = store.normal_path(wanted.path)

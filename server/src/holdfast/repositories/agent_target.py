@@ -1,4 +1,4 @@
-"""Whether the agent that opens a repository may be given work. The table of agents is known by name alone."""
+"""Whether the agent that opens a repository may be given work. Only the name of the agents' table is known here."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 SHUT_OUT = frozenset({"disabled", "revoked"})
 
 UNVERIFIED = "unverified"
-"""Imported for an agent that cannot open it for us: its first backup is the proof."""
+"""Imported for an agent that cannot open it for the service: its first backup is the proof."""
 
 _agents = table("agent_machines", column("id"), column("status"), column("capabilities", JSON))
 _STATUS: Select[Any] = select(_agents.c.status).where(_agents.c.id == bindparam("agent"))
@@ -28,7 +28,7 @@ def status_of(session: Session, agent_machine_id: int | None) -> str | None:
 
 
 def can(session: Session, agent_machine_id: int | None, job_kind: str) -> bool:
-    """Whether an agent has reported that it can do this. One that needs no agent can do everything."""
+    """Whether an agent has reported this capability. Work that needs no agent is always possible."""
     if agent_machine_id is None:
         return True
     found = session.execute(_CAPABILITIES, {"agent": agent_machine_id}).scalar()
@@ -48,7 +48,7 @@ def require_agent(session: Session, agent_machine_id: int | None) -> int:
 
 
 def takes_work(session: Session, repository: Repository) -> bool:
-    """False where the repository's agent is gone or shut out: whatever was queued would wait for ever."""
+    """False where the repository's agent is gone or shut out: queued work would wait indefinitely."""
     if repository.execution_target != "agent":
         return True
     status = status_of(session, repository.agent_machine_id)
@@ -73,7 +73,9 @@ def awaited_setup(session: Session, repository: Repository) -> int | None:
 
 
 def setup_state(session: Session, repository: Repository) -> str:
-    """`ready`, `unverified`, `pending`, or `failed` where the operation that should have made it ready did not succeed."""
+    """`ready`, `unverified`, `pending`, or `failed` where the operation that should have made it ready did not
+    succeed.
+    """
     if repository.setup_state != "pending":
         return repository.setup_state
     operation = setup_operation(session, repository)

@@ -1,4 +1,4 @@
-"""Archive names: what engines refuse in them, and which names a template makes."""
+"""Archive names: characters that engines refuse, and the names that a template makes."""
 
 import re
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ WORDS = {
     "T": f"{DIGIT}{{2}}:{DIGIT}{{2}}:{DIGIT}{{2}}",
     "R": f"{DIGIT}{{2}}:{DIGIT}{{2}}",
 }
-"""What the letters of strftime print that are not a number of fixed length."""
+"""Output of the strftime letters that are not numbers of fixed length."""
 SENTINEL = 0xE000
-"""The first of the characters that stand for times while a name is made."""
+"""The first of the characters that represent times while a name is made."""
 
 
 def without(refused: str, text: str) -> str:
@@ -45,7 +45,7 @@ def safe(text: str) -> str:
 
 
 def series_name(template: str, repository: str) -> str:
-    """How the series of a template is called where archives are shown by series."""
+    """The name of a template's series where archives are shown by series."""
     example = datetime(2026, 1, 1, tzinfo=UTC)
 
     def fill(match: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def series_name(template: str, repository: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The names that a template makes for a repository, whatever the time."""
+    """The names that a template makes for a repository, at any time."""
 
     glob: str
     """For the engine: the literal parts and the shape of the time. It may match more than the series."""
@@ -100,7 +100,7 @@ def _literal(character: str) -> str:
 
 
 def _parts(form: str) -> list[tuple[str, str, bool]]:
-    """A format of strftime as pairs of plain text and the directive behind it, and whether that is padded."""
+    """A format of strftime as pairs of plain text and the directive after it, and whether that is padded."""
     parts, end = [], 0
     for match in DIRECTIVE.finditer(form):
         parts.append((_plain(form[end : match.start()]), match[1], "-" not in match[0]))
@@ -109,7 +109,7 @@ def _parts(form: str) -> list[tuple[str, str, bool]]:
 
 
 def _time_glob(form: str) -> str:
-    """What a format of strftime prints, as a glob."""
+    """The output of a strftime format, as a glob."""
     made = []
     for plain, letter, is_padded in _parts(form):
         made.append("".join(map(_literal, plain)))
@@ -121,7 +121,7 @@ def _time_glob(form: str) -> str:
 
 
 def _time_pattern(form: str) -> str:
-    """What a format of strftime prints, as a regular expression. What is not known here matches nothing."""
+    """The output of a strftime format, as a regular expression. Unknown directives match nothing."""
     made = []
     for plain, letter, is_padded in _parts(form):
         made.append(re.escape(plain))

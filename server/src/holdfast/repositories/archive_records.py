@@ -1,6 +1,6 @@
-"""Which archives a repository has, as far as the store knows.
+"""The archives of a repository, as known to the store.
 
-Rows go only when a complete listing lacks them, or an operation of ours has removed their archives.
+Rows are removed only when a complete listing lacks them, or an operation of the service has removed their archives.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ STATEMENT_VALUES = 500
 
 
 class Archive(Base):
-    """One archive. The engine's id names it; a renamed or recreated archive is another one."""
+    """One archive. The engine's id identifies it; a renamed or recreated archive is another one."""
 
     __tablename__ = "archives"
 
@@ -67,7 +67,9 @@ class Archive(Base):
     first_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     last_seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     lost_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Since when it is known to be gone with a newer state of the repository; it stays listed, and cannot be restored."""
+    """Since when it is known to be lost with a newer state of the repository; it stays listed, and cannot be
+    restored.
+    """
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
@@ -129,7 +131,7 @@ def all_of(session: Session, repository_id: int) -> list[Archive]:
 
 
 def count(session: Session, repository_id: int) -> int:
-    """How many archives the repository has; those that were lost are not among them."""
+    """How many archives the repository has, without lost ones."""
     present = Archive.repository_id == repository_id, Archive.lost_at.is_(None)
     return session.scalar(select(func.count()).where(*present)) or 0
 
@@ -157,7 +159,7 @@ def require_present(archive: Archive) -> Archive:
 
 
 def add_made(session: Session, repository_id: int, *, engine_id: str, **values: Any) -> None:
-    """Record an archive that an operation has just made. One that a listing has recorded already gets its sizes."""
+    """Record an archive that an operation has just made. If a listing has already recorded it, add its sizes."""
     now = clock.now()
     statement = select(Archive).where(Archive.repository_id == repository_id, Archive.engine_id == engine_id)
     archive = session.scalars(statement).first()
@@ -180,7 +182,7 @@ def remove(session: Session, archives: Iterable[Archive]) -> None:
 
 
 def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
-    """Remove the rows of archives that the engine has removed, and count again what is left, where it was counted."""
+    """Remove the rows of archives that the engine has removed, and update the stored count, if any."""
     removed = sorted(set(engine_ids))
     if not removed:
         return

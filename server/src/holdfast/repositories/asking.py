@@ -1,4 +1,4 @@
-"""The one way to ask an engine about a repository inside a request."""
+"""The one way to query an engine about a repository inside a request."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -33,10 +33,11 @@ def ask(
     wait_seconds: float | None = None,
     missing: HoldfastError | None = None,
 ) -> Answer:
-    """Run one engine command in the repository's lane, and return what `read` makes of its output.
+    """Run one engine command in the repository's lane, and return the result of `read` on its output.
 
     Raise Locked while other work holds the repository (busy), Unavailable if the machine that opens it does not answer
-    (offline), `missing` if the archive that was asked for is gone, and Unprocessable, Conflict or Locked, as `refused_by_engine` says, if the engine fails (failed).
+    (offline), `missing` if the requested archive is gone, and Unprocessable, Conflict or Locked, by
+    `refused_by_engine`, if the engine fails (failed).
     """
     engine, place = opener.engine(repository), location or opener.location(repository)
     try:
@@ -65,5 +66,5 @@ def archives_of(step: Step) -> list[ArchiveInfo]:
 
 
 def nothing_of(step: Step) -> None:
-    """For a command that says all by succeeding."""
+    """For a command without output, whose success is the answer."""
     del step

@@ -1,4 +1,4 @@
-"""How often work on a repository should happen, and when it did not: the seam to whoever plans it."""
+"""How often work on a repository should happen, and when it was missed: the seam to the feature that plans it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from holdfast.repositories.models import Repository
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The age of the last success beyond which a cell of `/status` is overdue, and what it follows from."""
+    """The age of the last success beyond which a cell of `/status` is overdue, and its origin."""
 
     seconds: float
     schedule_id: int
@@ -26,21 +26,21 @@ class MissedRuns:
     is_known: bool = False
     """Whether anything was due in the span at all."""
     days: Mapping[date, Sequence[str | None]] = field(default_factory=dict)
-    """With the archive name templates of what was due; None: the repository's."""
+    """With the archive name templates of the due backups; None: the repository's."""
 
 
 class Cadence(Protocol):
     def thresholds(self, session: Session, repository: Repository) -> Mapping[str, Threshold]:
-        """By the name of the cell; a cell that no schedule takes care of is left out."""
+        """By the name of the cell; cells without a schedule are left out."""
 
     def missed_runs(
         self, session: Session, repository: Repository, zone: tzinfo, first: date, last: date
     ) -> MissedRuns:
-        """What was missed on the days of a time zone, from the first to the last."""
+        """Missed backups on the days of a time zone, from the first to the last."""
 
 
 class NoCadence:
-    """For repositories that nobody plans anything for."""
+    """For repositories without a schedule."""
 
     def thresholds(self, session: Session, repository: Repository) -> Mapping[str, Threshold]:
         del session, repository

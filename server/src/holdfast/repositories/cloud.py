@@ -1,4 +1,4 @@
-"""The seam to whoever knows the cloud. A repository of engine 1 that is created there lies in a folder here and is mirrored
+"""The seam to the cloud feature. A repository of engine 1 that is created there is stored in a folder here and mirrored
 there; engine 2 keeps it there itself.
 """
 
@@ -14,10 +14,10 @@ from holdfast.repositories.schemas import NewRepository, RepositoryPlace
 
 class CloudPlaces(Protocol):
     def placed(self, wanted: NewRepository) -> NewRepository:
-        """What was asked for, with the folder of this machine as its path. Raise HoldfastError if it cannot be mirrored."""
+        """The request, with the folder of this machine as its path. Raise HoldfastError if it cannot be mirrored."""
 
     def native(self, wanted: RepositoryPlace) -> Place | None:
-        """Where the engine itself will keep what was asked for; None: not on a remote. Raise HoldfastError if it cannot."""
+        """Where the engine itself will keep the repository; None: not on a remote. Raise HoldfastError if it cannot."""
 
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """Called in the transaction that stores the repository."""

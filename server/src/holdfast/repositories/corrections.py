@@ -1,4 +1,6 @@
-"""What only an admin's word settles: the repository was moved, replaced by another one, or by an older copy of itself."""
+"""Decisions that only an admin can make: the repository was moved, or replaced by another one or an older copy of
+itself.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +42,8 @@ class Corrections:
     # --- an older state ---------------------------------------------------------------------------------------------
 
     def confirm_older(self, caller: Caller, repository: Repository, *, dry_run: bool) -> OlderAnswer:
-        """Let the engine use an older state than the last it has seen. What the index has and the repository lacks is lost.
+        """Let the engine use an older state than the last it has seen. Archives that the repository lacks are marked as
+        lost.
 
         A dry run only reports what is missing; the engine's record stays as it is.
         """
@@ -84,28 +87,28 @@ class Corrections:
     def accept_replacement(
         self, caller: Caller, repository: Repository, passphrase: str | None
     ) -> tuple[str | None, Operation | None]:
-        """From now on the repository that lies at the path is the one that is meant. Return its id.
+        """Use the repository that is now at the path from now on. Return its id.
 
-        Where an agent opens it, the id is known when the agent has opened it, by the operation that is returned.
+        Where an agent opens it, the id is known when the agent has opened it, through the returned operation.
         """
         if repository.execution_target == "agent":
             return None, self._let_agent_open(caller, repository, passphrase)
         location = replace(self.opener.location(repository, relocated_ok=True, older="accept"), engine_id=None)
         if passphrase is not None:
             location = replace(location, passphrase=passphrase)
-        told = self._opened(repository, location)
+        opened = self._opened(repository, location)
         with self.database.writing() as session:
             row = session.get_one(Repository, repository.id)
-            before, row.engine_id = row.engine_id, told.repository_id
+            before, row.engine_id = row.engine_id, opened.repository_id
             if passphrase is not None:
                 row.passphrase = self.opener.seal(row.uuid, passphrase)
-            if told.encryption:
-                row.encryption = told.encryption
-                row.has_keyfile = told.encryption.startswith("keyfile")
+            if opened.encryption:
+                row.encryption = opened.encryption
+                row.has_keyfile = opened.encryption.startswith("keyfile")
             row.updated_at = clock.now()
             session.flush()
-            self._record(session, caller, row, before=before, now=told.repository_id)
-        return told.repository_id, None
+            self._record(session, caller, row, before=before, now=opened.repository_id)
+        return opened.repository_id, None
 
     def _let_agent_open(self, caller: Caller, repository: Repository, passphrase: str | None) -> Operation:
         with self.database.writing() as session:
@@ -131,9 +134,11 @@ class Corrections:
     # --- another place ------------------------------------------------------------------------------------------------
 
     def move(self, caller: Caller, repository: Repository, path: str) -> None:
-        """Correct the path of a repository that was moved. What lies there must be the same repository."""
+        """Correct the path of a repository that was moved. The same repository must be there."""
         if repository.repository_type == "rclone" or repository.rclone_remote_id is not None:
-            raise Unprocessable("repository.unsupported_target", "The address of a repository in the cloud stays.")
+            raise Unprocessable(
+                "repository.unsupported_target", "The address of a repository in the cloud cannot be changed."
+            )
         if repository.execution_target == "agent":
             self._move_on_agent(caller, repository, path)
             return
@@ -142,13 +147,13 @@ class Corrections:
             here = place.path if place.runs_on is None else None
             store.taken(session, path=here, place=place.identity, but=repository.id)
         location = replace(self.opener.location(repository, relocated_ok=True), path=place.path)
-        told = self._opened(repository, location)
+        opened = self._opened(repository, location)
         try:
             with self.database.writing() as session:
                 row = session.get_one(Repository, repository.id)
                 before, row.path, row.identity = row.path, place.path, place.identity
                 row.ssh_connection_id = place.ssh_connection_id
-                row.engine_id = row.engine_id or told.repository_id
+                row.engine_id = row.engine_id or opened.repository_id
                 session.flush()
                 self._moved(session, caller, row, before)
         except IntegrityError as error:
@@ -178,7 +183,7 @@ class Corrections:
         store.tell(session, repository.id, "changed")
 
     def _opened(self, repository: Repository, location: RepositoryLocation) -> InfoResult:
-        """Open the repository while nothing else of ours works on it. Raise Conflict while something does."""
+        """Open the repository while the service does no other work on it. Raise Conflict otherwise."""
         try:
             return ask(
                 self.inline,
@@ -201,7 +206,7 @@ def _named(archive: Archive) -> MissingArchive:
 
 
 def _as_import(repository: Repository, path: str) -> ImportedRepository:
-    """The repository at another path, as somebody would import it."""
+    """The repository at another path, as an import would describe it."""
     return ImportedRepository.model_validate(
         {
             "name": repository.name,

@@ -139,7 +139,7 @@ FACTS = (
     Fact(
         "repository.unknown_account",
         (422,),
-        "There is no ssh connection to this account.",
+        "No ssh connection to this account exists.",
         "Add one first, and test it.",
     ),
     Fact("repository.unknown_agent", (422,), "There is no such agent.", "Enrol the agent first."),

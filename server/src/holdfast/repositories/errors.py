@@ -1,4 +1,4 @@
-"""What can be wrong with a repository."""
+"""Errors of repositories."""
 
 from dataclasses import asdict
 
@@ -40,10 +40,12 @@ def operation_running(operation_id: int) -> Conflict:
 
 
 def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> HoldfastError:
-    """An engine call inside a request failed: say why, as a condition of the request."""
+    """An engine call inside a request failed: the reason as an error of the request."""
     key = outcome.error_key or "engine.failed"
     message = outcome.message or "The engine refused."
-    if key == "engine.passphrase_wrong" and not passphrase_given:  # the engine got a random one, so as not to ask
+    if (
+        key == "engine.passphrase_wrong" and not passphrase_given
+    ):  # the engine got a random one, so that it does not prompt
         key = "engine.passphrase_missing"
         message = SENTENCES[key]
     if key == LOCKED:
@@ -55,7 +57,7 @@ def refused_by_engine(outcome: Outcome, *, passphrase_given: bool = True) -> Hol
 
 def agent_unable(agent_machine_id: int | None, job_kind: str) -> Unprocessable:
     sentence = (
-        "This agent cannot do that: it has not reported the capability. Create the repository on its machine with the "
+        "This agent has not reported the required capability. Create the repository on its machine with the "
         "engine itself and import it; its first backup proves that it opens."
     )
     return Unprocessable("repository.agent_unable", sentence, agent_machine_id=agent_machine_id, capability=job_kind)

@@ -1,6 +1,6 @@
 """Operation kinds whose work is a job: a runner here is one host of its body, an agent on its machine the other.
 
-Both come to their end by the kind's `conclude`.
+The kind's `conclude` ends both.
 """
 
 import json
@@ -68,7 +68,7 @@ def attempted(
 
 
 def concluded(job: JobWork, context: Context, ended: Ended) -> Outcome | TryAgain:
-    """The end of an attempt as the kind concludes it, from the same report that an agent would send."""
+    """The end of an attempt as the kind concludes it, from the report that an agent would send, too."""
     with context.database.reading() as session:
         outcome = job.conclude(session, context.operation, report_of(ended))
     if not isinstance(ended, JobTryAgain):
@@ -106,7 +106,7 @@ def report_of(ended: Ended) -> JobReport:
 
 
 def info_in(report: JobReport) -> InfoResult | None:
-    """What the engine's `info` shows of the repository, if it was reported and can be read."""
+    """The repository in the engine's `info`, if it was reported and can be read."""
     document = report.details.get("info")
     if not isinstance(document, Mapping):
         return None

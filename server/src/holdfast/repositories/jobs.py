@@ -1,4 +1,4 @@
-"""Starting work on a repository, the same way for every kind."""
+"""Starts work on a repository, the same way for every kind."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +28,7 @@ class AgentJob:
 
 @dataclass(frozen=True, slots=True)
 class OfRunner:
-    """Work that a runner does, also on the repository of an agent, which it calls for that."""
+    """Work that a runner does, also on the repository of an agent, whose engine it calls."""
 
 
 def start(
@@ -43,9 +43,9 @@ def start(
     details: dict[str, Any] | None = None,
     executed_by: AgentJob | OfRunner | None = None,
 ) -> Operation:
-    """Queue an operation on a repository, and record who asked for it. It waits until the repository is set up.
+    """Queue an operation on a repository, and record who requested it. It waits until the repository is set up.
 
-    `executed_by` is for work that somebody else does than whoever opens the repository.
+    `executed_by` is for work that is not executed where the repository is opened.
     Raise Conflict if the agent of the repository takes no work, or could not set it up.
     """
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)

@@ -1,7 +1,8 @@
-"""The keys of keyfile repositories: kept in the store, encrypted, and put where the engine here looks for them.
+"""The keys of keyfile repositories: encrypted in the store, and written where the engine here looks for them.
 
-The engine writes a key into its own folder and finds it there by the id in the first line. Whichever process opens the repository
-makes it from the store if it is missing. Where both have one, the engine's counts: somebody may have changed its passphrase.
+The engine writes a key into its own folder and finds it there by the id in the first line. The process that opens the
+repository writes it from the store if it is missing. If both exist, the engine's counts: its passphrase may have been
+changed.
 """
 
 import os
@@ -43,7 +44,7 @@ class KeyFiles:
         return self._vault.encrypt(content, key_context(repository_uuid)) if content is not None else None
 
     def renewed(self, repository_uuid: str, engine_id: str | None, known: str | None) -> str | None:
-        """As `sealed`, but None if the store has this key already."""
+        """As `sealed`, but None if the store already has this key."""
         content = self._find(engine_id)
         if content is None:
             return None
@@ -77,8 +78,9 @@ def _read(file: Path) -> str | None:
 
 
 def keep_known_keys(database: Database, key_files: KeyFiles) -> None:
-    """Take keys into the store that the engine here has and the store does not: of repositories made by an older version,
-    and those that somebody has changed with the engine itself (`borg key change-passphrase`)."""
+    """Store keys that the engine here has and the store does not: of repositories made by an older version, and those
+    that a user has changed with the engine itself (`borg key change-passphrase`).
+    """
     here = select(Repository).where(Repository.has_keyfile, Repository.execution_target == "local")
     with database.reading() as session:
         found = [

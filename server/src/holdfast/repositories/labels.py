@@ -16,7 +16,7 @@ LabelFilter = Annotated[
 
 
 def parse(texts: Sequence[str]) -> dict[str, str | None]:
-    """Given `name=value` and `name`, return what is wanted of each label; None: any value."""
+    """Given `name=value` and `name`, return the wanted value of each label; None: any value."""
     parts = (text.partition("=") for text in texts)
     return {name: value if equals else None for name, equals, value in parts}
 

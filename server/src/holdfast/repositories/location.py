@@ -1,4 +1,4 @@
-"""From a repository's record to what the engine needs to open it."""
+"""From a repository's record to everything the engine needs to open it."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from holdfast.settings import Settings
 
 
 class SshMachines(Protocol):
-    """What a repository's record does not say about the machine that is reached by ssh."""
+    """Facts about a machine reached by ssh that a repository's record does not hold."""
 
     def account(self, connection_id: int) -> SshAccount:
         """Raise Unprocessable if there is no such connection."""
@@ -32,23 +32,23 @@ class SshMachines(Protocol):
         """The engine's program there, where it is not the usual one."""
 
     def engine(self, connection_id: int, major: int) -> Engine:
-        """The engine that runs there. Raise Unprocessable if there is none that can be used."""
+        """The engine that runs there. Raise Unprocessable if none can be used."""
 
     def known_engine(self, connection_id: int, major: int) -> Engine | None:
-        """The same as its last test found it, without asking the machine; None if it is not known or cannot be used."""
+        """The same from its last test, without contacting the machine; None if it is unknown or cannot be used."""
 
     def machine(self, connection_id: int) -> Machine:
         """How commands are run there."""
 
     def missing(self, connection_id: int, paths: Sequence[str]) -> tuple[str, ...]:
-        """Those of the paths that do not exist there; none where that cannot be found out."""
+        """The paths that do not exist there; none where that cannot be determined."""
 
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
         """The engine's patterns that keep the service's own places out of a backup there, if they are there.
 
-        `known` are the places with their device and inode here. None where that cannot be found out.
+        `known` are the places with their device and inode here. None where that cannot be determined.
         """
 
     def control(self, connection_id: int) -> Control:
@@ -62,18 +62,18 @@ class AgentEngines(Protocol):
     """The engines of the machines on which agents run."""
 
     def engine(self, repository: Repository) -> Engine:
-        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be asked now."""
+        """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
 
     def known_engine(self, repository: Repository) -> Engine | None:
-        """The same as the agent told of it last; None if it told of none that can be used."""
+        """The same from the agent's last report; None if it reported none that can be used."""
 
     def machine(self, repository: Repository) -> CalledAgent:
-        """Where its commands are run. Raise Conflict if there is no such agent any more."""
+        """Where its commands are run. Raise Conflict if the agent no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What the engine gets in the place of a repository's address on a remote."""
+    """The engine's address of a repository on a remote."""
 
     address: str
     rclone: RcloneAccess
@@ -86,7 +86,7 @@ class CloudAccess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FarSide:
-    """Either the engine here talks to one there, or to a remote through rclone, or the engine runs there, or neither."""
+    """The engine here talks to one there, or to a remote through rclone, or runs there, or none of these."""
 
     rsh: str | None = None
     engine_path: str | None = None
@@ -126,7 +126,7 @@ class Opener:
         return self._engines.engine(major) if machine_id is None else self.machines.engine(machine_id, major)
 
     def known_engine(self, repository: Repository) -> Engine | None:
-        """The engine of a repository, if that can be told without asking another machine."""
+        """The engine of a repository, if that is known without contacting another machine."""
         if repository.execution_target == "agent":
             return self._agents.known_engine(repository)
         machine_id = runs_on(repository)
@@ -138,7 +138,7 @@ class Opener:
             return None
 
     def missing_sources(self, repository: Repository, sources: Sequence[str]) -> tuple[str, ...]:
-        """Those of the sources that do not exist where the engine runs."""
+        """The sources that do not exist where the engine runs."""
         machine_id = runs_on(repository)
         if machine_id is not None:
             return self.machines.missing(machine_id, sources)
@@ -174,7 +174,9 @@ class Opener:
     def far_side(
         self, path: str, repository_type: str, execution_target: str, connection_id: int | None, remote_id: int | None
     ) -> FarSide:
-        """What of an engine's work on a repository happens on the machine of its ssh connection, or on its remote."""
+        """The part of an engine's work on a repository that happens on the machine of its ssh connection, or on its
+        remote.
+        """
         if remote_id is not None:
             reach = self._cloud.reach(remote_id, path)
             return FarSide(address=reach.address, rclone=reach.rclone)

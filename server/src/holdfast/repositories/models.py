@@ -11,7 +11,7 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class Repository(Base):
-    """A backup repository that the service manages. All that is known of it comes from stored evidence."""
+    """A backup repository that the service manages. Everything known about it comes from stored evidence."""
 
     __tablename__ = "repositories"
 
@@ -20,9 +20,9 @@ class Repository(Base):
     name: Mapped[str] = mapped_column(String(200), unique=True)
     path: Mapped[str] = mapped_column(Text, index=True)
     identity: Mapped[str] = mapped_column(Text, unique=True)
-    """The path with symbolic links resolved: one place is one repository, whatever it is called.
+    """The path with symbolic links resolved: one place is one repository, under every name.
 
-    On an agent's machine the same path is another place.
+    The same path on an agent's machine is another place.
     """
     engine_id: Mapped[str | None] = mapped_column(String(64))
     engine_version: Mapped[int] = mapped_column(Integer)
@@ -31,7 +31,7 @@ class Repository(Base):
     agent_machine_id: Mapped[int | None] = mapped_column(Identifier)
     ssh_connection_id: Mapped[int | None] = mapped_column(Identifier)
     rclone_remote_id: Mapped[int | None] = mapped_column(Identifier)
-    """The remote on which the engine itself keeps it; None: it lies elsewhere, or there as a mirror alone."""
+    """The remote on which the engine itself keeps it; None: it is stored elsewhere, or there only as a mirror."""
     encryption: Mapped[str] = mapped_column(String(40))
     compression: Mapped[str] = mapped_column(String(40))
     source_paths: Mapped[list[str]] = mapped_column(JsonValue)
@@ -69,19 +69,19 @@ class Repository(Base):
     last_stats: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_history: Mapped[datetime | None] = mapped_column(UtcDateTime)
     history_generation: Mapped[str | None] = mapped_column(String(64))
-    """Which index file the archives' history states speak of."""
+    """The index file that the archives' history states refer to."""
     archive_count: Mapped[int | None] = mapped_column(Integer)
     total_size: Mapped[int | None] = mapped_column(BigInteger)
     unique_size: Mapped[int | None] = mapped_column(BigInteger)
     typical_size: Mapped[int | None] = mapped_column(BigInteger)
-    """Original size of the last complete backup: what progress is measured against."""
+    """Original size of the last complete backup: the basis of progress."""
     storage_free_bytes: Mapped[int | None] = mapped_column(BigInteger)
     storage_total_bytes: Mapped[int | None] = mapped_column(BigInteger)
     storage_seen_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When the space of its file system was measured, where the engine runs."""
     key_exported_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict, server_default=text("'{}'"))
-    """By which schedules choose it, together with those of its agent."""
+    """Used by schedules to choose it, together with those of its agent."""
 
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)

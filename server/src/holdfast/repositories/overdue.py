@@ -1,4 +1,4 @@
-"""When work on a repository is overdue: the seam to whoever knows how often it should happen."""
+"""When work on a repository is overdue: the seam to the feature that knows how often it should happen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,5 +18,6 @@ class OverdueAfter:
 
 class OverdueRules(Protocol):
     def of_all(self, session: Session) -> Mapping[int, Mapping[str, OverdueAfter]]:
-        """For each repository, by the name of the cell of `/status`: backup, check, prune, compact, restore_check, index,
-        mirror. A cell that nobody wants is left out."""
+        """For each repository, by the name of the cell of `/status`: backup, check, prune, compact, restore_check,
+        index, mirror. Cells that are not wanted are left out.
+        """

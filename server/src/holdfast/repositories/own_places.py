@@ -1,8 +1,8 @@
-"""The service's own places on a machine: what no backup holds unless an admin wants it, what only admins read in archives,
-and where no restore writes.
+"""The service's own places on a machine: left out of backups unless an admin includes them, readable in archives only
+for admins, and never a destination of restores.
 
-Each process stores its places, so that they are known after the data folder has been moved, and to the other processes of
-an installation. What the places are is decided here and nowhere else.
+Each process stores its places, so that they are known after the data folder has been moved, and to the other processes
+of an installation. Only this file decides what the places are.
 """
 
 import os
@@ -33,7 +33,7 @@ from holdfast.storage.session import Database
 from holdfast.storage.types import Identifier, UtcDateTime
 
 PROCESSES = "proc"
-"""The kind of file system that shows the memory and the environment of processes, keys included."""
+"""The kind of file system that exposes the memory and the environment of processes, including keys."""
 
 
 class StoredPlace(Base):
@@ -51,7 +51,7 @@ class StoredPlace(Base):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What of a repository's archives a caller may not read: archived names, each with all below it."""
+    """The part of a repository's archives that a caller may not read: archived names, each with everything below it."""
 
     names: tuple[bytes, ...] = ()
 
@@ -85,7 +85,7 @@ ThePlaces = Annotated["ServicePlaces", Depends(the_places)]
 
 
 class ServicePlaces:
-    """The places of this process, and those that it knows from others."""
+    """The places of this process, and those stored by others."""
 
     def __init__(self, settings: Settings) -> None:
         data = settings.data_dir.absolute()
@@ -97,7 +97,7 @@ class ServicePlaces:
         self._secrets = (*self._files, data, data / "ssh", settings.engine_dir.absolute() / ".config/borg/keys")
 
     def store(self, database: Database) -> None:
-        """Make the places known to those who come later. What is known already is not written again."""
+        """Store the places for other processes. Known ones are not written again."""
         with database.reading() as session:
             known = set(self._stored(session))
         new = [path for path in self._own() if path not in known]
@@ -109,7 +109,7 @@ class ServicePlaces:
                 insert_unless_there(session, StoredPlace, values)
 
     def here(self, session: Session) -> OwnPlaces:
-        """All of this machine, found under every name."""
+        """All places of this machine, under every name."""
         mounts = current_mounts()
         processes = [mount.point for mount in mounts if mount.kind == PROCESSES]
         return OwnPlaces(
@@ -117,14 +117,16 @@ class ServicePlaces:
         )
 
     def guard(self, session: Session) -> Guard:
-        """What no restore to this machine may write to: our own places, and the repositories that lie here."""
+        """Places that no restore to this machine may write to: our own places, and the repositories stored here."""
         here = [Repository.path, Repository.identity]
         statement = select(*here).where(Repository.execution_target == "local", Repository.path.startswith("/"))
         repositories = {path for row in session.execute(statement) for path in row}
         return Guard(os.fsencode(path) for path in (*self._own(), *self._stored(session), *sorted(repositories)))
 
     def identities(self) -> list[dict[str, Any]]:
-        """Our own places with their device and inode: by these another program knows whether it runs on this machine."""
+        """Our own places with their device and inode: with these another program can tell whether it runs on this
+        machine.
+        """
         found = []
         for path in self._own():
             with suppress(OSError):
@@ -133,7 +135,7 @@ class ServicePlaces:
         return found
 
     def sealed(self, session: Session, caller: Caller, repository: Repository) -> Sealed:
-        """What the caller may not read in the archives of a repository: of those that are made here, our own places."""
+        """The part of a repository's archives that the caller may not read: our own places, in archives made here."""
         if caller.role is Role.ADMIN or repository.execution_target != "local":
             return NOTHING_SEALED
         elsewhere = session.scalars(select(StoredPlace.path)).all()
@@ -146,7 +148,8 @@ class ServicePlaces:
     ) -> list[str]:
         """Given the sources of a repository, return those in our own places that an admin has confirmed.
 
-        Raise Conflict if one is not confirmed, Unprocessable if one is spelled so that archives would not show what it is.
+        Raise Conflict if one is not confirmed, Unprocessable if one is spelled so that archives would not show what it
+        is.
         """
         if execution_target != "local":
             return []
@@ -179,7 +182,7 @@ def _database_files(settings: Settings) -> list[Path]:
 def _unconfirmed(sources: list[str]) -> Conflict:
     return Conflict(
         "repository.own_places_unconfirmed",
-        "These sources hold the service's own data and keys: whoever opens the repository can open every secret of this"
+        "These sources hold the service's own data and keys: anyone who opens the repository can read every secret of this"
         " installation. Send own_places_confirmed: true to back them up; only admins can then read them in archives.",
         sources=sources[:10],
     )

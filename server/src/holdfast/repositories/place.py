@@ -1,4 +1,4 @@
-"""Where a new repository is: checked, spelled in one way, and with all that the engine needs to get there."""
+"""The place of a new repository: checked, normalised, and with everything the engine needs to get there."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Place:
 
 
 def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
-    """Given what was asked for, return the place. Raise Unprocessable if it cannot be one."""
+    """Given a request, return the place. Raise Unprocessable if it is not valid."""
     if wanted.execution_target == "ssh" and wanted.repository_type != "rclone":
         return _on_machine(wanted, machines)
     if wanted.repository_type == "ssh" and wanted.execution_target == "local":
@@ -32,14 +32,14 @@ def place_of(wanted: RepositoryPlace, machines: SshMachines) -> Place:
         )
     if wanted.ssh_connection_id is not None:
         raise Unprocessable(
-            "repository.not_by_ssh", "A local repository has no ssh connection; say repository_type ssh."
+            "repository.not_by_ssh", "A local repository has no ssh connection; set repository_type to ssh."
         )
     path = absolute(wanted.path)
     return Place(path, store.identity_of(path))
 
 
 def _types_on_disk(wanted: RepositoryPlace) -> tuple[str, ...]:
-    """A repository in the cloud has a working copy here, and lives there as a mirror of it."""
+    """A repository in the cloud has a working copy here, and a mirror of it there."""
     is_mirrored = isinstance(wanted, NewRepository) and wanted.mirror is not None
     return ("local", "rclone") if is_mirrored else ("local",)
 
@@ -88,6 +88,6 @@ def _connection(given: int | None, account: SshAccount, machines: SshMachines) -
     found = machines.connection_of(account)
     if found is None:
         raise Unprocessable(
-            "repository.unknown_account", "There is no ssh connection to this account; add one first, and test it."
+            "repository.unknown_account", "No ssh connection to this account exists; add one first, and test it."
         )
     return found

@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.schemas import RepositoryAnswer, Retention, RunningOperation, SyncJob
 
 MIRROR_KINDS = ("sync", "hydrate")
-"""Kinds of the cloud mirror, known by name alone."""
+"""Kinds of the cloud mirror, known only by name."""
 
 MADE = (
     "has_passphrase",
@@ -69,7 +69,7 @@ def _running(operation: Operation) -> RunningOperation:
 
 
 def _sync_job(operation: Operation) -> SyncJob:
-    """`triggered_by` is what brought it about; `initial` is the first sync of a mirror."""
+    """`triggered_by` is its cause; `initial` is the first sync of a mirror."""
     return SyncJob(
         id=operation.id,
         status=operation.status,

@@ -21,7 +21,7 @@ def new_record(
     known: InfoResult | None = None,
     **more: Any,
 ) -> Repository:
-    """Given what was asked for and what the engine has told, return the row to store."""
+    """Given the request and the engine's answer, return the row to store."""
     now = clock.now()
     totals = known.repository_totals if known else None
     settings = wanted.model_dump(include=set(RepositorySettings.model_fields), exclude={"retention"})

@@ -1,4 +1,4 @@
-"""Create, import, change and forget repositories."""
+"""Creates, imports, changes and forgets repositories."""
 
 import hashlib
 import uuid
@@ -70,7 +70,7 @@ class Register:
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
         """Run the engine's init and store the repository. Nothing is stored if the engine refuses.
 
-        Where an agent opens it, it is stored at once, and is ready when the agent has run the engine.
+        Where an agent opens it, it is stored immediately, and is ready when the agent has run the engine.
         """
         wanted = self.cloud.placed(wanted)
         own_sources = self._own_sources(wanted)
@@ -111,7 +111,7 @@ class Register:
     def import_existing(self, caller: Caller, wanted: ImportedRepository) -> Repository:
         """Open an existing repository and store it. Nothing is stored if it does not open.
 
-        Who names the place says by that where the repository is, so one that the engine knows from another place opens.
+        Importing counts as consent to a relocated repository, so one that the engine knows from another place opens.
         """
         own_sources = self._own_sources(wanted)
         if wanted.execution_target == "agent":
@@ -146,7 +146,7 @@ class Register:
                 opened = hold.run(engine.info(location, InfoRequest()))
                 if (
                     opened.outcome.error_key in ARCHIVES_UNREADABLE
-                ):  # one malformed archive does not speak against all others
+                ):  # one malformed archive does not discredit the others
                     opened = hold.run(engine.list_archives(location, ListArchivesRequest(last=1, names_only=True)))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
                     raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
@@ -190,7 +190,7 @@ class Register:
             return self._apply(session, caller, repository_id, changes, sealed)
 
     def forget(self, caller: Caller, repository_id: int) -> None:
-        """Remove the record, never the data. Refused while an operation runs; what waits is cancelled."""
+        """Remove the record, never the data. Refused while an operation runs; waiting ones are cancelled."""
         with self.database.writing() as session:
             repository = store.get(session, repository_id)
             if repository is None:
@@ -235,7 +235,7 @@ class Register:
         return key
 
     def break_lock(self, caller: Caller, repository: Repository) -> None:
-        """Remove the engine's locks. Refused while an operation of ours runs: its lock is not stale."""
+        """Remove the engine's locks. Refused while an operation of the service runs: its lock is not stale."""
         try:
             ask(
                 self.inline,
@@ -264,7 +264,9 @@ class Register:
             )
 
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
-        """Open the repository once with the user's word that it was moved on purpose; the engine remembers it."""
+        """Open the repository once, with the user's confirmation that it was moved on purpose; the engine remembers
+        it.
+        """
         self._open(repository, self.opener.location(repository, relocated_ok=True))
         with self.database.writing() as session:
             audit.record(
@@ -286,7 +288,7 @@ class Register:
     def _changed_own_sources(
         self, session: Session, repository: Repository, wanted: RepositoryChange
     ) -> list[str] | None:
-        """None where the change leaves the sources, and what was confirmed of them, as they are."""
+        """None where the change leaves the sources and their confirmation as they are."""
         if wanted.source_paths is None and not wanted.own_places_confirmed:
             return None
         sources = repository.source_paths if wanted.source_paths is None else wanted.source_paths
@@ -435,7 +437,7 @@ class Register:
 
 
 def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:
-    """Build a backup command from the settings, to learn now what the engine would refuse later."""
+    """Build a backup command from the settings, to find out now what the engine would refuse later."""
     for source in wanted.source_paths:
         if not source.startswith("/"):
             raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
@@ -472,18 +474,18 @@ def _refuse_empty(changes: dict[str, Any]) -> None:
 
 
 def _check_of_agents(repository: Repository, wanted: RepositoryChange) -> None:
-    """What means something only for the repositories of agents, or nothing for them."""
+    """Fields that apply only to repositories of agents, or not to them."""
     on_agent = repository.execution_target == "agent"
     if wanted.agent_machine_id is not None and not on_agent:
-        raise Unprocessable("repository.not_on_agent", "The repository is not one of an agent.")
+        raise Unprocessable("repository.not_on_agent", "The repository does not belong to an agent.")
     if on_agent and wanted.passphrase is not None and repository.passphrase_location == "agent":  # noqa: S105
-        raise Unprocessable("repository.passphrase_on_agent", "The passphrase lies on the agent; set it there.")
+        raise Unprocessable("repository.passphrase_on_agent", "The passphrase is stored on the agent; set it there.")
     if on_agent and any(not source.startswith("/") for source in wanted.source_paths or ()):
         raise Unprocessable("repository.source_not_absolute", "Source paths must be absolute.")
 
 
 def _give_to(session: Session, repository: Repository, agent_machine_id: int) -> None:
-    """Let another agent open it from now on. What is queued for the old one must be settled before."""
+    """Assign it to another agent. Work queued for the old one must be finished before."""
     agent_target.require_agent(session, agent_machine_id)
     if repository.agent_machine_id == agent_machine_id:
         return

@@ -81,7 +81,7 @@ def read_repository(caller: SignedIn, repository_id: RowId, session: Reading) ->
 def change_repository(
     caller: SignedIn, repository_id: RowId, wanted: RepositoryChange, register: TheRegister, database: TheDatabase
 ) -> RepositoryAnswer:
-    """Only what is given changes. A new passphrase is tried on the repository before it is stored."""
+    """Changes only the given fields. A new passphrase is tried on the repository before it is stored."""
     _require(database, caller, repository_id, Role.ADMIN)
     return _presented(database, caller, register.change(caller, repository_id, wanted))
 
@@ -120,7 +120,7 @@ def break_lock(caller: LoginOnly, repository_id: RowId, register: TheRegister, d
 def set_up_repository(
     caller: SignedIn, repository_id: RowId, session: Writing, register: TheRegister
 ) -> RepositoryAnswer:
-    """After its setup has failed or was cancelled."""
+    """For a setup that has failed or was cancelled."""
     repository = store.require(session, caller, repository_id, Role.ADMIN)
     register.agents.set_up_again(session, caller, repository)
     return present(session, caller, [repository])[0]
@@ -141,40 +141,40 @@ def confirm_relocation(caller: SignedIn, repository_id: RowId, register: TheRegi
         message = "The agent will open the repository at its new place."
         return Done(repository_id=repository_id, message=message, operation_id=operation.id)
     register.confirm_relocation(caller, repository)
-    return Done(repository_id=repository_id, message="The engine knows the repository at its new place now.")
+    return Done(repository_id=repository_id, message="The engine now accepts the repository at its new place.")
 
 
 @routes.post(
     "/{repository_id}/confirm-older",
-    summary="Confirm that an older state of a repository is to be used",
+    summary="Confirm the use of an older state of a repository",
     responses=documented(404, 409, 423, 503),
 )
 @asks_engine
 def confirm_older(
     caller: SignedIn, repository_id: RowId, wanted: OlderConfirmation, register: TheRegister, database: TheDatabase
 ) -> OlderAnswer:
-    """After an older copy was put back. The archives that it lacks stay listed, as lost. See first with `dry_run` which."""
+    """After an older copy was put back. The archives that it lacks stay listed, as lost; `dry_run` lists them first."""
     repository = _require(database, caller, repository_id, Role.ADMIN)
     return register.corrections.confirm_older(caller, repository, dry_run=wanted.dry_run)
 
 
 @routes.post(
     "/{repository_id}/accept-replacement",
-    summary="Accept that another repository lies at the path",
+    summary="Accept another repository at the path",
     responses=documented(404, 409, 423, 503),
 )
 @asks_engine
 def accept_replacement(
     caller: SignedIn, repository_id: RowId, wanted: Replacement, register: TheRegister, database: TheDatabase
 ) -> Done:
-    """From then on the other one is meant; the next list of archives takes the place of the old one's."""
+    """The other repository replaces the registered one; its archives replace the old list at the next listing."""
     repository = _require(database, caller, repository_id, Role.ADMIN)
     passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
     engine_id, operation = register.corrections.accept_replacement(caller, repository, passphrase)
     if operation is not None:
-        message = "The agent will open the repository that lies there now."
+        message = "The agent will open the repository that is there now."
         return Done(repository_id=repository_id, message=message, operation_id=operation.id)
-    return Done(repository_id=repository_id, message=f"The repository {engine_id} is the one that is meant now.")
+    return Done(repository_id=repository_id, message=f"The repository {engine_id} is now the registered one.")
 
 
 def _require(database: Database, caller: SignedIn, repository_id: int, role: Role) -> Repository:

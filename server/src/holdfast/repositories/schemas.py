@@ -1,4 +1,4 @@
-"""What clients send and get about repositories."""
+"""Requests and answers about repositories."""
 
 import shlex
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ Encryption = Literal[
 MODES_OF_ENGINE = {1: borg1.ENCRYPTION_MODES, 2: frozenset(borg2.ENCRYPTION_MODES)}
 UNPROTECTED = frozenset({"none"})
 NOT_ENCRYPTED = UNPROTECTED | {mode for mode in get_args(Encryption) if mode.startswith("authenticated")}
-"""What anybody can read who has the files; the engine opens one that it does not know only after a person's word."""
+"""Modes that anyone with the files can read; the engine opens an unknown one only after a confirmation."""
 Name = Annotated[str, PlainText(1, 200), AfterValidator(str.strip), Field(min_length=1)]
 PathText = Annotated[str, PlainText(1, 4096)]
 Patterns = Annotated[list[Annotated[str, PlainText(1, 4096)]], Field(max_length=1000)]
@@ -98,14 +98,14 @@ class Retention(Schema):
 
 
 class RepositorySettings(Schema):
-    """What may be set when a repository is created or imported, and changed later."""
+    """Settings of a repository, given when it is created or imported, and changed later."""
 
     name: Name
     compression: Compression = "lz4"
     source_paths: SourcePaths = []
     exclude_patterns: Patterns = []
     archive_name_template: Annotated[str, PlainText(1, 200)] = Field(
-        "{repository}-{now}", description="Of engine 2 `{repository}`, unless another one is given."
+        "{repository}-{now}", description="Default with engine 2: `{repository}`."
     )
     custom_flags: Flags = []
     upload_ratelimit_kib: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
@@ -113,7 +113,9 @@ class RepositorySettings(Schema):
     index_mode: IndexMode = "full"
     history_index_excludes: Patterns = []
     retention: Retention = Retention()
-    labels: Labels = Field({}, description="By which schedules choose repositories, together with its agent's labels.")
+    labels: Labels = Field(
+        {}, description="Used by schedules to choose repositories, together with its agent's labels."
+    )
 
 
 MirrorMode = Literal["after_backup", "interval", "manual"]
@@ -177,7 +179,7 @@ class RepositoryPlace(RepositorySettings):
 class NewRepository(RepositoryPlace):
     encryption: Encryption = Field(
         "repokey-blake2",
-        description="Each engine has its own modes, and both have `none`. Of engine 2 `aes256-ocb`, unless another is given.",
+        description="Each engine has its own modes, and both have `none`. Default with engine 2: `aes256-ocb`.",
     )
     mirror: NewMirror | None = Field(None, description="Mirror it from the start; see PUT /{id}/mirror.")
 
@@ -200,7 +202,7 @@ class NewRepository(RepositoryPlace):
 class ImportedRepository(RepositoryPlace):
     encryption: Encryption | None = Field(
         None,
-        description="`none` and `authenticated…` confirm that a repository is meant that is not encrypted; else it is read.",
+        description="`none` and `authenticated…` confirm an unencrypted repository; otherwise the mode is read from it.",
     )
     keyfile: KeyFile | None = Field(None, description="The exported key of a keyfile repository.")
     older_ok: bool = Field(
@@ -214,7 +216,7 @@ class ImportedRepository(RepositoryPlace):
 
 
 class RepositoryChange(Schema):
-    """Any of the settings; what is not given stays as it is."""
+    """Any of the settings; those not given stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -233,7 +235,7 @@ class RepositoryChange(Schema):
     index_mode: IndexMode | None = None
     history_index_excludes: Patterns | None = None
     retention: Retention | None = None
-    labels: Labels | None = Field(None, description="All of them: what is left out is removed.")
+    labels: Labels | None = Field(None, description="Replaces all labels: those left out are removed.")
     passphrase: Passphrase | None = None
     own_places_confirmed: bool = Field(False, description=CONFIRMS)
     agent_machine_id: RowId | None = Field(None, description="Another agent of the same machine opens it from now on.")

@@ -1,4 +1,4 @@
-"""To which series an archive belongs: its name without the time in it."""
+"""The series of an archive: its name without the time in it."""
 
 import re
 from functools import lru_cache
@@ -25,10 +25,10 @@ GAP = re.compile(r"([-_.+@ ])[-_.+@ ]+")
 
 
 def series_of(name: str, template: str | None = None) -> str:
-    """Given an archive's name, return what is left of it without the time.
+    """Given an archive's name, return it without the time.
 
-    A name that was made from the template loses what the template calls time, however it is written. Any other loses
-    whatever looks like a timestamp.
+    A name made from the template loses the template's time, in any format. Any other name loses everything that looks
+    like a timestamp.
     """
     made = _pattern(template).fullmatch(name) if template and "{now" in template else None
     rest = "".join(made.groups("")) if made else TIME.sub("", name)
@@ -37,7 +37,7 @@ def series_of(name: str, template: str | None = None) -> str:
 
 @lru_cache(maxsize=1024)
 def _pattern(template: str) -> re.Pattern[str]:
-    """What names made from a template look like: all that is not time is in groups."""
+    """The shape of names made from a template: everything but time is in groups."""
     parts = PLACEHOLDER.split(template)
     made = []
     for number, part in enumerate(parts):
@@ -52,12 +52,12 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _literal(text: str) -> str:
-    """Text of a template as names have it: what the engine takes as separators has become a dash there."""
+    """Text of a template as in names: the engine's separators have become dashes."""
     return re.escape(re.sub(r"[\s/]+", "-", text.replace("::", "-")))
 
 
 def _time(form: str) -> str:
-    """A format of strftime as what it prints."""
+    """The output of a strftime format."""
     parts = DIRECTIVE.split(form)
     return "".join(_letter(part) if number % 2 else _literal(part) for number, part in enumerate(parts))
 

@@ -36,7 +36,7 @@ class SshAddress:
 
 
 def parse(text: str) -> SshAddress | None:
-    """Given an address, return its parts, spelled in the one way that names a place; None if it is no ssh address."""
+    """Given an address, return its parts in normal form; None if it is not an ssh address."""
     found = ADDRESS.fullmatch(text)
     if found is None:
         return None

@@ -18,7 +18,7 @@ from holdfast.repositories import errors, ssh_address
 from holdfast.repositories.models import Repository
 
 SHARED_WRITERS = frozenset({2})
-"""Majors of the engine that let several runs add to a repository at once, and others read it meanwhile."""
+"""Majors of the engine that allow several runs to add to a repository at the same time, while others read it."""
 
 EVERY = select(Repository).order_by(Repository.name, Repository.id)
 THESE = EVERY.where(Repository.id.in_(bindparam("ids", expanding=True)))
@@ -70,7 +70,7 @@ def at_place(session: Session, identity: str) -> Repository | None:
 
 
 def paths_on_agent(session: Session, agent_machine_id: int | None) -> list[str]:
-    """Where repositories lie on the machine of an agent."""
+    """Paths of repositories on the machine of an agent."""
     statement = select(Repository.path).where(
         Repository.agent_machine_id == agent_machine_id, Repository.path.startswith("/")
     )
@@ -78,7 +78,7 @@ def paths_on_agent(session: Session, agent_machine_id: int | None) -> list[str]:
 
 
 def paths_on_host(session: Session, host: str) -> list[str]:
-    """Where repositories lie on a host that is reached by ssh, whichever account opens them."""
+    """Paths of repositories on a host reached by ssh, for every account."""
     addresses = map(ssh_address.parse, session.scalars(select(Repository.identity)))
     return sorted({address.path for address in addresses if address is not None and address.account.host == host})
 
@@ -118,21 +118,21 @@ def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
         tell(session, repository_id, "evidence")
 
 
-def is_another(session: Session, repository_id: int, told: str | None) -> bool:
-    """Whether an id that an engine told is not the stored one."""
+def is_another(session: Session, repository_id: int, reported: str | None) -> bool:
+    """Whether an id that an engine reported differs from the stored one."""
     known = get(session, repository_id)
-    return bool(told and known and known.engine_id and known.engine_id != told)
+    return bool(reported and known and known.engine_id and known.engine_id != reported)
 
 
-def learn_engine_id(session: Session, repository_id: int, told: str | None) -> None:
-    """Store the id of a repository of which none was stored so far. A stored one is changed by an admin's word alone."""
-    if told:
+def learn_engine_id(session: Session, repository_id: int, reported: str | None) -> None:
+    """Store the id of a repository that had none so far. Only an admin's confirmation changes a stored one."""
+    if reported:
         unknown = update(Repository).where(Repository.id == repository_id, Repository.engine_id.is_(None))
-        session.execute(unknown.values(engine_id=told[:64]))
+        session.execute(unknown.values(engine_id=reported[:64]))
 
 
 def tell(session: Session, repository_id: int, change: Literal["created", "changed", "evidence", "deleted"]) -> None:
-    """Let those who watch the repository know that its answer is another one now."""
+    """Notify the watchers of the repository that its answer has changed."""
     payload = {"id": repository_id, "change": change}
     outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
 
@@ -145,7 +145,7 @@ def _sharing(repository: Repository) -> Sharing:
 
 
 def subject(repository: Repository) -> Subject:
-    """An agent's repository is opened by its agent alone."""
+    """Only its agent opens an agent's repository."""
     executor = "agent" if repository.execution_target == "agent" else "runner"
     return Subject(
         repository.id,
@@ -174,5 +174,7 @@ def identity_of(path: str) -> str:
 
 
 def identity_on_agent(agent_machine_id: int, path: str) -> str:
-    """The place of a repository that an agent opens: a path of its machine, or an address that is the same everywhere."""
+    """The place of a repository that an agent opens: a path of its machine, or an address that is the same
+    everywhere.
+    """
     return f"agent:{agent_machine_id}:{normal_path(path)}" if path.startswith("/") else identity_of(path)

@@ -1,4 +1,4 @@
-"""What every kind of work on a repository shares: opening it, and the end of an engine run in the kernel's terms."""
+"""Shared by all work on a repository: opening it, and the end of an engine run in the kernel's terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class RepositoryWork:
         with context.database.reading() as session:
             repository = store.get(session, context.operation.repository_id or 0)
         if repository is None:
-            raise NotFound("repository.not_found", "The repository is not registered any more.")
+            raise NotFound("repository.not_found", "The repository is no longer registered.")
         return RepositoryWork(context, repository, opener.engine(repository), opener.location(repository))
 
     def find_out(self, name: str, command: Command) -> Step:

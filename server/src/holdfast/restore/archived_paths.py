@@ -30,7 +30,7 @@ def inside_archive(values: Iterable[Json]) -> list[bytes]:
 
 
 def outermost(paths: list[bytes]) -> list[bytes]:
-    """The paths without those that lie below another one: the engine would call them never matched."""
+    """The paths without those below another one: the engine would report them as never matched."""
     given = set(paths)
     return [path for path in paths if not any(ancestor in given for ancestor in ancestors(path))]
 
@@ -48,5 +48,5 @@ def destination(value: Json) -> bytes:
 
 
 def without(params: "RestoreParams") -> tuple[str, ...]:
-    """The folders that a restore leaves out because whoever asked for it may not read them, for the engine."""
+    """The folders that a restore leaves out because the requesting user may not read them, for the engine."""
     return tuple(for_engine(from_json(name)) for name in params.without or ())

@@ -1,11 +1,11 @@
-"""The folder that a restore writes into, looked at before the restore is queued."""
+"""Checks the folder that a restore writes into, before the restore is queued."""
 
 from backup_jobs.restore import private_tree
 from holdfast.errors import Unprocessable
 
 
 def inspect(path: bytes) -> None:
-    """Raise Unprocessable if the path cannot become the destination, as far as can be seen without writing."""
+    """Raise Unprocessable if the path cannot become the destination, as far as visible without writing."""
     try:
         private_tree.inspect(path)
     except private_tree.DestinationUnusable as error:

@@ -59,12 +59,17 @@ FACTS = (
             422,
             "operation",
         ),
-        "The destination cannot be used; the message says why.",
+        "The destination cannot be used; the message gives the reason.",
         "Correct it, or choose another destination.",
         "Existing files are untouched.",
     ),
     Fact("restore.grant_not_found", (404,), "There is no such grant.", "List the grants."),
-    Fact("restore.grant_unclear", (422,), "The grant names no one, or two.", "Give either `user_id` or `role`."),
+    Fact(
+        "restore.grant_unclear",
+        (422,),
+        "The grant names neither a user nor a role, or both.",
+        "Give either `user_id` or `role`.",
+    ),
     Fact(
         "restore.incomplete",
         ("operation",),
@@ -83,7 +88,7 @@ FACTS = (
         "restore.names_collide",
         ("operation",),
         "Several of the wanted folders hold the same names.",
-        "Restore them one by one, or without `contents_only`.",
+        "Restore them separately, or without `contents_only`.",
         "Nothing was restored.",
     ),
     Fact(
@@ -169,7 +174,7 @@ FACTS = (
         "restore.unsafe_archive",
         ("operation",),
         "The archive holds names that lead out of the destination.",
-        "Restore the other paths one by one.",
+        "Restore the other paths separately.",
         "Nothing was written outside the destination.",
     ),
     Fact(
@@ -182,7 +187,7 @@ FACTS = (
         "downloads.bad_ticket",
         (401,),
         "The download ticket is not valid, has expired or was used already.",
-        "Ask for a new ticket.",
+        "Request a new ticket.",
     ),
     Fact(
         "downloads.paths_too_long",

@@ -1,16 +1,18 @@
-"""What can be wrong with a restore."""
+"""Errors of restores."""
 
 from holdfast.errors import NotFound, TooLarge, Unprocessable
 
 
 def bad_path() -> Unprocessable:
-    return Unprocessable("restore.bad_path", "A path inside an archive is relative to its root and never holds '..'.")
+    return Unprocessable(
+        "restore.bad_path", "A path inside an archive must be relative to its root and must not contain '..'."
+    )
 
 
 def paths_overlap() -> Unprocessable:
     return Unprocessable(
         "restore.paths_overlap",
-        "One of the paths lies below another one; with contents_only both would land in the same place.",
+        "One of the paths is below another one; with contents_only both would land in the same place.",
     )
 
 
@@ -20,7 +22,7 @@ def bad_destination() -> Unprocessable:
 
 def destination_forbidden() -> Unprocessable:
     return Unprocessable(
-        "restore.destination_forbidden", "The destination lies inside a repository or the service's own data."
+        "restore.destination_forbidden", "The destination is inside a repository or the service's own data."
     )
 
 
@@ -62,7 +64,7 @@ def unknown_agent(agent_machine_id: int) -> Unprocessable:
 
 
 def agent_too_old(agent_machine_id: int) -> Unprocessable:
-    sentence = "This agent cannot receive the files of another machine's repository, or was never heard of; update and start it."
+    sentence = "This agent has never connected, or cannot receive another machine's files; update and start it."
     return Unprocessable("restore.agent_too_old", sentence, destination_machine_id=agent_machine_id)
 
 
@@ -82,7 +84,7 @@ def python_missing() -> Unprocessable:
 
 
 def not_answered(words: str) -> Unprocessable:
-    return Unprocessable("restore.not_answered", f"The machine could not say what is at the destination: {words}")
+    return Unprocessable("restore.not_answered", f"The machine could not report what is at the destination: {words}")
 
 
 def path_not_found(missing: list[str]) -> NotFound:

@@ -1,4 +1,4 @@
-"""What restores bring to the service."""
+"""The parts of the service that restores contribute."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -1,4 +1,4 @@
-"""What is at a destination on an ssh machine already, asked of the Python of that machine while the listing is read.
+"""Existing files at a destination on an ssh machine, checked by the Python of that machine while the listing is read.
 
 It checks each path as it arrives and answers at the end, so neither side holds more than the first conflicts.
 """
@@ -55,8 +55,8 @@ def main(root, most):
     if bad:
         return bad
     there, count, found = Occupied(root), 0, []
-    told = fields()
-    for kind, path, target in zip(told, told, told):
+    received = fields()
+    for kind, path, target in zip(received, received, received):
         reason = there.conflict(target, is_directory=kind == b"d")
         if reason:
             count += 1
@@ -70,7 +70,7 @@ print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
 
 
 class OccupiedThere:
-    """Hears what would be restored, and says at the end what is in the way of it."""
+    """Takes the paths of a restore, and reports the conflicts at the end."""
 
     def __init__(self, machine: Machine, placement: Placement, destination: bytes) -> None:
         """Raise Unprocessable if the machine has no Python."""
@@ -84,7 +84,7 @@ class OccupiedThere:
         except OSError as error:
             raise refused("ssh.not_installed") from error
 
-    def hear(self, item: ListedFile) -> None:
+    def add(self, item: ListedFile) -> None:
         if item.is_special or not is_safe(item.path):
             return
         target = self._placement.target(item.path, is_directory=item.is_directory)
@@ -92,7 +92,7 @@ class OccupiedThere:
             self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
     def add_to(self, surveyed: Survey) -> None:
-        """Raise Unprocessable if the machine cannot say it, or if the destination cannot be one."""
+        """Raise Unprocessable if the machine cannot answer, or if the destination is not valid."""
         answer = self._telling.answer()
         if answer.failure is not None:
             raise refused(answer.failure)
@@ -101,15 +101,15 @@ class OccupiedThere:
                 answer.errors.strip().rpartition("\n")[2][:500] or f"Python ended with {answer.code}."
             )
         try:
-            told = json.loads(answer.output.splitlines()[-1])
+            found = json.loads(answer.output.splitlines()[-1])
         except (ValueError, IndexError, RecursionError) as error:
             raise errors.not_answered("It does not answer in JSON.") from error
-        if "link" in told:
-            raise errors.destination_is_link(told["link"])
-        if "unusable" in told:
-            raise errors.destination_unusable(told["unusable"])
-        surveyed.conflict_count = told["count"]
-        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in told["found"]]
+        if "link" in found:
+            raise errors.destination_is_link(found["link"])
+        if "unusable" in found:
+            raise errors.destination_unusable(found["unusable"])
+        surveyed.conflict_count = found["count"]
+        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in found["found"]]
 
     def close(self) -> None:
         self._telling.close()

@@ -1,7 +1,7 @@
-"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it from
-wherever the engine runs; and then moved into place.
+"""A restore to an ssh machine: extracted into a private folder there by the engine that runs there, or poured into it
+from the machine of the engine; and then moved into place.
 
-Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need nothing but Python: their texts
+Moving is the work of the same modules as on this machine (`backup_jobs.restore`), which need only Python: their texts
 are handed to the Python of that machine.
 """
 
@@ -111,29 +111,29 @@ def moved(tree, overwrite, roots, expected):
     }
 
 
-def guard_of(told):
-    places = [base64.b64decode(place) for place in told["places"]]
-    places += [os.fsencode(os.path.expanduser(place)) for place in told["homes"]]
-    known = [(base64.b64decode(place), device, inode) for place, device, inode in told["known"]]
+def guard_of(options):
+    places = [base64.b64decode(place) for place in options["places"]]
+    places += [os.fsencode(os.path.expanduser(place)) for place in options["homes"]]
+    known = [(base64.b64decode(place), device, inode) for place, device, inode in options["known"]]
     return Guard(places, known)
 
 
-def main(verb, key, overwrite, told, destination, *roots):
-    told = json.loads(told)
-    guard = guard_of(told)
+def main(verb, key, overwrite, options, destination, *roots):
+    options = json.loads(options)
+    guard = guard_of(options)
     destination = base64.b64decode(destination)
     tree = PrivateTree(destination, key, guard)
     try:
         if verb == "make":
             targets = GuardedTargets(guard, destination)
-            chosen = [base64.b64decode(path) for path in told["chosen"]]
+            chosen = [base64.b64decode(path) for path in options["chosen"]]
             own = [path for path in chosen if targets.is_own(path, is_directory=True)]
             if own:
                 return {"forbidden": [path.decode("utf-8", "replace") for path in own[:3]]}
             tree.make()
             return {}
         if verb == "place":
-            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)), told["expected"])
+            answer = moved(tree, overwrite, tuple(map(base64.b64decode, roots)), options["expected"])
             tree.remove()
             return answer
         tree.remove()
@@ -147,13 +147,13 @@ print(json.dumps(main(*sys.argv[1:])))
 
 
 def placing_script() -> str:
-    """What the Python of the machine is given to run: these modules under their own names, and then the main part."""
+    """The program for the Python of the machine: these modules under their own names, and then the main part."""
     texts = [(module.__name__, Path(str(module.__file__)).read_text()) for module in TRAVELLING]
     return f"MODULES = {texts!r}\n{LOAD}\n{MAIN}"
 
 
 class MachinePlace(RestorePlace):
-    """An ssh machine. What must be left alone there is found out there."""
+    """An ssh machine. Its protected places are determined there."""
 
     def __init__(self, opener: Opener, opened: RepositoryWork, params: RestoreParams) -> None:
         assert params.destination_machine_id is not None
@@ -176,7 +176,9 @@ class MachinePlace(RestorePlace):
         return Guard()
 
     def protected(self) -> dict[str, Any]:
-        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs there."""
+        """What the machine must leave alone: the repositories there, our own folders, and this service if it runs
+        there.
+        """
         known = self._own_places.identities()
         return {
             "places": _exact(map(os.fsencode, self._repositories_there)),
@@ -194,13 +196,13 @@ class MachineRestore(Restore):
         self._tree = self.private_in(self.destination)
 
     def require_destination(self) -> None:
-        """It is looked at there, when the private folder is made."""
+        """It is checked there, when the private folder is made."""
 
     def occupied(self) -> Unseen:
         return Unseen()
 
     def remove_private(self) -> None:
-        """Take the private folder away again, as far as the machine lets us."""
+        """Remove the private folder, as far as the machine allows."""
         if not self.host.has_begun(MAKE):
             return
         try:
@@ -226,7 +228,7 @@ class MachineRestore(Restore):
         place = f"{self._there.machine.name}:{readable(self.destination)}"
         self.host.log(endings.first_line(surveyed, self.block.archive, place))
         progress = ExtractProgress(self.host.report)
-        extracted = self.host.step(EXTRACT, self._extraction(surveyed), on_event=progress.hear)
+        extracted = self.host.step(EXTRACT, self._extraction(surveyed), on_event=progress.on_event)
         if bad := ended_without_success(self.host, extracted):
             self.remove_private()
             return endings.with_nothing(bad)
@@ -238,7 +240,8 @@ class MachineRestore(Restore):
         step = self.host.step(verb, command, despite_cancel=verb == REMOVE, quiet=True)
         if not step.succeeded:
             raise Unprocessable(
-                step.outcome.error_key or "engine.failed", step.outcome.message or "The machine could not do it."
+                step.outcome.error_key or "engine.failed",
+                step.outcome.message or "The machine failed without a message.",
             )
         try:
             answer = bounded_json.document(step.stdout.read_bytes())
@@ -251,8 +254,8 @@ class MachineRestore(Restore):
     def _placing_command(self, verb: str, expected: int) -> Command:
         roots = self.placement.roots if self.placement.contents_only else ()
         chosen = [] if self.placement.contents_only else _exact(self.placement.roots)
-        told = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
-        words = (verb, self._there.key, self.block.overwrite, told, *_exact((self.destination, *roots)))
+        options = json.dumps({**self._there.protected(), "chosen": chosen, "expected": expected})
+        words = (verb, self._there.key, self.block.overwrite, options, *_exact((self.destination, *roots)))
         argv = (str(self._there.machine.python), "-I", "-S", "-c", placing_script(), *words)
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
         return Command(argv, environment, machine=self._there.machine, most_output=LARGEST_RESULT)
@@ -274,7 +277,7 @@ class MachineRestore(Restore):
         _add_lost(result, surveyed, warnings, listed)
         self.host.log(f"Restored {result['files_restored']} files ({result['bytes_restored']} bytes).")
         if result["files_skipped"]:
-            self.host.log(f"Skipped, because something is there already: {result['files_skipped']} files.")
+            self.host.log(f"Skipped, because something already exists there: {result['files_skipped']} files.")
         if result["files_failed"]:
             return Failed("restore.incomplete", endings.incomplete(result), None, result, warnings)
         left_out = [*endings.about_special(surveyed.special), *endings.passed_over(result)]
@@ -289,7 +292,9 @@ def _add_lost(
     warnings: Iterable[Mapping[str, Any]],
     listed: Callable[[], Iterable[ListedFile]],
 ) -> None:
-    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of very many."""
+    """Count what never came into the private folder as failed, by the listing; and name it, unless it is one of
+    very many.
+    """
     lost = [
         *result.pop("foreign"),
         *(
@@ -308,7 +313,9 @@ def _add_lost(
 
 
 def _unnamed(names: Iterable[str], known: set[str], listed: Iterable[ListedFile]) -> list[dict[str, str]]:
-    """The listed files that are not among the names of the extracted tree, besides those that are known to be missing."""
+    """The listed files that are not among the names of the extracted tree, besides those that are known to be
+    missing.
+    """
     present = set(map(base64.b64decode, names))
     missing = (
         shown(item.path) for item in listed if not (item.is_directory or item.is_special or item.path in present)

@@ -1,4 +1,4 @@
-"""What a restore would do, asked of the engine inside a request."""
+"""The effect of a restore, determined by the engine inside a request."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ class Previews:
     opener: Opener
 
     def preview(self, wanted: Wanted) -> RestorePreview:
-        """Raise NotFound for a path that is not there, Locked, TooLarge, or what engine or machine refuse."""
+        """Raise NotFound for a missing path, Locked, TooLarge, or the refusal of the engine or machine."""
         if wanted.params.destination_type == "agent":
             raise errors.no_preview_there()
         roots = archived_paths.inside_archive(wanted.params.paths)
@@ -52,9 +52,9 @@ class Previews:
             source = Source(self.inline, wanted.repository, self._command(wanted, roots), threading.Event())
             stack.enter_context(closing(source))
             for item in _items(source):
-                surveyor.hear(item)
+                surveyor.add(item)
                 if there is not None:
-                    there.hear(item)
+                    there.add(item)
                 if len(sample) < MOST_SAMPLES:
                     sample.append(item)
             surveyed = surveyor.finished()
@@ -65,7 +65,7 @@ class Previews:
     def _there(
         self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
     ) -> OccupiedThere | None:
-        """What looks at the destination, where that is not here."""
+        """The inspector of the destination, where that is on another machine."""
         number = wanted.params.destination_machine_id
         if number is None or not wanted.may_look:
             return None

@@ -1,4 +1,4 @@
-"""The operation kind `restore`: files of an archive, put into a folder of this machine, of an ssh machine or of an agent's."""
+"""The operation kind `restore`: restore files of an archive to this machine, an ssh machine or an agent's."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -57,7 +57,7 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def block(places: ServicePlaces, session: Session, operation: Operation) -> RestoreBlock:
-    """Raise Forbidden if whoever asked for the restore may not have it any more."""
+    """Raise Forbidden if the requesting user no longer has the right to restore."""
     repository = repositories.get(session, operation.repository_id or 0)
     if repository is not None and operation.executor == "agent":
         grants.require_still(session, operation, repository)
@@ -126,7 +126,7 @@ class ServicePlace(RestorePlace):
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
-    """What was counted, and nothing that was not reported."""
+    """The reported counts, and nothing that was not reported."""
     del session
     params = RestoreParams.model_validate(operation.params)
     counts = {name: value for name, value in report.details.items() if _is_count(name, value)}

@@ -58,12 +58,12 @@ def start_restore(
     return once(session, begin)
 
 
-@routes.post("/preview", summary="What a restore would do", responses=documented(404, 413, 423))
+@routes.post("/preview", summary="Preview a restore", responses=documented(404, 413, 423))
 @asks_engine
 def preview_restore(
     caller: SignedInToRead, wanted: RestoreRequest, database: TheDatabase, places: ThePlaces, previews: ThePreviews
 ) -> RestorePreview:
-    """Asks the engine; writes nothing."""
+    """Runs the engine; writes nothing."""
     with database.reading() as session:
         checked = starting.check(session, caller, wanted, Role.VIEWER, places)
     return previews.preview(checked)
@@ -91,7 +91,10 @@ def restore_status(caller: SignedIn, job_id: RowId, session: Reading, settings: 
 @routes.post("/cancel/{job_id}", summary="Cancel a restore", responses=documented(404, 409))
 @waits_for_end
 def cancel_restore(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """A pending one is cancelled at once; a running one when the engine has stopped. What is in place by then stays."""
+    """A pending restore is cancelled immediately; a running one when the engine has stopped.
+
+    Files already in place stay.
+    """
     return cancel(database, caller, _operation(database, caller, job_id))
 
 

@@ -26,7 +26,7 @@ Paths = Annotated[list[PathValue], Field(max_length=1000)]
 
 
 class RestoreParams(Schema):
-    """What a restore operation was asked to do."""
+    """The request of a restore operation."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class RestoreParams(Schema):
     overwrite: Overwrite = "skip"
     dry_run: bool = False
     without: list[str | dict[str, str]] | None = None
-    """Archived folders that whoever asked may not read: they are left out with all they hold."""
+    """Archived folders that the requesting user may not read: they are left out with their contents."""
 
 
 class RestoreRequest(Schema):
@@ -54,8 +54,8 @@ class RestoreRequest(Schema):
     repository: PathText | None = Field(None, description="Path of a registered repository, instead of its id.")
     archive_id: RowId | None = None
     archive: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Name, instead of the id.")
-    paths: Paths = Field([], description="What to restore: files, or folders with all they hold. Empty: everything.")
-    destination: PathValue = Field(description="Absolute path of a folder; made if it is not there.")
+    paths: Paths = Field([], description="What to restore: files, or folders with their contents. Empty: everything.")
+    destination: PathValue = Field(description="Absolute path of a folder; created if missing.")
     destination_type: DestinationType = "local"
     destination_machine_id: RowId | None = Field(
         None,
@@ -68,10 +68,10 @@ class RestoreRequest(Schema):
     )
     overwrite: Overwrite = Field(
         "skip",
-        description="skip: keep what is there. replace: replace files, one at a time and at once. "
-        "fail: write nothing if anything is there already.",
+        description="skip: keep existing files. replace: replace files, each atomically. "
+        "fail: write nothing if any file already exists.",
     )
-    dry_run: bool = Field(False, description="Find out what would be done, and write nothing.")
+    dry_run: bool = Field(False, description="Report what would be restored; write nothing.")
 
 
 class RestoreProgress(Schema):
@@ -134,7 +134,7 @@ class ShownFile(ShownPath):
 class RestorePreview(Schema):
     files: int = Field(description="Names that are not folders.")
     bytes: int
-    conflicts: list[ShownConflict] = Field(description="What is already there; the first 1,000.")
+    conflicts: list[ShownConflict] = Field(description="Existing files; the first 1,000.")
     conflict_count: int
     conflicts_known: bool = Field(
         description="False for callers who may not restore: nothing about the destination is examined or returned."

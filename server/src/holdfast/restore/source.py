@@ -1,4 +1,4 @@
-"""What an engine writes for a request, read with patience: until its end, until it takes too long, until nobody waits."""
+"""An engine's output for a request: read until its end, a time limit, or the client leaves."""
 
 import threading
 import time
@@ -21,11 +21,11 @@ SILENT_SECONDS = 600.0
 
 
 class NobodyWaits(Exception):
-    """Whoever asked has gone away."""
+    """The client has left."""
 
 
 class BrokenOff(Exception):
-    """The engine did not bring its output to a good end: what was passed on is not complete."""
+    """The engine did not complete its output: the data passed on is incomplete."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message or outcome.status)
@@ -43,7 +43,7 @@ class Source:
         *,
         job_id: int | None = None,
     ) -> None:
-        """`job_id` is an agent's job that holds the lane already."""
+        """`job_id` is an agent's job that already holds the lane."""
         self._gone = gone
         self._is_in_the_way = partial(inline.is_waited_for, lane_of(repository.id))
         self._closed = threading.Event()
@@ -67,7 +67,9 @@ class Source:
             while not self._stream.wait_for_output(LOOK_SECONDS):
                 self._require_a_reader()
                 if time.monotonic() > deadline:
-                    raise Unavailable("engine.silent", "The engine has nothing to say; try again.", retry_after=60)
+                    raise Unavailable(
+                        "engine.silent", "The engine produced no output for too long; try again.", retry_after=60
+                    )
             self._require_a_reader()
             return self._stream.read(size)
 
@@ -76,7 +78,7 @@ class Source:
             raise NobodyWaits
 
     def blocks(self) -> Iterator[bytes]:
-        """All of it. Raise BrokenOff at the end unless the engine says that it was complete."""
+        """All of it. Raise BrokenOff at the end unless the engine reports that it was complete."""
         while block := self.read():
             yield block
         self.require_good_end()
@@ -87,11 +89,11 @@ class Source:
             raise BrokenOff(outcome)
 
     def outcome(self) -> Outcome:
-        """How the engine ended. Only to be asked at the end."""
+        """How the engine ended. Valid only at the end."""
         return self._stream.outcome()
 
     def refusal(self) -> HoldfastError:
-        """Why the engine gave nothing, as a condition of the request."""
+        """Why the engine produced nothing, as an error of the request."""
         outcome = self._stream.outcome()
         if outcome.reason == ARCHIVE_MISSING:
             return NotFound("archives.not_found", SENTENCES[ARCHIVE_MISSING])
@@ -100,7 +102,7 @@ class Source:
         return repository_errors.refused_by_engine(outcome)
 
     def is_in_the_way(self) -> bool:
-        """Whether work that needs the repository for itself waits."""
+        """Whether work that needs the repository exclusively waits."""
         return self._is_in_the_way()
 
     def close(self) -> None:

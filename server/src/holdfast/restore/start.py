@@ -34,14 +34,14 @@ from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, Restor
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A request that makes sense: what the engine may still refuse is the operation's to report."""
+    """A valid request: further refusals by the engine are reported by the operation."""
 
     repository: Repository
     params: RestoreParams
     may_look: bool
-    """Whether the caller may know what is at the destination: whoever may restore there may."""
+    """Whether the caller may see what is at the destination: a right to restore there includes that."""
     guard: Guard
-    """What must be left alone at the destination, as far as it may be looked at here."""
+    """Protected places at the destination, as far as visible here."""
 
 
 def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, places: ServicePlaces) -> Operation:
@@ -63,7 +63,9 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
 
 
 def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
-    """Whoever has the destination: an agent that receives, the agent that opens the repository itself, or a runner."""
+    """The executor at the destination: an agent that receives, the agent that opens the repository itself, or a
+    runner.
+    """
     receiver = wanted.params.destination_machine_id
     if wanted.params.destination_type != "agent":
         return jobs.OfRunner()
@@ -71,7 +73,7 @@ def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:
 
 
 def check(session: Session, caller: Caller, request: RestoreRequest, role: Role, places: ServicePlaces) -> Wanted:
-    """Given a request, return what it asks for. Raise NotFound, Forbidden or Unprocessable."""
+    """Given a request, return the checked restore. Raise NotFound, Forbidden or Unprocessable."""
     repository = _repository(session, caller, request, role)
     archive, record = _archive(session, repository, request)
     if request.destination_type == "local" and request.destination_machine_id is not None:
@@ -114,7 +116,7 @@ def check(session: Session, caller: Caller, request: RestoreRequest, role: Role,
 
 
 def _place(repository: Repository, request: RestoreRequest) -> Place:
-    """The machine that a restore goes to, by default the repository's own. Raise Unprocessable if it is not named."""
+    """The machine of a restore, by default the repository's own. Raise Unprocessable if it is not named."""
     if request.destination_type == "local":
         return LOCAL
     own = own_machine(repository)
@@ -125,7 +127,7 @@ def _place(repository: Repository, request: RestoreRequest) -> Place:
 
 
 def _ssh_machine(session: Session, repository: Repository, request: RestoreRequest) -> SshConnection | None:
-    """The ssh machine that a restore goes to, by default the one that opens the repository; None for any other."""
+    """The ssh machine of a restore, by default the one that opens the repository; None for any other."""
     if request.destination_type != "ssh":
         return None
     machine_id = request.destination_machine_id or runs_on(repository)
@@ -157,9 +159,9 @@ def _receiving_agent(session: Session, repository: Repository, request: RestoreR
 
 
 def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
-    """A restore into a repository or into the service's own folder would destroy what everything depends on.
+    """A restore into a repository or into the service's own folder would destroy data that everything depends on.
 
-    Whether a chosen path is a folder only its archive knows; what is below it is looked at when it has been listed.
+    Only the archive knows whether a chosen path is a folder; paths below it are checked when it has been listed.
     """
     if guard.holds(target):
         raise errors.destination_forbidden()
@@ -171,7 +173,7 @@ def refuse_own_places(guard: Guard, target: bytes, layout: Placement) -> None:
 
 
 def refuse_repositories_there(session: Session, target: bytes, machine: SshConnection, layout: Placement) -> None:
-    """The same for what is known to lie on another machine, by name; the machine itself compares by inode."""
+    """The same for places known to be on another machine, by name; the machine itself compares by inode."""
     chosen = () if layout.contents_only else layout.roots
     targets = [target, *(target.rstrip(b"/") + b"/" + root for root in chosen)]
     for path in map(os.fsencode, repositories.paths_on_host(session, machine.host.lower())):

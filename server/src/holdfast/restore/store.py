@@ -27,7 +27,7 @@ def knows_archives(session: Session, repository_id: int) -> bool:
 
 
 def was_made(session: Session, repository_id: int, archive: str) -> bool:
-    """True when a backup of this service has made an archive of this name, whether or not it was listed since."""
+    """True when a backup of this service has made an archive of this name, even if it was not listed since."""
     statement = (
         select(Operation.id)
         .where(

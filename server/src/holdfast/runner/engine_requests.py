@@ -1,8 +1,8 @@
-"""Requests that need an engine, or another machine: they have threads of their own, and wait for them without one.
+"""Requests that need an engine or another machine: they have threads of their own, and wait for them without one.
 
-The framework's threads answer everybody. A route that may take longer than a query is marked with `asks_engine`: then it
-runs in one of a few threads apart, with a cap for each user and one for all, so that no number of such requests keeps
-the others waiting.
+The framework's threads serve all requests. A route that may take longer than a query is marked with `asks_engine`: then
+it runs in one of a few separate threads, with a cap for each user and one for all, so that no number of such requests
+delays the others.
 """
 
 import functools
@@ -21,14 +21,14 @@ from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 WAITING_FOR_EACH_PLACE = 10
-"""Requests of a user that may wait for each one that runs; more are refused at once."""
+"""Requests of a user that may wait for each running one; more are refused immediately."""
 
 Result = TypeVar("Result")
 Route = TypeVar("Route", bound=Callable[..., Any])
 
 
 class _Places:
-    """The places of one user, for as long as a request of theirs has or awaits one."""
+    """The places of one user, while one of their requests has or awaits one."""
 
     def __init__(self, number: int) -> None:
         self.semaphore = Semaphore(number)
@@ -50,7 +50,7 @@ class EngineRequests:
     async def run(self, request: Request, user_id: int, call: Callable[[], Result]) -> Result:
         """Run a use case for a user. Raise Unavailable if no place becomes free in time, Locked if the lane does not.
 
-        Whoever has left while waiting for a place is not served: no engine runs for nobody.
+        A client that has left while waiting for a place is not served: no engine runs without a reader.
         """
         async with self._place(user_id):
             if await request.is_disconnected():
@@ -100,7 +100,7 @@ def _too_many() -> Unavailable:
 
 
 class Asking:
-    """One request that may ask the engine."""
+    """One request that may call the engine."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -119,9 +119,9 @@ PARAMETER = "engine_requests"
 
 
 def asks_engine(route: Route) -> Route:
-    """Mark a route that asks an engine or another machine. Its function is an ordinary one with a caller.
+    """Mark a route that calls an engine or another machine. Its function is an ordinary one with a caller.
 
-    It must not take a transaction: it would hold it for as long as it waits. Until it holds its first lane it must have
+    It must not take a transaction: it would hold it while it waits. Until it holds its first lane it must have
     no effect, because it is called again from the start if the lane is not free.
     """
 

@@ -1,4 +1,4 @@
-"""The output of an engine as it comes, for a request that passes it on: no file in between, constant memory."""
+"""The output of an engine as it is produced, for a request that passes it on: no file in between, constant memory."""
 
 import os
 import select
@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.2
 
 
 class EngineStream:
-    """One engine run whose output is read here. Whatever happens to the reader, the engine does not outlive it."""
+    """One engine run whose output is read here. The engine never outlives its reader."""
 
     def __init__(self, spool: Spool, command: Command) -> None:
         self._spool = spool
@@ -32,18 +32,18 @@ class EngineStream:
         return bool(poller.poll(seconds * 1000))
 
     def read(self, size: int = BLOCK) -> bytes:
-        """The next bytes; none at the end, when `outcome` tells whether it was a good one."""
+        """The next bytes; none at the end, when `outcome` shows whether it succeeded."""
         return os.read(self._descriptor, size)
 
     def outcome(self) -> EngineOutcome:
-        """How the engine ended. Only to be asked at the end of the stream."""
+        """How the engine ended. Valid only at the end of the stream."""
         exit_record = self._spool.exit_record()
         if exit_record is None:
             return EngineOutcome("interrupted", INTERRUPTED_KEY, INTERRUPTED_SENTENCE)
-        return engine_outcome(exit_record, said(self._spool, self._command), cancel_requested=False)
+        return engine_outcome(exit_record, messages_of(self._spool, self._command), cancel_requested=False)
 
     def close(self) -> None:
-        """Let go of the output, which stops the engine if it still runs, and wait until it has stopped."""
+        """Close the output, which stops a running engine, and wait until it has stopped."""
         if not self._is_open:
             return
         self._is_open = False
@@ -53,8 +53,8 @@ class EngineStream:
             continue
 
 
-def said(spool: Spool, command: Command) -> Accumulator:
-    """What an engine has said that has ended."""
+def messages_of(spool: Spool, command: Command) -> Accumulator:
+    """The messages of an engine that has ended."""
     reader = StreamReader(spool.err, Redactor(command.secret_values))
     reader.drain(to_the_end=True)
     return reader.accumulator

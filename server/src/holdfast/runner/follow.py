@@ -13,7 +13,7 @@ from backup_engine.outcome import Accumulator
 from backup_engine.process import Spool
 from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted
-from holdfast.operations.context import Context, Hear, PlainResult, ProgramResult
+from holdfast.operations.context import Context, OnLine, PlainResult, ProgramResult
 from holdfast.operations.logs import LOG_BYTES_MOST, LogWriter
 from holdfast.operations.models import Operation
 from holdfast.operations.two_stream_log import Stream
@@ -24,7 +24,7 @@ from holdfast.storage.session import Database
 
 
 class Attempt(EngineHost, Context):
-    """The surroundings of a kind while a runner executes it. See `Host` for the rules of being called again."""
+    """The surroundings of a kind while a runner executes it. See `Host` for the rules of repeated calls."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class Attempt(EngineHost, Context):
             raise Interrupted(name, Accumulator())
         return PlainResult(exit_record, self.is_cancelled())
 
-    def program_step(self, name: str, command: Command, hear: Hear) -> ProgramResult:
+    def program_step(self, name: str, command: Command, on_line: OnLine) -> ProgramResult:
         spool = Spool(self.folder / name)
         self.log(f"$ {display(command)}")
-        reader = LineReader(spool.err, hear, self._writer)
+        reader = LineReader(spool.err, on_line, self._writer)
         self._run_to_end(spool, command, reader.drain, despite_cancel=False)
         reader.drain(to_the_end=True)
         exit_record = self._exit_record(spool)

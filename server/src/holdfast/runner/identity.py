@@ -1,4 +1,4 @@
-"""Who a runner is, and how others prove that it is dead."""
+"""The identity of a runner, and how others prove that it is dead."""
 
 import fcntl
 import hashlib
@@ -12,7 +12,8 @@ FOLDER_ID = "folder-id"
 
 
 def host_id(folder: Path) -> str:
-    """The identity of this folder on this machine: only who shares both can see a runner's lock and its spools.
+    """The identity of this folder on this machine: only processes that share both can see a runner's lock and its
+    spools.
 
     The machine's own identity is not enough. Machines made from one image often share it, and then the other one's
     lock file, which is not here, would look like that of a dead runner.
@@ -21,7 +22,7 @@ def host_id(folder: Path) -> str:
 
 
 def folder_id(folder: Path) -> str:
-    """Made once for a folder, by whoever comes first."""
+    """Created once for a folder, by the first process."""
     file = folder / FOLDER_ID
     if not file.exists():
         part = folder / f"{FOLDER_ID}.{uuid.uuid4().hex}"

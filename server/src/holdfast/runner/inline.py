@@ -25,7 +25,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
-from holdfast.runner.engine_stream import EngineStream, said
+from holdfast.runner.engine_stream import EngineStream, messages_of
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -75,7 +75,7 @@ class InlineCalls:
     ) -> Iterator["Hold"]:
         """Hold a lane. Raise Locked, with the holder's id, if it does not become free in time.
 
-        Raise LaneNotFree where the request has a ticket: it waits without this thread, and comes again.
+        Raise LaneNotFree where the request has a ticket: it waits without this thread, and is called again.
         """
         ticket = TICKET.get() if wait_seconds is None else None
         seen = self._database.work.number
@@ -95,14 +95,14 @@ class InlineCalls:
     def _in_queue(
         self, ticket: LaneTicket | None, lane: str, subject: Subject | None, access: Access
     ) -> tuple[int, Verdict]:
-        """The operation that stands in the queue for this request, the one of its ticket or a new one, and what is said of it.
+        """The queued operation of this request, from its ticket or new, and its verdict.
 
-        A free lane is taken in the transaction that asks for it: each commit makes everybody else look again at what they know.
+        A free lane is taken in the transaction that requests it: each commit makes all others reload their state.
         """
         if ticket is not None and not ticket.is_used and ticket.operation_id is not None:
             if ticket.wanted == (lane, str(access)):
                 return ticket.operation_id, self._claimed(ticket.operation_id)
-            self._end(ticket.operation_id, ticket)  # what it asks for has changed since it came first
+            self._end(ticket.operation_id, ticket)  # its request has changed since the first call
         with self._database.writing() as session:
             kind = replace(INLINE, access=access)
             operation = queue.enqueue_inline(session, kind, self._runner_id, lane, subject)
@@ -124,7 +124,9 @@ class InlineCalls:
 
     @contextmanager
     def in_lane_of(self, operation_id: int) -> Iterator["Hold"]:
-        """For an operation that an agent executes, and that holds its lane itself: only a place for the engine's runs."""
+        """For an operation that an agent executes, and that holds its lane itself: only a place for the engine's
+        runs.
+        """
         folder = Path(self._spool_root) / str(operation_id) / secrets.token_hex(8)
         try:
             yield Hold(folder, self._stopping)
@@ -158,7 +160,7 @@ class InlineCalls:
         return True
 
     def _let_go_in_time(self, operation_id: int) -> None:
-        """If this process ends first, a runner finds the operation in the name of a dead one and lets go of it."""
+        """If this process dies first, a runner finds the operation of a dead process and releases it."""
         while not self._let_go(operation_id):
             if self._stopping.wait(LOOK_SECONDS):
                 return
@@ -166,7 +168,7 @@ class InlineCalls:
     def _wait_for_lane(
         self, operation_id: int, seconds: float, ticket: LaneTicket | None, verdict: Verdict, seen: int
     ) -> None:
-        """Wait until the lane is held. `seen` is the number of the last change that the verdict knows of."""
+        """Wait until the lane is held. `seen` is the number of the last change included in the verdict."""
         may_come_again = ticket is not None and not ticket.is_used
         deadline = ticket.deadline if ticket is not None and may_come_again else time.monotonic() + seconds
         while True:
@@ -214,7 +216,7 @@ class Hold:
         exit_record = spool.exit_record()
         if exit_record is None:
             raise _interrupted()
-        accumulator = said(spool, command)
+        accumulator = messages_of(spool, command)
         outcome = engine_outcome(exit_record, accumulator, cancel_requested=False)
         if outcome.status == "interrupted":
             raise _interrupted()

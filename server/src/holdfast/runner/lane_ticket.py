@@ -1,6 +1,6 @@
 """A request that waits for a lane without a thread.
 
-The use case is called in a thread. Where its lane is not free, it is left with `LaneNotFree` before it has changed
+The use case is called in a thread. If its lane is not free, it is left with `LaneNotFree` before it has changed
 anything, keeps its place in the queue by its ticket, and is called again from the start when the lane may be free.
 """
 
@@ -31,7 +31,7 @@ class LaneTicket:
         self.deadline = time.monotonic() + seconds
         self.operation_id: int | None = None
         self.wanted: tuple[str, str] | None = None
-        """The lane and mode that the operation in the queue asks for."""
+        """The lane and mode of the operation in the queue."""
         self.is_used = False
         """A request that holds a lane, or has held one, has done something: it is not called again."""
         self.withdraw: Callable[[], object] = lambda: None
@@ -45,7 +45,7 @@ TICKET: ContextVar[LaneTicket | None] = ContextVar("lane ticket", default=None)
 
 
 async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, seconds: float) -> Result:
-    """Call a use case in a thread, as often as its lane turns out not to be free. Raise Locked when the time is up."""
+    """Call a use case in a thread, again whenever its lane was not free. Raise Locked when the time is up."""
     ticket = LaneTicket(seconds)
     try:
         while True:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast.operations.context import Hear
+from holdfast.operations.context import OnLine
 from holdfast.operations.logs import LogWriter
 from holdfast.runner.spooled_lines import SpooledLines, in_pieces
 
@@ -10,17 +10,19 @@ LONGEST_LINE = 1 << 20
 
 
 class LineReader(SpooledLines):
-    """Passes on whole lines, those that are too long in pieces, and writes what is made of them."""
+    """Passes on complete lines, overlong ones in pieces, and writes the result to the log."""
 
-    def __init__(self, path: Path, hear: Hear, writer: LogWriter) -> None:
+    def __init__(self, path: Path, on_line: OnLine, writer: LogWriter) -> None:
         super().__init__(path)
-        self._hear = hear
+        self._on_line = on_line
         self._writer = writer
 
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
         pieces, rest = in_pieces(rest, LONGEST_LINE)
-        heard = (piece for line in lines for piece in _whole(line))
-        self._writer.write([part for line in (*heard, *pieces) for text in self._hear(line) for part in _short(text)])
+        whole = (piece for line in lines for piece in _whole(line))
+        self._writer.write(
+            [part for line in (*whole, *pieces) for text in self._on_line(line) for part in _short(text)]
+        )
         return rest
 
     def _take_last(self, rest: bytes) -> None:

@@ -1,4 +1,6 @@
-"""The runner: claims what may start, executes it, and brings everything that it finds running to its true end."""
+"""The runner: claims operations that may start, executes them, and brings every running one it finds to its true
+end.
+"""
 
 import errno
 import os
@@ -40,13 +42,15 @@ RECOVER_SECONDS = 5.0
 CANCEL_POLL_SECONDS = 2.0
 OBSTACLE_SECONDS = 2.0
 OBSTACLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO})
-"""What a machine in trouble says. It passes; the operation and its engine are not to blame."""
+"""Errors of a machine in trouble. They pass; the operation and its engine are not to blame."""
 STORE_UNAVAILABLE = "store.unavailable"
 CAPACITY = 64
 
 
 class Runner:
-    """Executes operations in threads of its own; every thread is replaceable, the truth is in the store and the spools."""
+    """Executes operations in threads of its own; every thread is replaceable, the truth is in the store and the
+    spools.
+    """
 
     def __init__(
         self, settings: Settings, database: Database, registry: Registry, supervisor: Supervisor, role: str
@@ -92,7 +96,7 @@ class Runner:
         self._threads.append(self._supervisor.keep("runner-ticks", self._tick_forever))
 
     def stop(self, seconds: float = 8.0) -> None:
-        """Stop taking work and let go of what runs: the engines go on under their shims."""
+        """Stop taking work and release what runs: the engines continue under their shims."""
         self._stopping.set()
         self._database.notify()
         deadline = time.monotonic() + seconds
@@ -121,7 +125,7 @@ class Runner:
             )
 
     def _unregister(self) -> None:
-        """Remove this runner's row, unless operations still name it: their finder needs to know where it ran."""
+        """Remove this runner's row, unless operations still refer to it: recovery needs to know where they ran."""
         try:
             with self._database.writing() as session:
                 runners.forget_idle_runner(session, self.identity.id)
@@ -131,7 +135,7 @@ class Runner:
     # --- claiming -----------------------------------------------------------------------------------------------
 
     def _claim_forever(self) -> None:
-        """Claim, and look after what dead runners left: both in this thread, so that nothing is started twice."""
+        """Claim, and recover the operations of dead runners: both in this thread, so that nothing is started twice."""
         seen = -1
         looked_at = time.monotonic()
         while not self._stopping.is_set():
@@ -193,7 +197,7 @@ class Runner:
         except Stopping:
             log.info("left running under its shim", kind=operation.kind)
         except Exception:
-            # It stays `running` in this runner's name; `recover` finds that nobody executes it and starts it again.
+            # It stays `running` under this runner; `recover` notices that no thread executes it and starts it again.
             log.exception("the execution of an operation broke off", kind=operation.kind)
         finally:
             self._no_longer_executing(operation)
@@ -215,7 +219,7 @@ class Runner:
                 raise Stopping
 
     def _execute_once(self, operation: Operation, kind: Kind, params: BaseModel) -> bool:
-        """Execute, or find again what was executed, and record the end. False when the machine was in the way."""
+        """Execute, or find the earlier execution again, and record the end. False on trouble of the machine."""
         try:
             attempt = self._attempt_of(operation, params)
             self._execute_attempt(operation, kind, attempt)
@@ -225,7 +229,7 @@ class Runner:
         except (OSError, Unavailable) as error:
             if not is_obstacle(error):
                 raise
-            log.warning("an obstacle; to be tried again", kind=operation.kind, reason=str(error))
+            log.warning("temporary system error; retrying", kind=operation.kind, reason=str(error))
             return False
         return True
 
@@ -278,7 +282,7 @@ class Runner:
         except Exception as error:
             if is_obstacle(error):
                 raise
-            log.exception("an operation failed in an unexpected way", kind=kind.name)
+            log.exception("an operation failed unexpectedly", kind=kind.name)
             attempt.wait_until_nothing_lives()
             sentence = "Something failed inside the service; its log has the details."
             return Outcome(Status.FAILED, "operations.internal", sentence)
@@ -314,11 +318,11 @@ class Runner:
         with self._database.writing() as session:
             runners.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
-            self._recover()  # a process that executes looks more often, where it claims
+            self._recover()  # an executing process does so more often, where it claims
 
 
 def is_obstacle(error: Exception) -> bool:
-    """True for trouble of the machine or the store that says nothing about the operation."""
+    """True for trouble of the machine or the store that is not about the operation."""
     if isinstance(error, OSError):
         return error.errno in OBSTACLES
     return isinstance(error, Unavailable) and error.key == STORE_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""Wake-ups between processes that share a PostgreSQL store. Hints only: whoever waits also polls."""
+"""Wake-ups between processes that share a PostgreSQL store. Hints only: waiting code also polls."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ class NotificationListener:
             self._supervisor.keep(LOOP, self._listen)
 
     def _listen(self) -> None:
-        import psycopg  # a service on SQLite does without it
+        import psycopg  # not needed with SQLite
 
         url = make_url(self._database.url).set(drivername="postgresql").render_as_string(hide_password=False)
         try:
@@ -40,10 +40,10 @@ class NotificationListener:
 
     def _pass_on(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self._stopping.is_set():
-            for heard in connection.notifies(timeout=1.0, stop_after=1):
-                if heard.channel == CHANNEL:
+            for notification in connection.notifies(timeout=1.0, stop_after=1):
+                if notification.channel == CHANNEL:
                     self._database.notify()
-                elif heard.channel == LANES_CHANNEL:
+                elif notification.channel == LANES_CHANNEL:
                     self._database.work.notify()
                 else:
                     self._database.wake.notify()

@@ -9,7 +9,7 @@ from holdfast.runner.spooled_lines import SpooledLines, in_pieces
 
 
 class PlainReader(SpooledLines):
-    """Every line as it is; what is longer than a piece is cut, and written before its end has come."""
+    """Every line unchanged; a line longer than a piece is cut, and written before its end has come."""
 
     def __init__(self, path: Path, stream: Stream, writer: LogWriter) -> None:
         super().__init__(path)

@@ -36,7 +36,7 @@ class ProgressBoard:
             return frozenset(self._latest)
 
     def flush(self, database: Database) -> None:
-        """Store what changed since the last flush, in one transaction; nothing when nothing changed."""
+        """Store the changes since the last flush, in one transaction; nothing when nothing changed."""
         with self._lock:
             rows = [
                 {"b_id": number, "b_attempt": self._latest[number][0], "b_progress": self._latest[number][1]}
@@ -49,6 +49,6 @@ class ProgressBoard:
             with database.writing() as session:
                 runners.write_progress(session, rows)
         except BaseException:
-            with self._lock:  # a later flush may have better luck
+            with self._lock:  # a later flush may succeed
                 self._changed |= self._latest.keys() & {row["b_id"] for row in rows}
             raise

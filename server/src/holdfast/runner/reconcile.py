@@ -1,4 +1,4 @@
-"""The reconcile tick: keeps derived data fresh, once per interval whoever else ticks."""
+"""The reconcile tick: keeps derived data fresh, once per interval across all processes."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ LAST = "last_reconcile_at"
 
 
 def reconcile_if_due(database: Database, source: DerivedDataSource, interval_minutes: int) -> bool:
-    """Run the tick if none has run for an interval; say whether it ran."""
+    """Run the tick if none has run for an interval; return whether it ran."""
     interval = timedelta(minutes=interval_minutes)
     with database.reading() as session:
         if not _is_due(limits.get(session, LAST), interval):

@@ -1,4 +1,4 @@
-"""Writing down how an attempt ended: in one transaction, and for as long as it takes the store to accept it."""
+"""Records how an attempt ended: in one transaction, retried until the store accepts it."""
 
 import threading
 from dataclasses import replace
@@ -28,7 +28,7 @@ MAX_ATTEMPTS = 3
 
 
 class NotOurs(Exception):
-    """The operation is no longer this runner's to end; nothing of its end may be kept."""
+    """The operation no longer belongs to this runner; nothing of its end may be stored."""
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         self._stopping = stopping
 
     def end(self, operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> None:
-        """Record how it ended, for as long as it takes the store to accept it."""
+        """Record how it ended, retrying until the store accepts it."""
         if isinstance(ending, TryAgain) and attempt is not None and attempt.is_cancelled():
             ending = given_up(ending, Status.CANCELLED)
         if isinstance(ending, TryAgain) and operation.attempt >= MAX_ATTEMPTS:
@@ -62,15 +62,15 @@ class Recorder:
                 self._record(operation, lines, ending, ended_at)
                 return
             except NotOurs:
-                log.warning("somebody else has taken the operation over", kind=operation.kind)
+                log.warning("another process has taken the operation over", kind=operation.kind)
                 return
             except Unavailable:
-                log.warning("the store does not take the end of an operation yet", kind=operation.kind)
+                log.warning("the store does not accept the end of an operation yet", kind=operation.kind)
                 if self._stopping.wait(1.0):
                     raise Stopping from None
 
     def _record(self, operation: Operation, lines: int, ending: Outcome | TryAgain, ended_at: datetime) -> None:
-        """Write the end down, and then remove the spools: while they are there, all of it can be found out again."""
+        """Record the end, and then remove the spools: while they exist, everything can be determined again."""
         with self._database.writing() as session, recording_end(session, ended_at):
             if ending.record is not None:
                 ending.record(session)
@@ -103,12 +103,12 @@ class Recorder:
 
 def end_of(operation: Operation, attempt: Attempt | None, ending: Outcome | TryAgain) -> datetime:
     """When the work ended, by the engine's own record where there is one."""
-    told = ending.ended_at if isinstance(ending, Outcome) else None
-    return within(told or (attempt.ended_at() if attempt else None), operation.started_at)
+    reported = ending.ended_at if isinstance(ending, Outcome) else None
+    return within(reported or (attempt.ended_at() if attempt else None), operation.started_at)
 
 
 def given_up(ending: TryAgain, status: Status) -> Outcome:
-    """What becomes of an attempt that is not followed by another one."""
+    """The end of an attempt that is not followed by another one."""
     failed = status is Status.FAILED
     return Outcome(
         status,
@@ -128,9 +128,9 @@ def without_details(ending: Outcome | TryAgain) -> Outcome | TryAgain:
 
 
 def ending_sentence(ending: Outcome | TryAgain) -> str:
-    """The last line of an attempt's log, where the engine itself has not said it."""
+    """The last line of an attempt's log, where the engine has not written one."""
     if isinstance(ending, TryAgain):
-        return f"To be tried again: {ending.error_message}"
+        return f"Will be tried again: {ending.error_message}"
     if ending.status is Status.CANCELLED:
         return "Cancelled."
     return f"Failed: {ending.error_message}" if ending.error_message else ""

@@ -1,4 +1,4 @@
-"""What dead runners left running, and what broke off here, brought back to somebody who executes it."""
+"""Recovers operations that dead runners left running, and those that broke off here."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ log = structlog.get_logger("holdfast.runner")
 
 
 class Recovery:
-    """`execute` starts an operation of this runner; `executing` tells which it is at, each with its attempt."""
+    """`execute` starts an operation of this runner; `executing` returns the ones it executes, each with its attempt."""
 
     def __init__(
         self,
@@ -51,7 +51,9 @@ class Recovery:
         self._executing = executing
 
     def recover(self) -> None:
-        """Take over what dead runners of this machine left running, and start again what broke off here."""
+        """Take over operations that dead runners of this machine left running, and restart those that broke off
+        here.
+        """
         executing = self._executing()
         with self._database.reading() as session:
             left = operation_runners.running_in_processes(session)
@@ -64,7 +66,7 @@ class Recovery:
             if operation.runner_id in gone:
                 self._take_over(operation)
             elif self._broke_off(operation) and (operation.id, operation.attempt) not in executing:
-                log.warning("nobody executes it; started again", operation_id=operation.id, kind=operation.kind)
+                log.warning("no thread executes it; started again", operation_id=operation.id, kind=operation.kind)
                 self._execute(operation)
         self._forget_requests([request.id for request in requests if request.runner_id in gone])
         for row in dead:
@@ -73,7 +75,7 @@ class Recovery:
             self.sweep_spools()
 
     def _forget_requests(self, abandoned: list[int]) -> None:
-        """A request whose process died while it waited would keep its place in the queue for ever."""
+        """A request whose process died while it waited would keep its place in the queue indefinitely."""
         if abandoned:
             with self._database.writing() as session:
                 for request in abandoned:
@@ -92,7 +94,7 @@ class Recovery:
                 Path(row.lock_file).unlink(missing_ok=True)
 
     def sweep_spools(self) -> None:
-        """Remove the spools of operations that have ended: a kill may have come between their record and this."""
+        """Remove the spools of operations that have ended: a kill may have prevented that after their record."""
         root = self._settings.spool_dir.absolute()
         folders = {int(entry.name): entry for entry in root.glob("[0-9]*") if entry.name.isdigit()}
         with self._database.reading() as session:

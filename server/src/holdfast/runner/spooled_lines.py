@@ -16,7 +16,7 @@ class SpooledLines(ABC):
         self._rest = b""
 
     def drain(self, *, to_the_end: bool = False) -> None:
-        """Read all that the stream holds now; at the end, also a last line without its line end."""
+        """Read everything the stream holds now; at the end, also a last line without its line end."""
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
@@ -33,7 +33,9 @@ class SpooledLines(ABC):
 
     @abstractmethod
     def _take(self, lines: list[bytes], rest: bytes) -> bytes:
-        """Given whole lines and the beginning of the next, return what of that beginning is still to be taken."""
+        """Given complete lines and the beginning of the next, return the part of that beginning that is still to be
+        taken.
+        """
 
     @abstractmethod
     def _take_last(self, rest: bytes) -> None:

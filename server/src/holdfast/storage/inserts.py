@@ -1,4 +1,4 @@
-"""Inserts that know what to do when the row is there already, on either database."""
+"""Inserts with a rule for an existing row, on either database."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 
 def insert_unless_there(session: Session, model: type[DeclarativeBase], values: dict[str, Any]) -> int | None:
-    """Insert a row and return its id; None if a unique column says that it is there, or another transaction's is."""
+    """Insert a row and return its id; None if a unique column already has the value, also in another transaction."""
     identifier = model.__table__.c.id
     statement = conflict_aware_insert(session, model).values(values).on_conflict_do_nothing().returning(identifier)
     return session.execute(statement).scalar_one_or_none()
@@ -16,7 +16,7 @@ def insert_unless_there(session: Session, model: type[DeclarativeBase], values: 
 def insert_or_replace(
     session: Session, model: type[DeclarativeBase], key: dict[str, Any], values: dict[str, Any]
 ) -> None:
-    """Insert a row, or give the row with this key these values."""
+    """Insert a row, or update the row with this key."""
     statement = conflict_aware_insert(session, model).values({**key, **values})
     session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 

@@ -1,4 +1,4 @@
-"""Looking for a word in a column that holds a list in JSON."""
+"""Searches for a value in a column that holds a list in JSON."""
 
 from typing import Any
 

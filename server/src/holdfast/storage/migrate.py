@@ -1,4 +1,4 @@
-"""Brings a store to the present schema."""
+"""Migrates a store to the current schema."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ class StoreTooNew(Exception):
 
 
 def migrate(database: Database) -> None:
-    """Apply what is missing, in one transaction. Raise StoreTooNew for a store of a newer version.
+    """Apply missing migrations, in one transaction. Raise StoreTooNew for a store of a newer version.
 
     Most starts find nothing to do, and then the tool for migrations is not even loaded: it takes half a second.
     """

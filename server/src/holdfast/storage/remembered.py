@@ -1,7 +1,7 @@
-"""What was read of the store, believed for as long as nothing at all was committed to it: by no process, in no table.
+"""Values read from the store, valid until anything is committed to it, by any process, in any table.
 
-SQLite knows without reading a page whether that is so. PostgreSQL would have to be asked over the network, which costs as
-much as reading again: there, nothing is remembered.
+SQLite detects that without reading a page. PostgreSQL would need a query over the network, which costs as much as
+reading again: there, nothing is remembered.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ Version = tuple[int, int]
 
 
 class StoreVersion:
-    """Asks on a connection of its own, which never writes: so every commit is one of another connection."""
+    """Checks on a connection of its own, which never writes: so every commit comes from another connection."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class StoreVersion:
         self._opened = 0
 
     def now(self) -> Version | None:
-        """A value that differs after every commit; None while it cannot be known."""
+        """A value that differs after every commit; None while it is unknown."""
         with self._guard:
             try:
                 connection = self._connection or self._open()
@@ -38,7 +38,7 @@ class StoreVersion:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        # No wait for a lock: the event loop asks.
+        # No wait for a lock: the event loop calls this.
         connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only=ON")
         self._opened += 1  # numbers of two connections cannot be compared
@@ -47,7 +47,7 @@ class StoreVersion:
 
 
 class Remembered(Generic[Value]):
-    """Any thread may ask. Each value is kept with the version before it was read, so it is never older than that."""
+    """For any thread. Each value is stored with the version before it was read, so it is never older than that."""
 
     def __init__(self, version: StoreVersion | None, most: int) -> None:
         self._version = version
@@ -64,7 +64,7 @@ class Remembered(Generic[Value]):
     def read(
         self, key: Hashable, read: Callable[[], Value], is_worth_it: Callable[[Value], bool] = lambda _value: True
     ) -> Value:
-        """Read a value, and remember it if it is worth it."""
+        """Read a value, and remember it if that is worthwhile."""
         version = self._version.now() if self._version is not None else None
         value = read()
         if version is not None and is_worth_it(value):

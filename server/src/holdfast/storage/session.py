@@ -29,11 +29,11 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
         self.url = url
         self.wake = Wake()
-        """Something has changed that people hear of."""
+        """Something has changed that users are notified of."""
         self.work = Wake()
-        """Operations have changed, or a lane is free: there may be something to do."""
+        """Operations have changed, or a lane is free: there may be work."""
         self.operations = Wake()
-        """Operations have changed that runners and agents execute: what is remembered of them is out of date."""
+        """Operations of runners and agents have changed: cached views of them are out of date."""
         self.dialect = make_url(url).get_backend_name()
         path = make_url(url).database
         self.version = StoreVersion(path) if self.is_sqlite and path and path != ":memory:" else None
@@ -58,20 +58,23 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """One consistent read. On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it."""
+        """One consistent read.
+
+        On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it.
+        """
         with _unreachable_is_unavailable(), Session(self._reader, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     @contextmanager
     def writing(self, *, lock_at_once: bool = True) -> Iterator[Session]:
-        """One transaction: all of it, or nothing of it. Hints given with ``after_commit`` run once it is durable.
+        """One transaction: all of it or nothing. Hints given with ``after_commit`` run once it is durable.
 
         On SQLite it holds the write lock from here on, or else from its first statement on.
         """
         info = {WAKE: self.notify, NEWS: self.wake.notify, LANES: self.work.notify}
         with _unreachable_is_unavailable(), Session(self._writer, expire_on_commit=False, info=info) as session:
             if self.is_sqlite and lock_at_once:
-                session.connection()  # take the write lock now, so that what is read is what will be changed
+                session.connection()  # take the write lock now, so that the rows read cannot change meanwhile
             try:
                 yield session
                 session.commit()
@@ -83,12 +86,12 @@ class Database:
 
     def notify(self) -> None:
         """Hint that operations may have changed."""
-        self.operations.notify()  # first: whoever is woken must not believe what is remembered
+        self.operations.notify()  # first: woken threads must not use cached views
         self.work.notify()
         self.wake.notify()
 
     def is_known_to_be_reachable(self) -> bool:
-        """Whether the store answers, as far as that can be told without waiting: false may mean only that it cannot."""
+        """Whether the store answers, without waiting for it: false may also mean that this is unknown."""
         return self.version is not None and self.version.now() is not None
 
     def is_reachable(self) -> bool:
@@ -119,12 +122,12 @@ def wake_after_commit(session: Session) -> None:
 
 
 def news_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, where nobody has more or less to do for it: a machine that is back, say."""
+    """As `wake_after_commit`, for news that change no work, such as a machine that is back online."""
     _hint(session, NEWS, NEWS_CHANNEL)
 
 
 def lanes_after_commit(session: Session) -> None:
-    """As `wake_after_commit`, where a request has let go of a lane: who waits for one may look, and nobody hears of it."""
+    """As `wake_after_commit`, where a request has released a lane: waiters check again, and no event is sent."""
     _hint(session, LANES, LANES_CHANNEL)
 
 

@@ -1,4 +1,4 @@
-"""What the service says about itself."""
+"""The service's information about itself."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Protocol

@@ -8,7 +8,7 @@ STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
 ASSETS = "assets/"
 ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
-"""How a file may lie beside itself, compressed; the best first."""
+"""Compressed variants of a file, stored beside it; the best first."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2", ".svg": "image/svg+xml"}
 
 
@@ -20,7 +20,7 @@ class BuiltFile:
 
 
 class Built:
-    """What lies in the folder. Only names that the build made are ever looked at; another build is noticed by its page."""
+    """The files in the folder. Only names that the build made are served; another build is detected by its page."""
 
     def __init__(self, folder: Path = STATIC) -> None:
         self.folder = folder

@@ -32,7 +32,7 @@ NOT_BUILT = """<!doctype html>
 
 
 class PagePath(Convertor[str]):
-    """Any path outside the API: what is not there in the API stays a 404 of the API."""
+    """Any path outside the API: missing paths of the API stay 404s of the API."""
 
     regex = f"(?!(?:{'|'.join(API)})(?:/|$)).*"
 

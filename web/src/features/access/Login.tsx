@@ -127,7 +127,7 @@ function useCountdown(error: unknown): number {
   return left
 }
 
-/** Before anything else: the first password was chosen by somebody else. */
+/** Before anything else: the first password was chosen by another person. */
 export function OwnPassword() {
   const [error, setError] = useState<unknown>(null)
   const submit = async (event: FormEvent<HTMLFormElement>) => {
@@ -151,7 +151,7 @@ export function OwnPassword() {
   }
   return (
     <Frame title="Choose your own password">
-      <p className="soft">The password you logged in with was made by somebody else. From now on only you know it.</p>
+      <p className="soft">Another person chose the password you logged in with. Choose one that only you know.</p>
       {error !== null && <Problem error={error} />}
       <form className="stack" onSubmit={submit}>
         <label className="field">

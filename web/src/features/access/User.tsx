@@ -166,12 +166,12 @@ function Rights({ user }: { user: Person }) {
                 </li>
               )
             })}
-            {found.repositories.length === 0 && <li className="muted">There is no repository yet.</li>}
+            {found.repositories.length === 0 && <li className="muted">No repositories yet.</li>}
           </ul>
         )}
       </Loaded>
       {user.role === 'viewer' && (
-        <p className="muted">As a viewer, {user.username} only looks, whatever is given here.</p>
+        <p className="muted">As a viewer, {user.username} can only look, even with rights given here.</p>
       )}
       {(give.error ?? change.error) && <Problem error={give.error ?? change.error} />}
     </section>
@@ -245,7 +245,7 @@ function Safety({ user }: { user: Person }) {
       {password && <Secret title="Give it to them now; it is shown this once." value={password} />}
       <div className="row">
         <span className="grow soft">
-          {user.disabled ? 'Nobody can log in by this name.' : 'Shut out at once; everything else stays as it is.'}
+          {user.disabled ? 'This user cannot log in.' : 'Ends all sessions now; everything else stays as it is.'}
         </span>
         <Button
           disabled={change.isPending}

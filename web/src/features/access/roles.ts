@@ -10,7 +10,7 @@ export const ROLES: readonly [Role, string][] = [
 
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 }
 
-/** What a change of role gives and takes, in words. */
+/** The rights that a change of role adds and removes, as text. */
 export function difference(from: Role, to: Role): string {
   if (from === to) return ''
   const gains = RANK[to] > RANK[from]

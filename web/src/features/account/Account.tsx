@@ -195,7 +195,7 @@ function Tokens() {
         <select className="input auto" name="days" aria-label="Good for" defaultValue="365">
           <option value="30">30 days</option>
           <option value="365">a year</option>
-          <option value="0">for ever</option>
+          <option value="0">never expires</option>
         </select>
         <Button type="submit">Create</Button>
       </form>

@@ -39,7 +39,7 @@ export function SecondFactor() {
           <Glyph name={on ? 'ok' : 'unknown'} /> {on ? 'on' : 'off'}
         </span>
       </div>
-      <p className="soft">A code from an app on your phone, asked for at each login beside the password.</p>
+      <p className="soft">A code from an app on your phone, required at each login in addition to the password.</p>
       {!on && !setup.data && (
         <div>
           <Button disabled={setup.isPending} onClick={() => setup.mutate()}>

@@ -100,7 +100,7 @@ export function RestoreSheet({
         ))}
       </fieldset>
       <section aria-live="polite">
-        {target !== 'local' && <Note>The machine itself says at the end what was written and what was kept.</Note>}
+        {target !== 'local' && <Note>The machine reports at the end which files were written or kept.</Note>}
         {preview.error && <Problem error={preview.error} />}
         {preview.data && <Before preview={preview.data} overwrite={overwrite} />}
       </section>
@@ -138,7 +138,7 @@ function Before({ preview, overwrite }: { preview: Schemas['RestorePreview']; ov
             ? 'What is there already could not be looked at.'
             : conflicts
               ? there
-              : 'Nothing is in the way.'}
+              : 'No existing files are affected.'}
         </p>
         {preview.conflicts.length > 0 && (
           <details>
@@ -195,7 +195,7 @@ function Progress({ id, onClose }: { id: number; onClose: () => void }) {
           Log
         </Link>
         <Button kind="primary" onClick={onClose}>
-          {operation?.completed_at ? 'Done' : 'Close, it goes on'}
+          {operation?.completed_at ? 'Done' : 'Close; it continues'}
         </Button>
       </footer>
     </Dialog>

@@ -8,7 +8,7 @@ import { shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Problem, Skeleton } from '../../ui/States'
 
-/** A file by its name, in every repository that one may see. */
+/** Search files by name, in every repository that the user may see. */
 export function Search() {
   const search = useSearch({ strict: false }) as { q?: string; gone?: boolean }
   const navigate = useNavigate()
@@ -28,7 +28,7 @@ export function Search() {
   const hits = results.data?.pages.flatMap((page) => page.results) ?? []
   const coverage = results.data?.pages.at(-1)?.coverage
   const { hasNextPage, isFetching, fetchNextPage } = results
-  // A page ends after two seconds of searching, so an empty one is no answer yet.
+  // A page ends after two seconds of searching, so an empty one is not final.
   useEffect(() => {
     if (hasNextPage && !isFetching && hits.length < 100) void fetchNextPage()
   }, [hasNextPage, isFetching, fetchNextPage, hits.length])

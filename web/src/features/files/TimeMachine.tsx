@@ -63,7 +63,7 @@ function NoIndex({ lanes }: { lanes: Lanes }) {
     <main>
       <Empty>
         {lanes.coverage.total === 0
-          ? 'There is no archive yet. The first backup makes one.'
+          ? 'No archives yet. The first backup makes one.'
           : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}
       </Empty>
     </main>

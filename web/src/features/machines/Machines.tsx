@@ -81,7 +81,7 @@ export function Machines() {
   )
 }
 
-/** One line to paste on the machine; the page sees by itself when it has worked. */
+/** One line to paste on the machine; the page notices when it has worked. */
 function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
   const [before] = useState(known)
   const make = useMutation({

@@ -18,7 +18,7 @@ const STATES = [
   ['cleared', 'Cleared'],
 ] as const
 
-/** What is wrong by the evidence. An alarm clears by itself when the evidence is good again. */
+/** Open alarms. An alarm clears when the evidence is good again. */
 export function AlarmList() {
   const [state, setState] = useState<Alarm['state']>('open')
   const [chosen, setChosen] = useState<Alarm | null>(null)
@@ -52,7 +52,7 @@ export function AlarmList() {
               <Empty command="holdfast alarms list">
                 {state === 'open' ? (
                   <span className="evidence wrap">
-                    <Glyph name="ok" /> <span>No alarm is open. The evidence is looked at once a minute.</span>
+                    <Glyph name="ok" /> <span>No alarm is open. The evidence is checked every minute.</span>
                   </span>
                 ) : (
                   'None.'

@@ -38,7 +38,7 @@ export function Channels() {
         {({ destinations }) =>
           destinations.length === 0 ? (
             <Empty>
-              No channel yet, so nobody gets a message.{' '}
+              No channels yet, so no messages are sent.{' '}
               <button type="button" className="link" onClick={() => setEditing('new')}>
                 Send failures by mail or to a chat
               </button>
@@ -148,7 +148,7 @@ function Row({ channel, onEdit }: { channel: Channel; onEdit: () => void }) {
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>Messages that wait for it are not sent any more.</p>
+          <p>Waiting messages for it are not sent.</p>
         </Confirm>
       )}
     </section>

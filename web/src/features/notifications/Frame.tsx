@@ -10,7 +10,7 @@ const TABS = [
   ['/notifications/alarms', 'Alarms'],
 ] as const
 
-/** Notifications: alarms are visible to everybody, the rest to admins. */
+/** Notifications: all users see alarms, only admins see the rest. */
 export function NotificationsFrame() {
   const { data: me } = useMe()
   const admin = me?.role === 'admin'

@@ -51,7 +51,7 @@ export function Rules() {
   )
 }
 
-/** A rule as its route wants it, whatever of it is changed. */
+/** A rule in the form of its route, with any changes. */
 function bodyOf(rule: Rule): Body {
   const { id: _id, created_at: _made, updated_at: _changed, ...rest } = rule
   return rest as unknown as Body
@@ -219,7 +219,7 @@ function Form({
         </div>
         <label className="choice">
           <input type="checkbox" checked={quiet} onChange={(event) => setQuiet(event.target.checked)} />
-          <span>Quiet hours: what is not critical waits until they are over</span>
+          <span>Quiet hours: messages that are not critical wait until they end</span>
         </label>
         {quiet && (
           <div className="row">

@@ -24,7 +24,7 @@ interface Rule {
 export function sentence(rule: Rule, channels: { id: number; name: string }[]): string {
   const what = rule.events.length ? rule.events.join(', ') : SEVERITY[rule.least_severity]
   const names = rule.destination_ids?.map((id) => channels.find((one) => one.id === id)?.name ?? `#${id}`)
-  const where = names ? names.join(', ') || 'nobody' : 'every channel'
+  const where = names ? names.join(', ') || 'no channel' : 'every channel'
   const how = rule.send === 'every' ? 'each time' : 'when it begins, changes or ends'
   const remind =
     rule.send === 'change' && rule.remind_hours ? `, with a reminder every ${hours(rule.remind_hours)}` : ''

@@ -51,7 +51,7 @@ export function ActiveRow({ operation }: { operation: Active }) {
   )
 }
 
-/** What the details of a running operation say, as far as they are known. */
+/** The known details of a running operation. */
 export function facts(operation: { progress_details?: Record<string, unknown>; progress_message?: string | null }): {
   words: string[]
   left: string

@@ -110,7 +110,7 @@ function words(item: Item): { title: ReactNode; detail: ReactNode } {
       The backup of <Age at={item.last_backup} words /> can be restored.
     </>
   ) : (
-    'There is no backup to restore.'
+    'No backup to restore.'
   )
   switch (item.reason) {
     case 'backup_failed':

@@ -149,7 +149,7 @@ function Facts({ overview }: { overview: Answer }) {
   )
 }
 
-/** The tab tells the night watch without being opened. */
+/** The tab's title and icon show the state without opening it. */
 function useTitle(needs: number): void {
   useEffect(() => {
     document.title = needs ? `(${needs}) Holdfast` : 'Holdfast'

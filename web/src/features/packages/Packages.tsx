@@ -165,7 +165,7 @@ function Form({ one, onClose }: { one: Package | null; onClose: () => void }) {
             required
             defaultValue={one?.install_command.join('\n') ?? 'apt-get\ninstall\n--yes\n'}
           />
-          <small>It is run as it stands, without a shell, by the user of the service.</small>
+          <small>It runs unchanged, without a shell, as the service's user.</small>
         </label>
         {save.error && <Problem error={save.error} />}
         <footer>

@@ -9,7 +9,7 @@ import { Loaded, Problem } from '../../ui/States'
 type Remote = Schemas['RemoteAnswer']
 type Option = Schemas['ProviderOption']
 
-/** A form made from what rclone says about the provider: what is usual first, the rest on demand. */
+/** A form made from rclone's description of the provider: common options first, the rest on demand. */
 export function RemoteForm({ remote, onClose }: { remote: Remote | null; onClose: () => void }) {
   const client = useQueryClient()
   const providers = useQuery({

@@ -122,7 +122,7 @@ function Row({ remote, onEdit }: { remote: Remote; onEdit: () => void }) {
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>What lies there stays there. Its credentials are forgotten.</p>
+          <p>Files stored there stay. Its credentials are deleted.</p>
         </Confirm>
       )}
     </section>

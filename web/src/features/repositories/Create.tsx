@@ -49,7 +49,7 @@ export function Create({ importing = false }: { importing?: boolean }) {
           <input className="input" name="name" required placeholder="web-server" />
         </label>
         <label className="field">
-          <span>{importing ? 'Where it lies' : 'Where it should lie'}</span>
+          <span>{importing ? 'Where it is' : 'Where to create it'}</span>
           <input className="input mono" name="path" required placeholder="/srv/backups/web-server" />
           <small>
             A folder of the service's machine. Repositories of other machines: `holdfast repos create --help`.
@@ -81,7 +81,7 @@ export function Create({ importing = false }: { importing?: boolean }) {
           />
           {!importing && (
             <small>
-              Made in your browser. Write it down now, away from this machine: without it nobody can read the backups.
+              Made in your browser. Write it down now, away from this machine: without it the backups cannot be read.
             </small>
           )}
         </label>

@@ -144,7 +144,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
           onAct={() => remove.mutate()}
           onClose={() => setDialog(null)}
         >
-          <p>What lies at {mirror.remote} stays there, and gets older from now on.</p>
+          <p>The copy at {mirror.remote} stays there, but is no longer updated.</p>
         </Confirm>
       )}
     </div>
@@ -212,7 +212,7 @@ function Refill({
         </label>
         <label className="choice">
           <input type="checkbox" name="confirm" />
-          <span>What lies there now may be replaced</span>
+          <span>Existing files there may be replaced</span>
         </label>
         {start.error && <Problem error={start.error} />}
         <footer>
@@ -262,7 +262,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
       <Loaded query={remotes} height={200}>
         {(found) =>
           found.remotes.length === 0 ? (
-            <Note title="There is no remote yet.">
+            <Note title="No remotes yet.">
               A mirror goes to a remote: an object store, a drive, another server.{' '}
               <Link to="/settings/remotes" className="link">
                 Add one

@@ -51,7 +51,7 @@ export function Calendar() {
           {found.paused && (
             <div className="gap">
               <Note warn title="All schedules are paused.">
-                Nothing starts by itself until they are resumed.
+                No scheduled work starts until they are resumed.
               </Note>
             </div>
           )}

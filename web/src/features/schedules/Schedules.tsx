@@ -35,7 +35,7 @@ export function Schedules() {
         {({ schedules }) =>
           schedules.length === 0 ? (
             <Empty command="holdfast schedules create --help">
-              Nothing runs by itself yet.{' '}
+              Nothing is scheduled yet.{' '}
               {may && (
                 <button type="button" className="link" onClick={() => setEditing('new')}>
                   Back up every night at 02:00
@@ -47,7 +47,7 @@ export function Schedules() {
               <section className="gap" aria-label="Calendar">
                 <div className="head">
                   <h2>Two weeks</h2>
-                  <span className="muted">times in {zone}; what is planned is dashed</span>
+                  <span className="muted">times in {zone}; planned runs are dashed</span>
                 </div>
                 <Calendar />
               </section>
@@ -157,7 +157,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
           onAct={() => remove.mutate()}
           onClose={() => setDeleting(false)}
         >
-          <p>What it has made stays. From now on nothing of it starts by itself.</p>
+          <p>Its archives stay. It starts no further work.</p>
         </Confirm>
       )}
       {[toggle, snooze, run].map((one, index) => one.error && <Problem key={String(index)} error={one.error} />)}

@@ -47,7 +47,7 @@ export function chosenOf(steps: Step[] | null): Chosen {
   }
 }
 
-/** The steps for the API. What the form does not know of a step, and steps it does not know, stay as they were. */
+/** The steps for the API. Unknown fields of a step, and unknown steps, stay as they were. */
 export function stepsOf(chosen: Chosen, before: Step[]): Step[] {
   const old = (kind: string): Step => before.find((step) => step.kind === kind) ?? { kind }
   const { daily, weekly, monthly, yearly } = chosen.keep

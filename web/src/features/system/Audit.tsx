@@ -81,7 +81,7 @@ export function Audit() {
                         <td className="number soft" title={exactMoment(one.at)}>
                           {moment(one.at)}
                         </td>
-                        <td>{one.actor ?? <span className="muted">nobody known</span>}</td>
+                        <td>{one.actor ?? <span className="muted">unknown</span>}</td>
                         <td>
                           <code>{one.action}</code>
                         </td>

@@ -35,7 +35,7 @@ export function FirstBackup({ draft, change, go }: Step) {
   })
   const begun = useRef(false)
   const wanted = repository !== null && draft.backup === null
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is started once, whatever happens afterwards
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it is started only once
   useEffect(() => {
     if (!wanted || begun.current) return
     begun.current = true
@@ -44,7 +44,7 @@ export function FirstBackup({ draft, change, go }: Step) {
   const { data: backup } = useOperation(draft.backup)
   if (repository === null)
     return (
-      <Panel title="The first backup" lead="There is no repository yet." back={() => go('key')}>
+      <Panel title="The first backup" lead="No repositories yet." back={() => go('key')}>
         {null}
       </Panel>
     )
@@ -82,7 +82,7 @@ export function FirstBackup({ draft, change, go }: Step) {
 }
 
 function lead(backup: Operation | undefined): string {
-  if (!ended(backup)) return 'It runs now. You may leave this page; it goes on.'
+  if (!ended(backup)) return 'It is running. You may leave this page; it continues.'
   return good(backup) ? 'A backup is worth what comes back out of it. So one file is read back now.' : ''
 }
 
@@ -152,7 +152,7 @@ function Proof({ repository }: { repository: number }) {
               <span className="mono wrap">/{back.data.path}</span>, {bytes(back.data.size)} from the repository
             </>
           ) : back.data === null ? (
-            'There was no file in the backup.'
+            'The backup contains no files.'
           ) : archive ? (
             'Opening the repository…'
           ) : (
@@ -187,7 +187,7 @@ function Proof({ repository }: { repository: number }) {
           <span />
           <div>
             <b>That is all.</b>
-            <p>Now let it run by itself, every night.</p>
+            <p>Now schedule it for every night.</p>
           </div>
           <div className="row acts">
             <Link to="/" className="button">

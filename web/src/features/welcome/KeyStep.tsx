@@ -189,7 +189,7 @@ function Lost({ draft, go }: Pick<Step, 'draft' | 'go'>) {
   return (
     <Panel
       title="The passphrase was shown once"
-      lead="The page was loaded anew, and the passphrase was kept nowhere in the browser."
+      lead="The page was reloaded, and the browser does not store the passphrase."
       next={
         draft.kept ? (
           <Button kind="primary" onClick={() => go('backup')}>
@@ -204,8 +204,8 @@ function Lost({ draft, go }: Pick<Step, 'draft' | 'go'>) {
     >
       <Note warn={!draft.kept}>
         {draft.kept
-          ? 'You have its recovery kit: two of its words were typed back. Go on.'
-          : 'If you have its recovery kit, go on with the repository. If not, forget it there and begin again: nothing is in it yet.'}
+          ? 'You have its recovery kit: two of its words were confirmed. Continue.'
+          : 'If you have its recovery kit, continue with the repository. If not, forget it there and start again: it is still empty.'}
       </Note>
     </Panel>
   )

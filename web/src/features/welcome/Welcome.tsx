@@ -68,7 +68,7 @@ export function Welcome() {
   )
 }
 
-/** A title, what belongs to it, and the way on. */
+/** A title, its content, and the next step. */
 export function Panel({
   title,
   lead,
@@ -96,7 +96,7 @@ export function Panel({
   )
 }
 
-/** The browser asks before it throws away a passphrase that nobody has kept yet. */
+/** The browser warns before it discards a passphrase that is not saved yet. */
 function useAsking(needed: boolean): void {
   useEffect(() => {
     if (!needed) return

@@ -10,7 +10,7 @@ export function Where({ draft, change, go }: Step) {
   const inside = own(draft.paths, trimmed(place)).length > 0
   return (
     <Panel
-      title="Where should the backups lie?"
+      title="Where should the backups be stored?"
       lead="In a folder of this machine: a second disk or a mounted network drive is best. It is made if it is not there."
       back={() => go('what')}
       next={
@@ -44,7 +44,7 @@ export function Where({ draft, change, go }: Step) {
             onChange={(event) => change({ place: event.target.value })}
             disabled={draft.repository !== null}
           />
-          {inside && <small>It lies within what is backed up, so it is left out of its own backups.</small>}
+          {inside && <small>It is inside the backed-up folders, so it is left out of its own backups.</small>}
         </label>
       </section>
       <Note>

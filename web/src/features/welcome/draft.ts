@@ -1,6 +1,6 @@
 import { generated } from '../../lib/passphrase'
 
-/** What the first-run pages have been told so far. It outlives a reload, but for the passphrase, which is kept nowhere. */
+/** The answers to the first-run pages so far. They survive a reload, except the passphrase, which is not stored. */
 export interface Draft {
   paths: string[]
   excludes: string[]

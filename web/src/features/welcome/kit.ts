@@ -22,8 +22,8 @@ export function parts(kit: Kit): Part[] {
   const list = kit.major === 2 ? 'borg repo-list' : 'borg list'
   const extract = kit.major === 2 ? 'borg extract ARCHIVE' : 'borg extract ::ARCHIVE'
   return [
-    { title: 'Where it lies', words: `A repository of BorgBackup ${kit.engine}.`, code: kit.path },
-    { title: 'Passphrase', words: 'Without it nobody can read the backups.', code: kit.passphrase },
+    { title: 'Where it is', words: `A repository of BorgBackup ${kit.engine}.`, code: kit.path },
+    { title: 'Passphrase', words: 'Without it the backups cannot be read.', code: kit.passphrase },
     {
       title: 'See what is there',
       words: 'On any machine that has BorgBackup and reaches the repository:',

@@ -46,7 +46,7 @@ async function someFile(repository: number, archive: number): Promise<Entry | nu
 export function textOf(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what tells text from other data
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they distinguish text from other data
     return /[\u0000-\u0008\u000e-\u001f]/.test(text) ? null : text.slice(0, SHOWN)
   } catch {
     return null

@@ -1,6 +1,6 @@
-"""The commands of `backup-agent`, each in a file of its own; its docstring is its help.
+"""The commands of `backup-agent`, one file each; the docstring is the help.
 
-Only the command that is asked for is loaded: an agent runs for months and keeps what it has loaded.
+Only the requested command is loaded: an agent runs for months and keeps every module it has loaded.
 """
 
 from importlib import import_module

@@ -16,14 +16,14 @@ except ImportError:  # Windows: the engine does not run there either
 
 
 HANDED_ON = "BACKUP_AGENT_LOCK"
-"""The descriptor of the lock, for an agent that starts anew in the same process: the lock is never let go of meanwhile."""
+"""The descriptor of the lock, for an agent that restarts in the same process: the lock is held throughout."""
 PATIENCE_SECONDS, LOOK_SECONDS = 1.0, 0.05
-"""Whoever only asks whether an agent runs holds the lock for an instant, too."""
+"""A command that only checks whether an agent runs holds the lock for an instant, too."""
 
 
 @contextmanager
 def only_agent(places: Places) -> Iterator[int]:
-    """Hold the state folder, by a descriptor. Raise AlreadyRunning if another process does."""
+    """Lock the state folder, with a descriptor. Raise AlreadyRunning if another process holds it."""
     if fcntl is None:
         raise Problem("Jobs cannot be run on this system yet.")
     private_files.make_folder(places.state)
@@ -39,13 +39,13 @@ def only_agent(places: Places) -> Iterator[int]:
 
 
 def hand_on(descriptor: int) -> dict[str, str]:
-    """The environment of a program that takes the place of this one, and the lock with it."""
+    """The environment of a program that replaces this one and inherits the lock."""
     os.set_inheritable(descriptor, True)
     return {**os.environ, HANDED_ON: str(descriptor)}
 
 
 def _handed_on(places: Places) -> int | None:
-    """The descriptor that the agent before in this process has left, if it is one of the lock file."""
+    """The descriptor that the previous agent in this process has left, if it belongs to the lock file."""
     given = os.environ.pop(HANDED_ON, "")
     with suppress(OSError, ValueError):
         if os.path.samestat(os.fstat(int(given)), os.stat(places.lock_file)):  # noqa: PTH116

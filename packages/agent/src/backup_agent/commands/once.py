@@ -1,4 +1,4 @@
-"""Poll once and execute at most one job; jobs still at hand from before are finished first."""
+"""Poll once and execute at most one job; jobs that are still held are finished first."""
 
 from argparse import ArgumentParser, Namespace
 

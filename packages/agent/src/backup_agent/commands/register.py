@@ -26,9 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TOKEN",
-        help=f"the one-time enrollment token; `-` reads it from standard input; else {TOKEN_VARIABLE} is taken",
+        help=f"one-time enrollment token; `-` reads standard input (default: {TOKEN_VARIABLE})",
     )
-    parser.add_argument("--name", help="what the machine is called in the service (default: its host name)")
+    parser.add_argument("--name", help="name of the machine in the service (default: its host name)")
     parser.add_argument("--ca-file", metavar="FILE", help="certificates of a private authority, in PEM")
     parser.add_argument("--max-jobs", type=int, default=1, metavar="N", help="jobs at the same time (default: 1)")
     parser.add_argument("--borg1", metavar="PATH", help="program of BorgBackup 1, if not in the PATH")
@@ -37,9 +37,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--restore-to",
         action="append",
         metavar="FOLDER",
-        help="folder that the service may have files restored to; may be given again (default: all but the system's)",
+        help="folder to which the service may restore files; repeatable (default: all but system folders)",
     )
-    parser.add_argument("--force", action="store_true", help="register anew although the machine is registered")
+    parser.add_argument("--force", action="store_true", help="register again although the machine is registered")
 
 
 def run(places: Places, arguments: Namespace) -> int:
@@ -74,7 +74,7 @@ def run(places: Places, arguments: Namespace) -> int:
 
 
 def _restore_to(places: Places, given: list[str] | None) -> tuple[str, ...] | None:
-    """The folders given; else those of the registration before, which a new one does not change."""
+    """The folders given; otherwise those of the previous registration, which a new one does not change."""
     if given is not None:
         return config.checked_folders(given)
     try:
@@ -117,10 +117,10 @@ def _registered(client: Client, token: str, name: str, engines: Engines) -> Regi
             f"The service refuses the token: {refusal} A token works once, and only until it expires."
         ) from refusal
     except NoAnswer as failure:
-        lost = " The token may be used up by now: if so, create another one." if failure.was_sent else ""
+        lost = " The token may be used up; if so, create another one." if failure.was_sent else ""
         raise ServiceUnreachable(f"{failure}{lost}") from failure
     except Refusal as refusal:
-        raise Problem(f"The service does not take the registration: {refusal}") from refusal
+        raise Problem(f"The service refused the registration: {refusal}") from refusal
     finally:
         client.close()
 

@@ -1,6 +1,6 @@
-"""Work for the service until told to stop: the long-lived loop of a managed machine.
+"""Work for the service until stopped: the long-lived loop of a managed machine.
 
-SIGTERM and SIGINT stop it within seconds; engines that run go on, and the next start finds them again.
+SIGTERM and SIGINT stop it within seconds; running engines continue, and the next start finds them again.
 """
 
 import logging
@@ -38,7 +38,7 @@ def run(places: Places, arguments: "Namespace | None") -> int:
         while True:
             agent = agent_of(places)
             with stopped_by_signals(agent) as received:
-                log.info("The agent works; it is stopped with SIGTERM.")
+                log.info("The agent is running; SIGTERM stops it.")
                 starts_anew = agent.run()
             if received or not starts_anew:
                 return 0
@@ -46,12 +46,12 @@ def run(places: Places, arguments: "Namespace | None") -> int:
 
 
 def start_anew(lock: int) -> None:
-    """Let a fresh agent take the place of this one, in the same process. Returns if that cannot be."""
+    """Replace this agent by a fresh one, in the same process. Returns if that fails."""
     try:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], hand_on(lock))
     except OSError as error:
         os.set_inheritable(lock, False)
-        log.warning("The agent goes on with the memory that it has: %s", error)
+        log.warning("The agent continues without a restart: %s", error)
 
 
 def agent_of(places: Places) -> Agent:
@@ -61,10 +61,10 @@ def agent_of(places: Places) -> Agent:
 
 @contextmanager
 def stopped_by_signals(agent: Agent) -> Iterator[list[int]]:
-    """While this lasts, SIGTERM and SIGINT stop the agent. The list is of those that came: also while it was ending by itself.
+    """While this context is open, SIGTERM and SIGINT stop the agent. Yields the list of received signals.
 
-    A handler runs in the middle of whatever the main thread does, which may hold a lock that stopping needs. So handlers only
-    note it, and a thread waits for what the interpreter writes when a signal comes.
+    A handler may interrupt the main thread while it holds a lock that stopping needs. So handlers only
+    record the signal, and a thread waits for the byte that the interpreter writes when one comes.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -93,7 +93,7 @@ def stopped_by_signals(agent: Agent) -> Iterator[list[int]]:
 
 
 def add_log_level(parser: "ArgumentParser") -> None:
-    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULT_LEVEL, help="how much to tell (default: info)")
+    parser.add_argument("--log-level", choices=LEVELS, default=DEFAULT_LEVEL, help="level of detail (default: info)")
 
 
 def start_logging(level: str) -> None:

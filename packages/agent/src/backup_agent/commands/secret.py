@@ -1,4 +1,4 @@
-"""Keep secrets of repositories on this machine: `secret set REF`, `secret list`, `secret remove REF`.
+"""Store secrets of repositories on this machine: `secret set REF`, `secret list`, `secret remove REF`.
 
 A repository whose passphrase stays on the agent names its secret by a reference, which the service shows.
 """
@@ -14,9 +14,9 @@ from backup_agent.secret_store import SecretStore
 
 def add_arguments(parser: ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    setting = verbs.add_parser("set", help="keep a secret; it is asked for, or read from standard input")
+    setting = verbs.add_parser("set", help="store a secret; prompts for it, or reads standard input")
     setting.add_argument("ref", metavar="REF")
-    verbs.add_parser("list", help="the references of the secrets that are kept, never their values")
+    verbs.add_parser("list", help="list the references of stored secrets, never their values")
     removing = verbs.add_parser("remove", help="forget a secret")
     removing.add_argument("ref", metavar="REF")
 
@@ -41,6 +41,6 @@ def _asked(ref: str) -> str:
     if sys.stdin.isatty():
         value = getpass.getpass(f"Secret {ref}: ")
         if value != getpass.getpass("Again: "):
-            raise Problem("The two are not the same; nothing was kept.")
+            raise Problem("The two entries differ; nothing was stored.")
         return value
     return sys.stdin.readline().rstrip("\r\n")

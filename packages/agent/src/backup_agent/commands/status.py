@@ -1,4 +1,4 @@
-"""Show the configuration, the last heartbeat, the engines and the jobs at hand; asks nobody."""
+"""Show the configuration, the last heartbeat, the engines and the current jobs; sends no request."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -73,7 +73,7 @@ def _text(facts: dict[str, Any]) -> str:
         "Clock": f"{skew:+.1f} s to the service" if skew is not None else None,
         "Last error": facts["last_error"],
         "BorgBackup": engines or "none found",
-        "Jobs at hand": ", ".join(map(str, facts["job_ids"])) or "none",
+        "Current jobs": ", ".join(map(str, facts["job_ids"])) or "none",
         "Version": facts["agent_version"],
     }
     return "\n".join(f"{name + ':':16}{value}" for name, value in rows.items() if value is not None)

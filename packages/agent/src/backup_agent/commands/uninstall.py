@@ -1,4 +1,4 @@
-"""Remove everything that the agent keeps on this machine: its service, its registration, its configuration and its state."""
+"""Remove everything of the agent from this machine: its service, registration, configuration and state."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def run(places: Places, arguments: Namespace) -> int:
 
 
 def _require_no_keys(places: Places, *, force: bool) -> None:
-    """Without its key nobody ever opens a repository again, so keys are never removed by the way."""
+    """Without its key a repository can never be opened again, so keys are never removed in passing."""
     folders = (Path(folder) for folder, _, _ in os.walk(places.engine) if Path(folder).name == "keys")
     keys = sorted(file.name for folder in folders for file in folder.iterdir())
     if keys and not force:

@@ -12,7 +12,9 @@ from backup_agent.runtime_api import RuntimeApi
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--force", action="store_true", help="remove the credential even if jobs are at hand or the service is away"
+        "--force",
+        action="store_true",
+        help="remove the credential despite unfinished jobs or an unreachable service",
     )
 
 
@@ -22,10 +24,10 @@ def run(places: Places, arguments: Namespace) -> int:
         raise AlreadyRunning("The agent is running; stop it first (systemctl stop backup-agent).")
     held = sorted(folder.name for folder in places.jobs.iterdir()) if places.jobs.exists() else []
     if held and not arguments.force:
-        raise Problem(f"Jobs are still at hand ({', '.join(held)}); run `backup-agent once`, or add --force.")
+        raise Problem(f"Jobs are unfinished ({', '.join(held)}); run `backup-agent once`, or add --force.")
     _disable(RuntimeApi(Client(kept.server_url, kept.credential, kept.ca_file)), force=arguments.force)
     config.forget(places)
-    print(f"This machine is not registered at {kept.server_url} any more.")
+    print(f"This machine is no longer registered at {kept.server_url}.")
     return 0
 
 
@@ -37,4 +39,4 @@ def _disable(api: RuntimeApi, *, force: bool) -> None:
     except (NoAnswer, Refusal) as failure:
         if not force:
             raise ServiceUnreachable(f"{failure} Add --force to remove the credential all the same.") from failure
-        print(f"The service was not told: {failure} Revoke the agent there.")
+        print(f"The service could not be notified: {failure} Revoke the agent there.")

@@ -1,7 +1,7 @@
-"""What a service hands out to machines that want the agent: the install script, and wheels of the packages it needs.
+"""Files that a service serves for the installation of the agent: the install script, and wheels of its packages.
 
-The wheels are made in memory from the packages as they are installed beside the service, so that a machine always gets the
-agent that fits its service. A wheel is a zip file with a few text files added; no build tool is needed.
+The wheels are made in memory from the packages as they are installed beside the service, so that a machine always gets
+the agent that fits its service. A wheel is a zip file with a few text files added; no build tool is needed.
 """
 
 import base64

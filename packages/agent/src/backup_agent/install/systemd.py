@@ -18,7 +18,7 @@ ExecStart={program} run
 Environment="{config_variable}={config}" "{state_variable}={state}"
 Restart=always
 RestartSec=10
-# Only the agent is stopped: a running engine goes on, and the next start finds it again.
+# Only the agent is stopped: a running engine continues, and the next start finds it again.
 KillMode=process
 TimeoutStopSec=20
 UMask=0077

@@ -1,7 +1,8 @@
-"""`restore.receive`: files of an archive that this machine cannot open, received from the service and put into a folder here.
+"""`restore.receive`: files of an archive that this machine cannot open, received from the service and put into a folder
+here.
 
-The stream is unpacked into a private folder. Only when the service has said that the engine ended well, and the stream was
-whole, is anything moved into place. A stream that is cut is asked for again, from its beginning.
+The stream is unpacked into a private folder. Files are moved into place only when the service has reported that the
+engine succeeded and the stream was complete. A stream that is cut is requested again from its beginning.
 """
 
 import base64
@@ -39,7 +40,7 @@ ABOUT_ATTRIBUTES = re.compile(r"^attrs: ")
 
 
 class TryAgainLater(Exception):
-    """The stream was cut, or could not be had: it can be asked for once more."""
+    """The stream was cut or not available: it can be requested once more."""
 
 
 def run(work: ReceiveWork) -> Ended:
@@ -85,7 +86,7 @@ class _Receiving(Restore):
         return self.moved(private, plan, None, (), received["warnings"] if received["warned"] else ())
 
     def _chosen_in_own_places(self) -> list[bytes]:
-        """The wanted paths that would land in what is protected."""
+        """The wanted paths that would land in protected places."""
         if self.placement.contents_only:
             return []
         targets = self.guarded()
@@ -98,7 +99,7 @@ class _Receiving(Restore):
         return Completed(0, details={"dry_run": True, "files": survey["files"], "bytes": survey["size"]})
 
     def _verified_stream(self, private: PrivateTree, received: Mapping[str, Any]) -> Plan:
-        """What came into the private folder: by the names of the listing, or where they are too many by their number."""
+        """The files in the private folder: by the names of the listing, or by their number where there are too many."""
         survey = read(ReceiveSurvey, received["survey"])
         links = [_exact(link) for link in survey.links]
         lost = [(_exact(item), item["reason"]) for item in received["lost"]]
@@ -131,7 +132,7 @@ class _Receiving(Restore):
 
 
 def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
-    """All of it in the private folder, and what is to be known of it; or why there is nothing.
+    """The complete stream in the private folder, with its account; or why there is nothing.
 
     Events on the way are logged afterwards: the log must come out the same if the agent restarts.
     """
@@ -141,7 +142,7 @@ def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict
         try:
             return {**_received_once(work, restore, private), "notes": notes}
         except TryAgainLater as error:
-            notes.append(f"Try {tries} came to nothing: {error}")
+            notes.append(f"Attempt {tries} failed: {error}")
         except Refusal as refusal:
             return {**_failure(refusal.key, str(refusal)), "notes": notes}
         private.remove()
@@ -152,7 +153,7 @@ def _received(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict
 
 
 def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) -> dict[str, Any]:
-    told = _Told()
+    complaints = _Complaints()
     try:
         with work.receive() as stream, _cut_when_asked(work, stream):
             received = Received(stream)
@@ -162,7 +163,7 @@ def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) ->
                 private.make()
                 work.host.log(f"Receiving {survey.files} files ({survey.size} bytes) of {work.block.archive}.")
                 with opened(private.path) as tree:
-                    Unpacker(tree, told.hear).unpack(_Reporting(work, received, survey))
+                    Unpacker(tree, complaints.add).unpack(_Reporting(work, received, survey))
             elif survey is not None and received.read(1):
                 raise LinkCut("a dry run has no files")
     except (NoAnswer, NotAllowed, LinkCut) as error:
@@ -171,20 +172,22 @@ def _received_once(work: ReceiveWork, restore: Restore, private: PrivateTree) ->
     except BrokenOff as error:
         work.host.require_going_on()
         if received.end is None or received.end.is_good:
-            raise TryAgainLater("The stream of files was not whole.") from error
-    return _account_of_stream(received.end, survey, told)
+            raise TryAgainLater("The stream of files was incomplete.") from error
+    return _account_of_stream(received.end, survey, complaints)
 
 
 def _require_targets(restore: Restore, survey: ReceiveSurvey | None) -> None:
-    """Raise Refused before anything is written, as far as it is known what will come."""
+    """Raise Refused before anything is written, as far as the coming files are known."""
     items = map(_listed, survey.listed) if survey is not None else ()
     found = (restore.placement.target(item.path, is_directory=item.is_directory) for item in items)
     restore.work.place.require_targets(restore.destination, (target for target in found if target is not None))
 
 
-def _account_of_stream(end: ReceiveEnd | None, survey: ReceiveSurvey | None, told: "_Told") -> dict[str, Any]:
+def _account_of_stream(
+    end: ReceiveEnd | None, survey: ReceiveSurvey | None, complaints: "_Complaints"
+) -> dict[str, Any]:
     if end is None:
-        raise TryAgainLater("The stream of files ended without a word.")
+        raise TryAgainLater("The stream of files ended without a status frame.")
     if end.error_key == "engine.locked":
         raise TryAgainLater(end.message or "Another program uses the repository.")
     if not end.is_good or survey is None:
@@ -192,9 +195,9 @@ def _account_of_stream(end: ReceiveEnd | None, survey: ReceiveSurvey | None, tol
     return {
         "failure": None,
         "survey": write(survey),
-        "lost": told.lost,
-        "warnings": [*told.attributes, *end.warnings][:MOST_NAMED],
-        "warned": bool(told.attributes) or end.status == "completed_with_warnings",
+        "lost": complaints.lost,
+        "warnings": [*complaints.attributes, *end.warnings][:MOST_NAMED],
+        "warned": bool(complaints.attributes) or end.status == "completed_with_warnings",
     }
 
 
@@ -204,7 +207,7 @@ def _failure(key: str, message: str) -> dict[str, Any]:
 
 @contextmanager
 def _cut_when_asked(work: ReceiveWork, stream: OpenStream) -> Iterator[None]:
-    """A stream that nothing comes out of must not hold up a cancel, nor the end of the agent."""
+    """A stalled stream must not delay a cancel, nor the end of the agent."""
     done = threading.Event()
 
     def watch() -> None:
@@ -222,14 +225,14 @@ def _cut_when_asked(work: ReceiveWork, stream: OpenStream) -> Iterator[None]:
         thread.join()
 
 
-class _Told:
-    """What could not be written, and what could not be set."""
+class _Complaints:
+    """Files that could not be written, and attributes that could not be set."""
 
     def __init__(self) -> None:
         self.lost: list[dict[str, Any]] = []
         self.attributes: list[dict[str, Any]] = []
 
-    def hear(self, path: bytes, reason: str) -> None:
+    def add(self, path: bytes, reason: str) -> None:
         shown = path.decode("utf-8", "replace")
         if ABOUT_ATTRIBUTES.match(reason):
             if len(self.attributes) < MOST_NAMED:
@@ -240,7 +243,7 @@ class _Told:
 
 
 class _Reporting:
-    """The stream, telling on the way how far it has come."""
+    """The stream, reporting progress while it is read."""
 
     def __init__(self, work: ReceiveWork, received: Received, survey: ReceiveSurvey) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""``borg check``: verify a repository and its archives; repair only when asked to."""
+"""``borg check``: verify a repository and its archives; repair only on request."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import CheckRequest, InvalidRequest, RepositoryLocation

@@ -1,4 +1,4 @@
-"""``borg compact``: give the space of deleted archives back."""
+"""``borg compact``: free the space of deleted archives."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import CompactRequest, RepositoryLocation

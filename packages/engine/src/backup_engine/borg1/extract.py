@@ -1,4 +1,4 @@
-"""``borg extract``: restore files into the working directory, or one file to standard output."""
+"""``borg extract``: restore files into the working folder, or one file to standard output."""
 
 from backup_engine.borg1 import arguments
 from backup_engine.requests import ExtractRequest, InvalidRequest, RepositoryLocation
@@ -27,7 +27,7 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
 
 def require_destination(request: ExtractRequest) -> None:
     if not (request.dry_run or request.stdout or request.destination):
-        raise InvalidRequest("A restore needs a destination directory.")
+        raise InvalidRequest("A restore needs a destination folder.")
     if request.destination is not None and not request.destination.startswith("/"):
         raise InvalidRequest(f"The destination {request.destination!r} is not absolute.")
 

@@ -23,7 +23,7 @@ def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) 
             f"{request.encryption!r} is not an encryption mode; use one of {', '.join(sorted(ENCRYPTION_MODES))}."
         )
     if request.encryption != "none" and not location.passphrase:
-        # The environment would fill in random text, and nobody could ever open the repository again.
+        # The environment would fill in random text, and the repository could never be opened again.
         raise InvalidRequest(f"A repository with encryption {request.encryption} needs a passphrase.")
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),

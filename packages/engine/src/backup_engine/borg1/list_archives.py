@@ -9,7 +9,7 @@ EXTRA_KEYS = "{archive}{id}{comment}{hostname}{username}{start}{end}"
 
 
 def command(location: RepositoryLocation, request: ListArchivesRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise EngineUnsupported for the deleted ones: what major 1 deletes is gone."""
+    """Raise EngineUnsupported for deleted archives: major 1 keeps none."""
     if request.deleted:
         raise EngineUnsupported("BorgBackup 1 does not keep deleted archives.")
     return (

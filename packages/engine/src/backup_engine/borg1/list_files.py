@@ -13,7 +13,7 @@ COMPLETE_FORMAT = (
     "{bpath!a}{TAB}{type}{mode}{TAB}{uid}{TAB}{gid}{TAB}{user!a}{TAB}{group!a}{TAB}{size}{TAB}{isomtime}"
     "{TAB}{linktarget!a}{NUL}"
 )
-"""Link targets have no exact form: a byte that is not UTF-8 stands in them as ``?``."""
+"""Link targets have no exact form: each byte that is not UTF-8 becomes ``?``."""
 
 
 def command(location: RepositoryLocation, request: ListFilesRequest, lock_wait: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Values on their way into a command line of major 2: checked, and written so that the engine takes them literally.
 
-What major 1 takes in the same form is checked by its functions.
+Values that major 1 takes in the same form are checked by its functions.
 """
 
 import re
@@ -31,14 +31,14 @@ __all__ = (
 )
 
 ADDRESS = re.compile(r"aid:[0-9a-f]{64}")
-"""How an archive is named for certain: several may have one name."""
+"""How an archive is named unambiguously: several archives may share a name."""
 LONGEST_ARCHIVE_NAME = 200
 RCLONE = "rclone:"
 RCLONE_REPOSITORY = re.compile(r"rclone:[A-Za-z0-9][A-Za-z0-9_.-]*:/?[\w.,@+=~-](?:[\w.,@+=~/ -]*[\w.,@+=~-])?")
 
 
 def common(location: RepositoryLocation, lock_wait: int, *flags: str) -> tuple[str, ...]:
-    """What stands before every command: the form of the log, how long to wait for a lock, and the repository."""
+    """The arguments before every command: the log format, how long to wait for a lock, and the repository."""
     return ("--log-json", *flags, "--lock-wait", str(lock_wait), "-r", repository(location))
 
 
@@ -49,7 +49,7 @@ def repository(location: RepositoryLocation) -> str:
     path = borg1.repository(location)
     if not borg1.LOCAL_REPOSITORY.fullmatch(path):
         raise EngineUnsupported(
-            "BorgBackup 2 is driven on local repositories and on remotes of rclone alone;"
+            "BorgBackup 2 is supported only on local repositories and on rclone remotes;"
             " give an absolute path, or rclone:REMOTE:PATH."
         )
     return path

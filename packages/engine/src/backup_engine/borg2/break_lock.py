@@ -1,4 +1,4 @@
-"""``borg break-lock``: remove locks that nobody holds any more. The caller must know that nobody does."""
+"""``borg break-lock``: remove stale locks. The caller must know that no process holds them."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import RepositoryLocation

@@ -1,4 +1,4 @@
-"""``borg check``: verify a repository and its archives; repair only when asked to."""
+"""``borg check``: verify a repository and its archives; repair only on request."""
 
 from backup_engine.borg1.check import refuse_contradictions
 from backup_engine.borg2 import arguments

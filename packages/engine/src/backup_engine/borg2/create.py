@@ -1,4 +1,7 @@
-"""``borg create``: make an archive. Archives of one name are a series; the cache of known files is kept by that name."""
+"""``borg create``: make an archive.
+
+Archives of one name are a series; the cache of known files is kept by that name.
+"""
 
 from backup_engine.borg2 import arguments
 from backup_engine.detect import EngineUnsupported
@@ -8,7 +11,7 @@ LISTED_STATUSES = "AMCE"
 
 
 def command(location: RepositoryLocation, request: CreateRequest, lock_wait: int) -> tuple[str, ...]:
-    """Raise InvalidRequest for what the engine would refuse, EngineUnsupported for a limited upload."""
+    """Raise InvalidRequest for values that the engine would refuse, EngineUnsupported for a limited upload."""
     if not request.source_paths:
         raise InvalidRequest("A backup needs at least one source path.")
     if request.upload_ratelimit_kib is not None:

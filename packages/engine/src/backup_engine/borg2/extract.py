@@ -1,4 +1,4 @@
-"""``borg extract``: restore files into the working directory, or one file to standard output."""
+"""``borg extract``: restore files into the working folder, or one file to standard output."""
 
 from backup_engine.borg1.extract import require_destination
 from backup_engine.borg2 import arguments

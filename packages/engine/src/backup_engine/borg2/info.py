@@ -1,4 +1,4 @@
-"""``borg repo-info`` and ``borg info``: what a repository, or one archive, is. Neither tells sizes on disk."""
+"""``borg repo-info`` and ``borg info``: facts about a repository or one archive. Neither reports sizes on disk."""
 
 from backup_engine.borg2 import arguments
 from backup_engine.requests import InfoRequest, RepositoryLocation

@@ -1,4 +1,4 @@
-"""``borg repo-create``: make a repository. The engine makes missing parent folders by itself."""
+"""``borg repo-create``: make a repository. The engine creates missing parent folders."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,9 @@ ENCRYPTION_MODES: Mapping[str, tuple[str, ...]] = {
     "authenticated-blake3": ("authenticated-blake3", "--key-location=repokey"),
     "none": ("none-sha256",),
 }
-"""The product's name of each mode: where the key lies, the cipher, and how chunks are named, as the engine takes it."""
+"""For each mode of the product: where the key is stored, the cipher, and how chunks are named, as the engine takes
+it.
+"""
 
 
 def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
@@ -26,7 +28,7 @@ def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) 
             f" use one of {', '.join(sorted(ENCRYPTION_MODES))}."
         )
     if request.encryption != "none" and not location.passphrase:
-        # The environment would fill in random text, and nobody could ever open the repository again.
+        # The environment would fill in random text, and the repository could never be opened again.
         raise InvalidRequest(f"A repository with encryption {request.encryption} needs a passphrase.")
     mode, *options = ENCRYPTION_MODES[request.encryption]
     return (*arguments.common(location, lock_wait), "repo-create", f"--encryption={mode}", *options)

@@ -1,1 +1,1 @@
-"""Commands that another machine runs: what is started here, and what is copied there."""
+"""Commands that another machine runs: the programs started here, and the files copied there."""

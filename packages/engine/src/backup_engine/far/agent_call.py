@@ -1,11 +1,13 @@
-"""The near side of a call: takes the place of the engine under the shim here, while an agent runs the engine on its machine.
+"""The near side of a call: takes the place of the engine under the shim here, while an agent runs the engine on its
+machine.
 
-Run as ``python -I -S agent_call.py REQUEST``. Nobody can reach an agent; it comes by itself. So the call is laid down in a folder
-beside a socket, the service tells the agent of it, and connects the socket with what the agent sends: frames of what its engine
-says, and at last how it ended. This process says the same, and ends the same way. A link that is cut before anything was
-heard is waited for once more if the call only reads; later that is the end of the call, because what was passed on cannot be told again.
+Run as ``python -I -S agent_call.py REQUEST``. Nothing can connect to an agent; the agent connects to the service. So
+this process puts the call in a folder beside a socket, the service offers it to the agent, and connects the socket with
+the agent's stream: frames of the engine's output, and a last frame with how it ended. This process writes the same
+output and ends the same way. If the link is cut before any output arrived, a call that only reads waits for the agent
+once more; later a cut ends the call, because output that was already passed on cannot be repeated.
 
-It imports the standard library alone, and nothing of this package: it has to start in milliseconds.
+It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
 
 import contextlib
@@ -25,37 +27,37 @@ from typing import Any
 HEAD = struct.Struct(">cQ")
 OUTPUT, PACKED_OUTPUT, ERRORS, END, HERE = b"o", b"z", b"e", b"x", b"h"
 LARGEST_FRAME = 16 * 1024 * 1024
-"""Also of what a packed one holds."""
+"""Also the limit for the content of a compressed frame."""
 LARGEST_END = 1 << 16
 BLOCK = 1 << 18
 LOOK_SECONDS = 0.5
 SILENT_SECONDS = 120.0
-"""An agent says at least every ten seconds that it is there."""
+"""An agent sends a sign of life at least every ten seconds."""
 NOT_COME = "The agent did not come for the call; it may be offline, or busy with other requests."
 CUT = "The link to the agent was cut before its engine had ended."
 UNREACHABLE = 255
-"""As ssh says it."""
+"""The exit code that ssh uses."""
 CANNOT_READ = 2
 ONCE = ("delete_archive", "undelete_archive", "compact")
-"""What changes a repository is not asked for again: its engine may have worked before the link was cut."""
+"""A call that changes a repository is not repeated: its engine may have worked before the link was cut."""
 
 
 class LinkCut(Exception):
-    """The agent is gone, or says what cannot be read."""
+    """The agent is gone, or sends unreadable data."""
 
 
 class NobodyReads(Exception):
-    """Whoever took the output of the engine is gone."""
+    """The reader of the engine's output is gone."""
 
 
 class Stopped(Exception):
-    """Somebody wants the engine to stop."""
+    """The engine was asked to stop."""
 
 
 class CalledRun:
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
-        self._heard = False
+        self._has_output = False
 
     def run(self) -> int:
         os.chdir(self._request["folder"])  # the name of a socket must be short
@@ -66,20 +68,20 @@ class CalledRun:
                 return lost(NOT_COME)
             with link:
                 try:
-                    return self._listen(link)
+                    return self._follow(link)
                 except LinkCut:
-                    if self._heard or self._request["method"] in ONCE:
+                    if self._has_output or self._request["method"] in ONCE:
                         return self._cut()
 
     def _cut(self) -> int:
-        """Nobody knows how the engine ended, and so this process ends as one of which nobody knows it."""
+        """How the engine ended is unknown, and this process ends so that its parent sees that."""
         code = lost(CUT)
         os.kill(os.getpid(), signal.SIGKILL)
         return code
 
     def _wait_for_agent(self, deadline: float) -> socket.socket | None:
-        """Lay the call down, and take it away when the agent has come for it or is not waited for any longer."""
-        name = f"{self._request['agent_machine_id']}-{secrets.token_hex(16)}"  # another each time: none comes too late
+        """Publish the call, and remove it when the agent has taken it or the wait is over."""
+        name = f"{self._request['agent_machine_id']}-{secrets.token_hex(16)}"  # new each time: no late answer fits
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
             listening.bind(f"{name}.sock")
             listening.listen(1)
@@ -105,7 +107,7 @@ class CalledRun:
             json.dump(call, file)
         os.rename(f"{name}.part", f"{name}.json")
 
-    def _listen(self, link: socket.socket) -> int:
+    def _follow(self, link: socket.socket) -> int:
         while True:
             letter, size = HEAD.unpack(exactly(link, HEAD.size))
             if size > (LARGEST_FRAME if letter in (OUTPUT, PACKED_OUTPUT, ERRORS) else LARGEST_END):
@@ -116,9 +118,9 @@ class CalledRun:
             if letter == HERE:
                 require_reader()
                 continue
-            self._heard = True
+            self._has_output = True
             for piece in unpacked(content) if letter == PACKED_OUTPUT else (content,):
-                tell(2 if letter == ERRORS else 1, piece)
+                write_out(2 if letter == ERRORS else 1, piece)
 
 
 def exactly(link: socket.socket, size: int) -> bytes:
@@ -136,7 +138,7 @@ def exactly(link: socket.socket, size: int) -> bytes:
 
 
 def unpacked(content: bytes) -> Iterator[bytes]:
-    """Piece by piece: a few bytes may hold more than memory does. Raise LinkCut if they hold too much, or cannot be read."""
+    """Piece by piece: a few bytes may expand beyond memory. Raise LinkCut if they hold too much, or cannot be read."""
     unpacking, size = zlib.decompressobj(), 0
     while not unpacking.eof:
         try:
@@ -149,7 +151,7 @@ def unpacked(content: bytes) -> Iterator[bytes]:
         yield piece
 
 
-def tell(descriptor: int, content: bytes) -> None:
+def write_out(descriptor: int, content: bytes) -> None:
     while content:
         try:
             content = content[os.write(descriptor, content) :]
@@ -158,7 +160,7 @@ def tell(descriptor: int, content: bytes) -> None:
 
 
 def require_reader() -> None:
-    """Raise NobodyReads once the pipe that is to take the output has no end any more."""
+    """Raise NobodyReads once the pipe for the output has no reader left."""
     poller = select.poll()
     poller.register(1, 0)
     if poller.poll(0):
@@ -166,13 +168,13 @@ def require_reader() -> None:
 
 
 def exit_code(content: bytes) -> int:
-    """How the engine there ended. Raise LinkCut if nobody can tell from this."""
+    """How the engine there ended. Raise LinkCut if the frame does not show it."""
     try:
         end = json.loads(content)
         code = int(end["code"]) if end.get("signal") is None else 128 + int(end["signal"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise LinkCut from error
-    if not 0 <= code <= 255:  # the system would keep the last eight bits alone, and those may say that all is well
+    if not 0 <= code <= 255:  # the system keeps only the last eight bits, which may look like success
         raise LinkCut
     return code
 
@@ -194,7 +196,7 @@ def main() -> int:
     except Stopped:
         return 128 + signal.SIGTERM
     except NobodyReads:
-        return lost("Nobody takes the output of the engine any more.", CANNOT_READ)
+        return lost("The reader of the engine's output is gone.", CANNOT_READ)
     except Exception as error:  # noqa: BLE001 - an exit code of 1 would look like an engine's warning
         return lost(f"The call cannot be made: {error}", CANNOT_READ)
 

@@ -1,9 +1,9 @@
 """An engine whose output is the input of another program, as one run under the shim: neither stream is ever a file.
 
-Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver. Either may be on another
-machine: the receiver by ssh, the engine by ``run.py``. It ends as the engine ended; when the receiver fails first, as that
-did: the engine then only notices that nobody reads. A receiver that complains of a stream that broke off is believed only
-where the engine has nothing worse to say.
+Run as ``python -I -S pour.py COUNT RECEIVER… ENGINE…``, where COUNT is the number of words of the receiver. Either may
+be on another machine: the receiver by ssh, the engine by ``run.py``. It ends as the engine ended; when the receiver
+fails first, as that did: the engine then only notices a closed pipe. A receiver's complaint about a stream that broke
+off counts only where the engine reports nothing worse.
 """
 
 import signal
@@ -30,7 +30,7 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return NOT_FOUND
     receiver.stdin.close()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both have got it, too; how they end is to be told
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # both got it, too; this process stays to report how they end
     return joint_code(code_of(engine), code_of(receiver))
 
 
@@ -44,7 +44,7 @@ def joint_code(made: int, received: int) -> int:
     if received == BROKEN_OFF:
         if not is_success(made):
             return made
-        sys.stderr.write("The engine's output did not arrive as a whole.\n")
+        sys.stderr.write("The engine's output did not arrive completely.\n")
     return FAILED
 
 

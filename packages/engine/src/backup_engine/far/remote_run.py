@@ -1,15 +1,15 @@
 """The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
-Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S remote_run.py``. It imports the standard
-library alone and must run under Python 3.9. The first line on standard input is the request; later lines are words:
-``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` says that all was received and the run can be forgotten,
-``HERE`` only that somebody is there. The end of the input, and no word for the request's ``silence_seconds`` (a network that is
-cut says nothing of it), mean that the link is gone: the engine goes on, and its spool can be followed again.
+Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S
+remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on standard input is
+the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` means that
+everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the input, or silence for
+the request's ``silence_seconds`` (a cut network sends no notice), means that the link is gone: the engine continues,
+and its spool can be followed again.
 
-Answers are frames (one letter, eight bytes of length, content) after a mark that tells them from whatever the account's login
-shell prints: ``h`` hello, ``e`` and ``o`` the engine's streams from the
-offsets in the request on, ``x`` how it ended. With ``piped`` the output is not kept on this machine, and the engine stops when
-nobody reads it any more.
+Answers are frames (one letter, eight bytes of length, content) after a mark that separates them from the output of the
+account's login shell: ``h`` hello, ``e`` and ``o`` the engine's streams from the offsets in the request on, ``x`` how
+it ended. With ``piped`` the output is not kept on this machine, and the engine stops when its reader is gone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MARK = b"\0holdfast frames\0"
 BLOCK = 256 * 1024
 LOOK_SECONDS = 0.2
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""How long the record of a run stays that nobody came back for."""
+"""How long the record of a run is kept that is not fetched."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = os.path.join(os.path.dirname(HERE), "runs")
 RESERVED = ("started.json", "engine.json", "exit.json")
@@ -43,7 +43,7 @@ LARGEST_WORD = 64 * 1024
 
 
 class TooMuchSaid(Exception):
-    """The other side says more than a request, or a word, can be."""
+    """The other side sends more than a request, or a word, can be."""
 
 
 class NobodyIsThere(Exception):
@@ -62,15 +62,15 @@ def main() -> int:
     forget_old_runs()
     run = Run(os.path.join(RUNS, request["run"]))
     if request["must_exist"] and not run.was_started():
-        frames.tell_end({"state": "interrupted"})  # forgotten after all of it had been told once
+        frames.send_end({"state": "interrupted"})  # forgotten after it had been sent completely once
         return 0
     try:
         pipe = run.start(request)
     except OSError as error:
-        frames.tell_end({"state": "not_started", "words": str(error)})
+        frames.send_end({"state": "not_started", "words": str(error)})
         return 0
     if pipe is False:
-        frames.tell_end({"state": "not_started", "words": "the shim ended at once"})
+        frames.send_end({"state": "not_started", "words": "the shim ended at once"})
     elif not run.follow(words, frames, request, pipe):
         return 0
     if words.wait_for_done():
@@ -79,14 +79,14 @@ def main() -> int:
 
 
 class Frames:
-    """What goes to standard output."""
+    """Writes to standard output."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
     def begin(self) -> None:
         os.write(1, MARK)
-        os.set_blocking(1, False)  # what waits for room must also see whether anybody is there
+        os.set_blocking(1, False)  # a blocked writer must still notice a closed link
         self.send(b"h", b"")
 
     def send(self, letter: bytes, content: bytes) -> None:
@@ -98,12 +98,12 @@ class Frames:
                 select.select([], [1], [], LOOK_SECONDS)
                 self._words.listen()
 
-    def tell_end(self, end: dict[str, Any]) -> None:
+    def send_end(self, end: dict[str, Any]) -> None:
         self.send(b"x", json.dumps(end).encode())
 
 
 class Words:
-    """What comes on standard input."""
+    """Reads standard input."""
 
     silence_seconds: float | None = None
 
@@ -165,7 +165,10 @@ class Run:
         return self._has("started.json")
 
     def start(self, request: dict[str, Any]) -> int | bool | None:
-        """Start the shim unless it was started before. False if it does not start; the output's pipe, if one was asked for."""
+        """Start the shim unless it is already running.
+
+        False if it does not start; the output's pipe, if one was requested.
+        """
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         starting = os.open(self._file("starting"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(starting, fcntl.LOCK_EX)
@@ -202,7 +205,7 @@ class Run:
         return output[0] if output else None
 
     def follow(self, words: Words, frames: Frames, request: dict[str, Any], pipe: int | None) -> bool:
-        """Tell what the engine says until it has ended. False if the link ended before."""
+        """Stream the engine's output until it has ended. False if the link ended before."""
         streams = [Stream(frames, self._file("err"), b"e", request["err"])]
         if not request["piped"]:
             streams.append(Stream(frames, self._file("out"), b"o", request["out"]))
@@ -210,9 +213,9 @@ class Run:
         while True:
             free = pipe is None and self.is_free()
             for stream in streams:
-                stream.tell()
+                stream.send_new()
             if free:
-                frames.tell_end(self._end())
+                frames.send_end(self._end())
                 return True
             wanted = [word for word in (*wanted, *words.new()) if not self._signal(word)]
             if words.ended:
@@ -275,7 +278,7 @@ class Run:
 
 
 class Stream:
-    """A growing file, told in frames from an offset on."""
+    """A growing file, sent in frames from an offset on."""
 
     def __init__(self, frames: Frames, path: str, letter: bytes, offset: int) -> None:
         self._frames = frames
@@ -283,7 +286,7 @@ class Stream:
         self._letter = letter
         self._offset = offset
 
-    def tell(self) -> None:
+    def send_new(self) -> None:
         if not os.path.exists(self._path):
             return
         with open(self._path, "rb") as file:

@@ -16,7 +16,7 @@ NICENESS = 10
 
 
 def request_file(folder: Path) -> Path:
-    """What belongs to the run of a spool folder on another machine lies beside that folder, and outlives it."""
+    """Files about the run of a spool folder on another machine are stored beside that folder, and outlive it."""
     return folder.with_name(folder.name + SUFFIX)
 
 
@@ -64,7 +64,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
 
 
 def _called(command: Command, agent: CalledAgent, file: Path) -> Command:
-    assert command.call is not None, "only what an agent knows how to run can be asked of it"
+    assert command.call is not None, "an agent can only run calls"
     record = {
         "agent_machine_id": agent.agent_machine_id,
         "repository_id": agent.repository_id,
@@ -93,7 +93,9 @@ def has_begun_elsewhere(folder: Path) -> bool:
 
 
 class FarStop:
-    """Asks for the stop of an engine on another machine; its near side passes it on, once that can be reached."""
+    """Request the stop of an engine on another machine; the near side passes it on as soon as it reaches the
+    machine.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = Path(f"{request_file(folder)}.cancel")

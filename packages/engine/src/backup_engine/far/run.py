@@ -1,12 +1,12 @@
 """The near side of a run: takes the place of the engine under the shim here, while the engine runs on another machine.
 
-Run as ``python -I -S run.py REQUEST``. What the engine says there comes out of this process, and it ends as the engine ended. A
-link that is cut is made again, for as long as the request says; only before the machine was reached for the first time is that
-an error at once. The names of three files beside the request carry what must survive this process: ``.begun`` (the
-engine may have been started), ``.ended`` (when it ended), ``.collected`` (all was received, so that the far side may have forgotten the run); and
-``.cancel``, made by others, asks for the engine to be stopped.
+Run as ``python -I -S run.py REQUEST``. This process writes the engine's output and ends as the engine ended. It
+reconnects a link that is cut for as long as the request allows; only before the machine was reached for the first time
+a cut link is an error at once. Three files beside the request carry what must survive this process: ``.begun`` (the
+engine may have been started), ``.ended`` (when it ended), ``.collected`` (everything was received, so the far side may
+have forgotten the run). A fourth, ``.cancel``, is created by others to stop the engine.
 
-It imports the standard library alone, and nothing of this package: it has to start in milliseconds.
+It imports only the standard library and nothing of this package: it has to start in milliseconds.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ LOOK_SECONDS = 0.2
 GRACE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 30.0
 CANCEL_PATIENCE_SECONDS = 600.0
-"""How long an engine that is to be stopped is looked for on a machine that does not answer."""
+"""How long to look for an engine that should stop on a machine that does not answer."""
 WORD_SECONDS = 5
 SILENCES = 10
-"""Of how many words not a single one may come before the machine takes the link for cut. ssh gives up later than that here
-(`holdfast.execution.ssh`), so that an engine that must not outlive its link has been stopped when this side says that it is cut."""
+"""After this many missing signs of life the machine treats the link as cut. Here ssh gives up later than that
+(`holdfast.execution.ssh`), so an engine that must not outlive its link has stopped when this side reports the cut."""
 NOT_COPIED = 93
 MOST_CRASHES = 3
 LONGEST_GREETING = 1 << 16
@@ -43,7 +43,7 @@ LARGEST_SAID = 1 << 20
 """Bytes of ssh's error stream that are kept on disk."""
 LARGEST_FRAME = 1 << 20
 """The far side sends at most a quarter of it."""
-UNREADABLE = "The machine sends what is not part of a run; the engine there may still run."
+UNREADABLE = "The machine sends data that is not part of a run; the engine there may still run."
 SSH_FAILED = 255
 INTERRUPTED = 128 + signal.SIGKILL
 NOT_FOUND = 127
@@ -108,7 +108,7 @@ REPLACED = json.dumps(
         "levelname": "ERROR",
         "name": "backup_engine.repository_guard",
         "msgid": "Guard.RepositoryReplaced",
-        "message": "Another repository lies at this place.",
+        "message": "Another repository is at this place.",
     }
 )
 
@@ -125,15 +125,15 @@ PYTHON_MISSING = json.dumps(
 
 
 class NobodyReads(Exception):
-    """Whoever took the output of the engine is gone."""
+    """The reader of the engine's output is gone."""
 
 
 class Unreadable(Exception):
-    """The machine does not send what its side of a run would send."""
+    """The machine sends data that does not belong to a run."""
 
 
 class Words:
-    """Tells a machine that this side is there, also while the output of its engine waits for somebody to take it."""
+    """Sends signs of life to a machine, also while its engine's output waits for a reader."""
 
     def __init__(self, link: "subprocess.Popen[bytes]") -> None:
         assert link.stdin is not None
@@ -153,7 +153,7 @@ class Words:
 
 
 class Cancel:
-    """Whether somebody wants the engine to stop."""
+    """Whether the engine was asked to stop."""
 
     def __init__(self, request: str) -> None:
         self._file = request + ".cancel"
@@ -177,7 +177,7 @@ class FarRun:
         self._asked: dict[str, float] = {}
         self._offsets = {"e": 0, "o": 0}
         self._has_copied = False
-        self._said = b""
+        self._ssh_errors = b""
         self._greeted = self._progressed = False
         self._crashes = 0
 
@@ -188,7 +188,7 @@ class FarRun:
             try:
                 code = self._follow_once()
             except NobodyReads:
-                return self._lost("Nobody takes the output of the engine any more.", 2)
+                return self._lost("The reader of the engine's output is gone.", 2)
             except Unreadable:
                 return self._lost(UNREADABLE, 2)
             if code is not None:
@@ -201,26 +201,26 @@ class FarRun:
                 lost_at = time.monotonic()
             patience = CANCEL_PATIENCE_SECONDS if self._cancel.is_asked() else self._request["patience_seconds"]
             if time.monotonic() - lost_at > patience:
-                return self._lost("The machine could not be reached any more; the engine there may still run.")
+                return self._lost("The machine became unreachable; the engine there may still run.")
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _follow_once(self) -> int | None:
         """One link. The exit code once the engine has ended, None if the link was lost before."""
         self._greeted = self._progressed = False
-        with Said(self._place + ".said") as said:
+        with SshErrors(self._place + ".said") as errors:
             try:
                 link = subprocess.Popen(
                     [*self._request["ssh"], side_command(self._request["python"])],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=said.file,
+                    stderr=errors.file,
                     start_new_session=True,  # a signal to this process's group must not cut the link
                 )
             except OSError as error:
                 return self._lost(f"ssh cannot be run: {error}")
             try:
-                end = self._listen(link, said)
+                end = self._listen(link, errors)
             except BrokenPipeError:
                 end = None
             finally:
@@ -228,22 +228,22 @@ class FarRun:
                 code = hang_up(link)
             if end is not None:
                 return self._exit_code(end)
-            self._said = said.last()
+            self._ssh_errors = errors.last()
         if code == NOT_COPIED and not self._has_copied:
             return self._copy()
         if self._greeted and code not in (0, SSH_FAILED):
             self._crashes += 1
             if self._crashes > MOST_CRASHES:
-                return self._lost("The far side of the run fails each time.", 2)
+                return self._lost("The far side of the run fails repeatedly.", 2)
         return None if self._may_have_begun() else self._lost()
 
-    def _listen(self, link: "subprocess.Popen[bytes]", said: "Said") -> dict[str, Any] | None:
+    def _listen(self, link: "subprocess.Popen[bytes]", errors: "SshErrors") -> dict[str, Any] | None:
         assert link.stdin is not None
         assert link.stdout is not None
         is_marked, received = False, b""
         while True:
             self._pass_on_cancel(link)
-            said.trim()
+            errors.trim()
             if not select.select([link.stdout], [], [], LOOK_SECONDS)[0]:
                 continue
             block = os.read(link.stdout.fileno(), BLOCK)
@@ -267,10 +267,10 @@ class FarRun:
                     self._collected(link)
                     return end
                 else:
-                    self._tell(letter.decode(), content)
+                    self._pass_on(letter.decode(), content)
 
     def _begin(self, link: "subprocess.Popen[bytes]") -> None:
-        """The machine answers: from here on the engine may be started, whatever happens to this process."""
+        """The machine answers: from here on the engine may be started, even if this process ends."""
         assert link.stdin is not None
         self._greeted = True
         mark(self._place + ".begun")
@@ -289,7 +289,7 @@ class FarRun:
         Words(link).begin()
         self._asked.clear()
 
-    def _tell(self, letter: str, content: bytes) -> None:
+    def _pass_on(self, letter: str, content: bytes) -> None:
         self._progressed = True
         self._offsets[letter] += len(content)
         while content:
@@ -300,10 +300,13 @@ class FarRun:
             except OSError as error:
                 if error.errno not in NO_SPACE:
                     raise
-                time.sleep(1.0)  # the engine there is not to blame, and goes on
+                time.sleep(1.0)  # the engine there is not to blame, and continues
 
     def _note_end(self, end: dict[str, Any]) -> None:
-        """Keep when the engine ended there, by the clock here, and the space there. Of several answers the first one stays."""
+        """Record when the engine ended there, by the clock here, and the space there.
+
+        The first of several answers counts.
+        """
         age = end.get("ended_seconds_ago")
         if age is None or os.path.exists(self._place + ".ended"):
             return
@@ -335,23 +338,23 @@ class FarRun:
         return os.path.exists(self._place + ".begun")
 
     def _copy(self) -> int | None:
-        """Put the shim there, once for each version of it."""
+        """Copy the shim there, once for each version of it."""
         self._has_copied = True
-        with Said(self._place + ".said") as said:
+        with SshErrors(self._place + ".said") as errors:
             done = subprocess.Popen(
                 [*self._request["ssh"], shlex.join((self._request["python"], "-I", "-S", "-c", copy_script()))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said.file,
+                stderr=errors.file,
                 start_new_session=True,
             )
             texts: bytes | None = json.dumps(sources()).encode()
             while done.returncode is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     done.communicate(texts, LOOK_SECONDS)
-                texts = None  # later calls go on with what was not sent yet, and refuse to be given it again
-                said.trim()
-            self._said = said.last()
+                texts = None  # later calls send the rest, and refuse to be given it again
+                errors.trim()
+            self._ssh_errors = errors.last()
         if done.returncode == 0:
             return self._follow_once()
         return None if self._may_have_begun() else self._lost()
@@ -370,26 +373,26 @@ class FarRun:
         return int(record["code"]) if record["signal"] is None else 128 + int(record["signal"])
 
     def _lost(self, words: str = "", code: int = SSH_FAILED) -> int:
-        os.write(2, (self._said + words.encode()).strip() + b"\n")
+        os.write(2, (self._ssh_errors + words.encode()).strip() + b"\n")
         return code
 
 
-class Said:
-    """The error stream of ssh in a file. A pipe would not do: a shared connection keeps it open when its first user has gone."""
+class SshErrors:
+    """The error stream of ssh in a file. A shared connection would keep a pipe open after its first user has gone."""
 
     def __init__(self, place: str) -> None:
         self.file: BinaryIO = open(place, "a+b")  # noqa: SIM115 -- closed by __exit__
         self.file.truncate(0)
         self._before = b""
 
-    def __enter__(self) -> "Said":
+    def __enter__(self) -> "SshErrors":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.file.close()
 
     def trim(self) -> None:
-        """Keep the end of what has become too much, and let go of the file's content."""
+        """Keep only the end of a stream that has become too long."""
         if os.fstat(self.file.fileno()).st_size > LARGEST_SAID:
             self._before = last_of(self.file)
             self.file.truncate(0)
@@ -399,32 +402,32 @@ class Said:
 
 
 def last_of(errors: BinaryIO) -> bytes:
-    """The last words of ssh, however many there were."""
+    """The last lines of ssh, however many there were."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - LONGEST_COMPLAINT))
     return errors.read(LONGEST_COMPLAINT)
 
 
 def space_in(record: Any) -> dict[str, int]:
     """Free and total bytes where the repository is stored, as far as the far side has measured them."""
-    told = record if isinstance(record, dict) else {}
-    sizes = {name: told.get(name) for name in ("free_bytes", "total_bytes")}
+    fields = record if isinstance(record, dict) else {}
+    sizes = {name: fields.get(name) for name in ("free_bytes", "total_bytes")}
     return {name: size for name, size in sizes.items() if isinstance(size, int) and 0 <= size < 2**63}
 
 
 def exit_in(record: Any) -> dict[str, Any]:
-    """How it ended there: for a script, whose own exit codes may be any, that of this process is not enough."""
-    told = record if isinstance(record, dict) else {}
-    numbers = {name: told.get(name) for name in ("code", "signal")}
+    """How it ended there: a script may have any exit code, so that of this process is not enough."""
+    fields = record if isinstance(record, dict) else {}
+    numbers = {name: fields.get(name) for name in ("code", "signal")}
     return {
         **{name: number if isinstance(number, int) else None for name, number in numbers.items()},
-        "exec_error": str(told["exec_error"])[:1000] if told.get("exec_error") else None,
-        "timed_out": bool(told.get("timed_out")),
-        "too_much_output": bool(told.get("too_much_output")),
+        "exec_error": str(fields["exec_error"])[:1000] if fields.get("exec_error") else None,
+        "timed_out": bool(fields.get("timed_out")),
+        "too_much_output": bool(fields.get("too_much_output")),
     }
 
 
 def end_of(content: bytes) -> dict[str, Any]:
-    """How the far side says that the engine ended. Raise Unreadable unless all that will be asked of it is there."""
+    """How the far side reports the engine's end. Raise Unreadable unless all required fields are there."""
     try:
         end: dict[str, Any] = json.loads(content)
         float(end.get("ended_seconds_ago") or 0)
@@ -440,7 +443,7 @@ def end_of(content: bytes) -> dict[str, Any]:
 
 
 def without_greetings(received: bytes) -> tuple[bool, bytes]:
-    """Whether the mark has come, and what follows it: before it stands what the login shell of the account prints."""
+    """Whether the mark has come, and the data after it: before it is the output of the account's login shell."""
     _, mark, frames = received.partition(MARK)
     return bool(mark), frames if mark else received[-LONGEST_GREETING:]
 
@@ -463,7 +466,7 @@ def mark(file: str) -> None:
 
 
 def sources() -> dict[str, str]:
-    """The files that are copied to a machine. The last one says that all are there."""
+    """The files that are copied to a machine. The last one marks the copy as complete."""
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
     copied = ("shim.py", f"{here}/../shim.py"), ("repository_guard.py", f"{here}/../repository_guard.py")
@@ -494,7 +497,8 @@ def run_plainly(place: str, secrets: dict[str, Any]) -> int:
     cancel = Cancel(place)
     os.write(2, PLAIN_NOTE)
     if (request["command"].get("guard") or {}).get("older") == "look":
-        # Without Python nobody sets a record aside and throws it away, and the engine would refuse, or believe what it sees.
+        # Without Python nothing sets a record aside, and the engine would refuse the repository, or trust the older
+        # state.
         os.write(2, PYTHON_MISSING.encode() + b"\n")
         return 2
     passphrase = next((secret["value"] for secret in secrets.values()), "")
@@ -566,9 +570,10 @@ def main() -> int:
 
 
 def main_that_never_warns() -> int:
-    """Whatever goes wrong here must not look like an engine's warning, which is what an exit code of 1 is.
+    """Report errors so that they do not look like an engine's warning, which is what an exit code of 1 is.
 
-    Once the engine may run there, this process dies so that it is seen to have lost sight of it, and is launched again.
+    Once the engine may run there, this process dies by a signal: its parent sees that it lost the run, and launches it
+    again.
     """
     try:
         return main()

@@ -17,7 +17,9 @@ def unpacked_here(command: Command, folder: bytes) -> Command:
 
 
 def unpacked_there(command: Command, machine: Machine, folder: bytes) -> Command:
-    """The engine's tar stream becomes files in a folder of another machine, which needs Python and no program of ours."""
+    """The engine's tar stream becomes files in a folder of another machine, which needs Python but no program of
+    Holdfast.
+    """
     assert machine.python is not None
     program = (machine.python, "-I", "-S", "-c", Path(unpack.__file__).read_text(), _exact(folder))
     words = (*machine.ssh, shlex.join(program))
@@ -30,9 +32,9 @@ def joined(command: Command, engine: Command) -> Command:
     return replace(engine, argv=argv, machine=None, into=())
 
 
-def _into(command: Command, words: tuple[str, ...], told: str) -> Command:
+def _into(command: Command, words: tuple[str, ...], receiver: str) -> Command:
     where = f"[{command.machine.name}] " if command.machine else ""
-    return replace(command, into=words, shown=f"{where}{shlex.join(command.argv)} | {told}")
+    return replace(command, into=words, shown=f"{where}{shlex.join(command.argv)} | {receiver}")
 
 
 def _exact(folder: bytes) -> str:

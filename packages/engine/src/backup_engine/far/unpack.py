@@ -1,11 +1,11 @@
-"""The other end of a pour: takes the engine's tar stream from standard input, and makes files of it.
+"""The other end of a pour: reads the engine's tar stream from standard input and writes its files.
 
-Run as ``python -I -S unpack.py FOLDER``, the folder in base64; or the text of this file is handed to the Python of another
-machine. It imports the standard library alone. Nothing is written outside the folder: each folder on the way to a file is
-opened by itself, never through a symbolic link, and a name that leads elsewhere is refused.
+Run as ``python -I -S unpack.py FOLDER``, the folder in base64; or the text of this file is handed to the Python of
+another machine. It imports only the standard library. Nothing is written outside the folder: each folder on the way to
+a file is opened by itself, never through a symbolic link, and a name that leads elsewhere is refused.
 
-A single file that cannot be written becomes a warning in the engine's form (``path: reason``), and the rest goes on. A
-stream that is not complete ends with a code of its own: what was written until then is not to be used.
+A single file that cannot be written becomes a warning in the engine's form (``path: reason``), and the rest continues.
+A stream that is not complete ends with its own exit code: the files written until then must not be used.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ MOST_KEPT = 8 << 20
 MOST_IDS = 10_000
 LONGEST_OWNER = 256
 NOT_OURS = frozenset({errno.EPERM, errno.EACCES, errno.EOPNOTSUPP})
-"""What a system says of attributes that this user may not set, or that the file system does not know."""
+"""Errors for attributes that this user may not set, or that the file system does not support."""
 
-Tell = Callable[[bytes, str], None]
+Report = Callable[[bytes, str], None]
 
 
 class BrokenOff(Exception):
-    """The stream has ended before its end, or is no tar stream."""
+    """The stream ended early, or is not a tar stream."""
 
 
 class Readable(Protocol):
@@ -60,7 +60,7 @@ class Readable(Protocol):
 
 
 class Attributes(NamedTuple):
-    """What a tar entry says about its file besides content."""
+    """What a tar entry holds about its file besides content."""
 
     mode: int
     owner: int
@@ -133,17 +133,17 @@ class Watched:
 
 
 class Unpacker:
-    """`tell` hears of each path that could not be written, with the reason."""
+    """`report` is called with each path that could not be written, and the reason."""
 
-    def __init__(self, tree: int, tell: Tell) -> None:
+    def __init__(self, tree: int, report: Report) -> None:
         self._tree = tree
-        self._tell = tell
+        self._report = report
         self._folders: list[tuple[bytes, Attributes]] = []
         self._kept = 0
         self._ids: dict[tuple[str, str, int], int] = {}
 
     def unpack(self, stream: Readable) -> None:
-        """Make files of the whole stream. Raise BrokenOff if it is not whole."""
+        """Write the files of the whole stream. Raise BrokenOff if it is incomplete."""
         watched = Watched(stream)
         try:
             with BoundedTar.open(fileobj=cast("BinaryIO", watched), mode="r|", bufsize=BLOCK, encoding="utf-8") as tar:
@@ -161,7 +161,7 @@ class Unpacker:
         if path == ROOT and entry.isdir():
             return
         if fault := name_fault(path):
-            self._tell(path, fault)
+            self._report(path, fault)
         elif entry.isdir():
             self._trying(path, lambda: self._make_folder(path, entry))
         elif entry.isreg():
@@ -175,16 +175,16 @@ class Unpacker:
         try:
             work()
         except OSError as error:
-            self._tell(path, f"[Errno {error.errno}] {error.strerror}")
+            self._report(path, f"[Errno {error.errno}] {error.strerror}")
         except (ValueError, OverflowError) as error:  # a number or a name that no system takes
-            self._tell(path, str(error))
+            self._report(path, str(error))
 
     def _make_folder(self, path: bytes, entry: tarfile.TarInfo) -> None:
         attributes = self._attributes(entry)
         with below(self._tree, path):
             self._kept += sum(len(name) + len(value) for name, value in attributes.extended.items())
             if self._kept > MOST_KEPT and attributes.extended:
-                self._tell(path, "attrs: the folders of the archive have too many extended attributes")
+                self._report(path, "attrs: the folders of the archive have too many extended attributes")
                 attributes = attributes._replace(extended={})
             self._folders.append((path, attributes))
 
@@ -239,19 +239,19 @@ class Unpacker:
             os.link(known, name, src_dir_fd=there, dst_dir_fd=folder, follow_symlinks=False)
 
     def _attributes(self, entry: tarfile.TarInfo) -> Attributes:
-        told = entry.pax_headers
-        changed = nanoseconds(told.get("mtime"), entry.mtime)
+        headers = entry.pax_headers
+        changed = nanoseconds(headers.get("mtime"), entry.mtime)
         return Attributes(
             entry.mode & 0o7777,
             self._id_of("user", entry.uname, entry.uid),
             self._id_of("group", entry.gname, entry.gid),
-            nanoseconds(told.get("atime"), changed / 1e9) if "atime" in told else changed,
+            nanoseconds(headers.get("atime"), changed / 1e9) if "atime" in headers else changed,
             changed,
-            {name[len(XATTR) :]: exact(value) for name, value in told.items() if name.startswith(XATTR)},
+            {name[len(XATTR) :]: exact(value) for name, value in headers.items() if name.startswith(XATTR)},
         )
 
     def _id_of(self, what: str, name: str, number: int) -> int:
-        """The number of a user or group here, by name where it is known; asked once for each."""
+        """The number of a user or group here, by name where it is known; looked up once for each."""
         if len(name) > LONGEST_OWNER:
             return number
         if len(self._ids) > MOST_IDS:
@@ -262,7 +262,9 @@ class Unpacker:
         return known
 
     def _set(self, file: int, path: bytes, attributes: Attributes) -> None:
-        """An attribute that cannot be set leaves the content as it is and becomes a warning in the engine's own form."""
+        """An attribute that cannot be set leaves the content as it is and becomes a warning in the engine's own
+        form.
+        """
         try:
             with suppress(PermissionError):
                 os.fchown(file, attributes.owner, attributes.group)
@@ -271,7 +273,7 @@ class Unpacker:
                 _set_extended(file, name, value)
             os.utime(file, ns=(attributes.accessed, attributes.changed))
         except OSError as error:
-            self._tell(path, f"attrs: [Errno {error.errno}] {error.strerror}")
+            self._report(path, f"attrs: [Errno {error.errno}] {error.strerror}")
 
 
 def exact(text: str) -> bytes:
@@ -279,9 +281,9 @@ def exact(text: str) -> bytes:
 
 
 def name_fault(name: bytes) -> str | None:
-    """Given the name of an entry, return why nothing is ever made of it or handed out under it; None for an honest one.
+    """Given the name of an entry, return why it must not be unpacked or served; None for an honest one.
 
-    The one rule for names in archives: of what is unpacked here, and of what is downloaded as tar and zip.
+    The single rule for names in archives: for files unpacked here, and for downloads as tar and zip.
     """
     if b"\0" in name:
         return "the name holds a NUL"
@@ -295,8 +297,8 @@ def name_fault(name: bytes) -> str | None:
 def link_fault(name: bytes, target: bytes) -> str | None:
     """Given an honest name and the target of a symbolic link there, return why the link may lead out of the folder.
 
-    Steps back may only come first, and no more of them than the link lies deep: behind a name, which may itself be a link,
-    nobody knows where they lead.
+    Steps back may only come first, and no more of them than the link is deep: behind a name, which may itself be a
+    link, they may lead anywhere.
     """
     if b"\0" in target or len(target) > LONGEST_NAME:
         return "the target of the link is not a path"
@@ -326,14 +328,14 @@ def below(tree: int, path: bytes, *, make: bool = True) -> Iterator[int]:
 
 
 def opened(path: bytes) -> int:
-    """A descriptor of a folder of our own, reached without passing a symbolic link."""
+    """A descriptor of a folder owned by this user, reached without passing a symbolic link."""
     folder = os.open("/", PASS_THROUGH)
     for part in filter(None, path.split(b"/")):
         following = os.open(part, PASS_THROUGH, dir_fd=folder)
         os.close(folder)
         folder = following
     if os.fstat(folder).st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "it is somebody else's")
+        raise PermissionError(errno.EPERM, "it belongs to another user")
     return folder
 
 
@@ -398,15 +400,15 @@ def _set_extended(file: int, name: str, value: bytes) -> None:
 
 
 class Complaints:
-    """Tells as the engine would, on standard error, and remembers that there was something to tell."""
+    """Reports as the engine would, on standard error, and remembers whether it reported anything."""
 
     def __init__(self) -> None:
         self.any = False
 
-    def tell(self, path: bytes, reason: str) -> None:
+    def report(self, path: bytes, reason: str) -> None:
         self.any = True
-        told = path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()  # as the engine does
-        say("WARNING", f"{told}: {reason}")
+        shown = path.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()  # as the engine does
+        say("WARNING", f"{shown}: {reason}")
 
 
 def say(level: str, message: str) -> None:
@@ -420,7 +422,7 @@ def main() -> int:
     complaints = Complaints()
     try:
         tree = opened(base64.b64decode(sys.argv[1]))
-        Unpacker(tree, complaints.tell).unpack(sys.stdin.buffer)
+        Unpacker(tree, complaints.report).unpack(sys.stdin.buffer)
     except BrokenOff:
         return BROKEN_OFF
     except OSError as error:

@@ -1,1 +1,1 @@
-"""What restores share, wherever they put files: what would land where, the private folder, and moving into place."""
+"""Shared by all restores: where each file would land, the private folder, and moving files into place."""

@@ -1,4 +1,4 @@
-"""How a restore may end, and what is then reported about it."""
+"""How a restore may end, and the report about it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, Any] = {
     "conflicts": [],
     "conflict_count": 0,
 }
-GIVEN_UP = "The engine could not extract too many of the files; its log names them. Nothing was restored."
+GIVEN_UP = "Too many files could not be extracted; the log names them. Nothing was restored."
 
 
 def refused(key: str, message: str, **details: Any) -> Failed:
@@ -42,7 +42,7 @@ def interrupted(sentence: str) -> Failed:
 
 
 def with_nothing(bad: Failed | Stopped | TryAgain) -> Ended:
-    """An engine run that came to nothing: report that nothing was restored."""
+    """An engine run that failed: report that nothing was restored."""
     match bad:
         case Failed():
             return replace(bad, message=f"{bad.message} Nothing was restored.", details=NOTHING)
@@ -53,7 +53,7 @@ def with_nothing(bad: Failed | Stopped | TryAgain) -> Ended:
 
 
 def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None:
-    """What the listing shows that keeps a restore from being begun."""
+    """Reasons in the listing against starting a restore."""
     if found := fault(surveyed) or forbidden(surveyed):
         return refused(*found)
     if overwrite == "fail" and surveyed.conflict_count and not dry_run:
@@ -62,14 +62,14 @@ def refusal(surveyed: Survey, overwrite: str, *, dry_run: bool) -> Failed | None
 
 
 def fault(surveyed: Survey) -> tuple[str, str] | None:
-    """What is wrong with the archive or the wanted paths, whatever is at the destination: key and sentence."""
+    """Problems of the archive or the wanted paths, independent of the destination: key and sentence."""
     if surveyed.missing:
         return "archives.path_not_found", f"The archive does not hold {readable_paths(surveyed.missing)}."
     if surveyed.unsafe:
         named = readable_paths(surveyed.unsafe)
         return (
             "restore.unsafe_archive",
-            f"The archive holds paths that lead out of the destination, or that no file can have: {named}.",
+            f"The archive holds paths that lead out of the destination, or that are not valid file names: {named}.",
         )
     if surveyed.collisions:
         named = readable_paths(surveyed.collisions)
@@ -78,7 +78,7 @@ def fault(surveyed: Survey) -> tuple[str, str] | None:
 
 
 def forbidden(surveyed: Survey) -> tuple[str, str] | None:
-    """Key and sentence where what was chosen, or all of it, would land in the program's own data or in a repository."""
+    """Key and sentence where chosen paths, or all of them, would land in the program's own data or in a repository."""
     if surveyed.own_roots or (surveyed.own_files and surveyed.own_files == surveyed.files):
         return target_forbidden(readable_paths(surveyed.own_roots or surveyed.own))
     return None
@@ -90,7 +90,7 @@ def target_forbidden(named: str) -> tuple[str, str]:
 
 
 def conflicting(count: int, conflicts: list[dict[str, str]]) -> Failed:
-    sentence = f"{count} of the files to restore are there already; the first: {describe(conflicts[0])}."
+    sentence = f"{count} of the files to restore already exist; the first: {describe(conflicts[0])}."
     return refused("restore.conflicts", sentence, conflicts=conflicts, conflict_count=count)
 
 
@@ -111,7 +111,7 @@ def dry_run(surveyed: Survey) -> Completed:
 def dry_run_line(surveyed: Survey, destination: str) -> str:
     return (
         f"Dry run: {surveyed.files} files ({surveyed.size} bytes) would be restored to {destination};"
-        f" {surveyed.conflict_count} are there already."
+        f" {surveyed.conflict_count} already exist."
     )
 
 
@@ -167,14 +167,12 @@ def about_special(count: int) -> list[dict[str, Any]]:
 
 
 def passed_over(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The warning of a restore that has left own places and repositories alone."""
+    """The warning of a restore that has skipped own places and repositories."""
     if not result.get("files_passed_over") and not result.get("passed_over"):
         return []
     first = f"; the first: {result['passed_over'][0]['path']}" if result.get("passed_over") else ""
     count = result.get("files_passed_over", 0)
-    sentence = (
-        f"{count} files were passed over, because they belong to the data of the service or to a repository{first}."
-    )
+    sentence = f"{count} files were skipped, because they belong to the data of the service or to a repository{first}."
     return [{"path": None, "message": _storable(sentence)}]
 
 
@@ -184,7 +182,7 @@ def _log_lines(moved: Mapping[str, Any]) -> list[str]:
     if result["files_not_restored"]:
         lines.append(f"Not restored, because the operation was stopped: {result['files_not_restored']} files.")
     if result["files_skipped"]:
-        lines.append(f"Skipped, because something is there already: {result['files_skipped']} files.")
+        lines.append(f"Skipped, because something already exists there: {result['files_skipped']} files.")
         lines += [f"  {describe(item)}" for item in result["skipped"]]
     if result["files_failed"]:
         lines.append(f"Not restored: {result['files_failed']} files.")
@@ -193,5 +191,5 @@ def _log_lines(moved: Mapping[str, Any]) -> list[str]:
 
 
 def _storable(text: str) -> str:
-    """The text without what a store cannot hold: NUL and lone surrogates."""
+    """The text without characters that a store cannot hold: NUL and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""`restore.extract`: files of an archive, put into a folder of the machine that the host knows.
+"""`restore.extract`: restore files of an archive into a folder of the machine that the host knows.
 
-They are extracted into a private folder, held against the archive's listing, and only then moved into place.
+They are extracted into a private folder, compared with the archive's listing, and only then moved into place.
 """
 
 import base64
@@ -55,8 +55,8 @@ def interrupted(work: RestoreWork, interrupted: Interrupted) -> Ended:
 class Restore:
     """One attempt. Every method may be called again for the same attempt after a restart.
 
-    What was found out or done between the engine's runs is kept with `once`, so that a restart neither counts again what
-    has been moved since, nor reports anything else than before.
+    Results between the engine's runs are stored with `once`, so that a restart neither counts files again that were
+    moved since, nor reports anything else than before.
     """
 
     def __init__(self, work: RestoreWork) -> None:
@@ -78,7 +78,10 @@ class Restore:
             return endings.refused(error.key, str(error))
 
     def interrupted(self, interrupted: Interrupted) -> Ended:
-        """The engine is only ever interrupted before anything is moved into place. A restore is never begun again unasked."""
+        """The engine is only ever interrupted before anything is moved into place.
+
+        A restore is never restarted automatically.
+        """
         self.remove_private()
         if self.host.is_cancelled():
             return Stopped(details=endings.NOTHING)
@@ -116,11 +119,11 @@ class Restore:
         self.host.log(endings.first_line(surveyed, self.block.archive, readable(self.destination)))
         complaints, progress = Complaints(), ExtractProgress(self.host.report)
 
-        def hear(event: Event) -> None:
-            complaints.hear(event)
-            progress.hear(event)
+        def on_event(event: Event) -> None:
+            complaints.on_event(event)
+            progress.on_event(event)
 
-        step = self.host.step(EXTRACT, self._extract_command(private, surveyed), on_event=hear)
+        step = self.host.step(EXTRACT, self._extract_command(private, surveyed), on_event=on_event)
         if bad := ended_without_success(self.host, step):
             private.remove()
             return endings.with_nothing(bad)
@@ -128,7 +131,7 @@ class Restore:
         return self.moved(private, plan, step, complaints.attributes)
 
     def planned(self, private: PrivateTree, verify: Callable[[], Plan]) -> Plan:
-        """What is to be moved, found out once, before anything is. Raise Refused."""
+        """The files to move, determined once, before any is moved. Raise Refused."""
 
         def look() -> dict[str, Any]:
             plan = verify()
@@ -151,7 +154,7 @@ class Restore:
         private.remove()
         return endings.ended(self.host, step, account, attributes, warnings)
 
-    # --- what is kept between runs ------------------------------------------------------------------------------------
+    # --- state kept between runs ------------------------------------------------------------------------------------
 
     def _surveyed(self, listing: Step) -> Survey:
         def look() -> dict[str, Any]:
@@ -170,7 +173,7 @@ class Restore:
         return PrivateTree(base, self.work.place.key, self.work.place.guard, self.destination)
 
     def _nearest_folder(self, surveyed: Survey) -> bytes:
-        """The deepest existing folder that everything goes below: what is on its file system can simply be moved."""
+        """The deepest existing folder above all targets: files on its file system can simply be moved."""
         if self.placement.contents_only or not surveyed.above_all:
             return self.destination
         return deepest_folder(self.destination, surveyed.above_all.split(b"/"))
@@ -205,7 +208,7 @@ class Restore:
         return self.work.engine.list_files(self.work.location, request)
 
     def _extract_command(self, private: PrivateTree, surveyed: Survey) -> Command:
-        if self.work.location.machine is not None:  # the engine runs elsewhere: what it exports is unpacked here
+        if self.work.location.machine is not None:  # the engine runs elsewhere: its export is unpacked here
             exported = self.export_request(surveyed)
             return unpacked_here(self.work.engine.export_tar(self.work.location, exported), private.path)
         return self.work.engine.extract(self.work.location, self.extract_request(private.path, surveyed))
@@ -237,7 +240,7 @@ class Restore:
         return tuple(map(for_engine, self.placement.roots))
 
     def without(self) -> tuple[str, ...]:
-        """Folders that are left out because whoever asked for the restore may not read them."""
+        """Folders that are left out because the requesting user may not read them."""
         return tuple(for_engine(from_json(name)) for name in self.block.without)
 
 
@@ -248,7 +251,7 @@ def items_of(listing: Path) -> Iterator[ListedFile]:
 
 def require_known_words(block: RestoreBlock) -> None:
     if block.restore_layout not in LAYOUTS or block.overwrite not in OVERWRITES:
-        raise InvalidRequest("The restore has a layout or a way to overwrite that is not known here.")
+        raise InvalidRequest("The restore has an unknown layout or overwrite mode.")
 
 
 def destination_of(block: RestoreBlock) -> bytes:
@@ -259,7 +262,7 @@ def destination_of(block: RestoreBlock) -> bytes:
         raise InvalidRequest("The destination of a restore cannot be read.") from error
     parts = path.split(b"/")
     if not path.startswith(b"/") or b".." in parts:
-        raise InvalidRequest("The destination of a restore is an absolute path without '..'.")
+        raise InvalidRequest("The destination of a restore must be an absolute path without '..'.")
     return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
 
 

@@ -23,7 +23,7 @@ class Placement:
         return next((folder for folder in ancestors(path) if folder in self._known), None)
 
     def target(self, path: bytes, *, is_directory: bool) -> bytes | None:
-        """Given an archived path, return where it lands; None for a wanted folder of which only the contents land."""
+        """Given an archived path, return where it lands; None for a wanted folder whose contents alone are restored."""
         if not (self.contents_only and self.roots):
             return path
         root = self.root_of(path)

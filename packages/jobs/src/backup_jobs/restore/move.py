@@ -1,4 +1,4 @@
-"""The second half of a restore: from the private folder into place, and the account of it."""
+"""The second half of a restore: move files from the private folder into place, and account for them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class Move:
         self._private = private
 
     def run(self, plan: Plan) -> dict[str, Any]:
-        """Move what the plan names, and return the account: all that the ending says comes from it."""
+        """Move the files of the plan, and return the account, from which the ending is made."""
         if plan.given_up:
             return self._account(plan, Placed(), "given_up", moved=(0, 0))
         if self._overwrite == "fail" and plan.conflict_count:

@@ -1,6 +1,7 @@
-"""What is at the destination already.
+"""Files that already exist at the destination.
 
-The text of this file is also handed to the Python of other machines (`occupied_there`): it imports the standard library alone.
+The text of this file is also handed to the Python of other machines (`occupied_there`): it imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import stat
 
 MOST_REMEMBERED = 10_000
 
-FILE_THERE = "a file is there already"
-LINK_THERE = "a symbolic link is there already"
-FOLDER_THERE = "a folder is there already"
-FILE_WHERE_FOLDER = "something that is no folder stands where a folder is needed"
+FILE_THERE = "a file already exists there"
+LINK_THERE = "a symbolic link already exists there"
+FOLDER_THERE = "a folder already exists there"
+FILE_WHERE_FOLDER = "a folder is needed where something else exists"
 
 
 class Unseen:
-    """A destination that cannot be looked at from here: nothing is known to be in the way."""
+    """A destination that cannot be inspected from here: no conflicts are known."""
 
     def conflict(self, target: bytes, *, is_directory: bool) -> str | None:
         del target, is_directory
@@ -27,7 +28,7 @@ class Unseen:
 class Occupied:
     """Answers for one path after the other; never looks through a symbolic link.
 
-    Only a look: whoever then writes must not rely on it, because others may change the folder at any time.
+    Valid only at that moment: code that writes later must not rely on it, because others may change the folder.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -64,7 +65,7 @@ class Occupied:
         return mode
 
     def _mode(self, target: bytes) -> int:
-        """The mode of what is there; 0 for nothing."""
+        """The mode of the existing entry; 0 for nothing."""
         try:
             return os.lstat(self._root + b"/" + target).st_mode
         except OSError:

@@ -1,4 +1,4 @@
-"""The machine that files are restored to, as the host of the restore knows it."""
+"""The machine to which files are restored, as the host of the restore knows it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from backup_protocol import RestoreBlock
 
 
 class Refused(Exception):
-    """This machine lets nothing be restored to a place. The message is the whole answer."""
+    """This machine does not allow restores to a place. The message is the complete answer."""
 
     key = "restore.destination_forbidden"
 
@@ -20,12 +20,12 @@ class RestorePlace(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """Names the private folder: 32 hexadecimal digits, the same for all of the job."""
+        """Names the private folder: 32 hexadecimal digits, the same throughout the job."""
 
     @property
     @abstractmethod
     def guard(self) -> Guard:
-        """What must be left alone."""
+        """Places that must be left alone."""
 
     def require(self, destination: bytes) -> None:
         """Raise Refused or DestinationUnusable unless files may be restored to this folder. Nothing is written yet."""
@@ -36,11 +36,11 @@ class RestorePlace(ABC):
         del destination, targets
 
     def require_tree(self, private: PrivateTree, destination: bytes, roots: tuple[bytes, ...]) -> None:
-        """The last look at what was extracted, before anything is moved. Raise Refused."""
+        """The last check of the extracted tree, before anything is moved. Raise Refused."""
         del private, destination, roots
 
     def sweep(self, private: PrivateTree) -> None:
-        """Remove what other restores have left here that were killed together with their machine."""
+        """Remove the remains of other restores that were killed together with their machine."""
         del private
 
 

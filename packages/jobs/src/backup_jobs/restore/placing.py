@@ -1,8 +1,8 @@
 """Moves an extracted tree into place, without ever following a symbolic link that was already there.
 
-Every component is opened by itself, relative to the one above it and never through a link. What is moved disappears from
-the tree, what is not stays there; so the work may be broken off at any instant and simply be done again, and what was
-restored is what was to be moved less what is left.
+Every component is opened separately, relative to the one above it and never through a link. Moved files disappear from
+the tree, all others stay there; so the work may be interrupted at any instant and simply be repeated, and the restored
+files are those that were to be moved minus those that are left.
 
 The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
 """
@@ -28,10 +28,10 @@ REPORT_EVERY = 1000
 OTHER_FILE_SYSTEM = "it belongs on another file system than the destination; restore it with that folder as destination"
 FIRST_MODE = 0o700
 TOO_DEEP = "the folders are nested too deeply"
-KEPT = "kept what is there"
+KEPT = "kept the existing file"
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
-"""What a file system says that knows no hard links, or not one more to this file."""
+"""Errors of a file system that does not support hard links, or no further one to this file."""
 
 Folders = Mapping[bytes, tuple[int, int]]
 
@@ -51,12 +51,12 @@ class Tally:
 
 @dataclass
 class Placed:
-    """What was left where it was. All else was moved."""
+    """Files that were left in place. All others were moved."""
 
     skipped: Tally = field(default_factory=Tally)
     failed: Tally = field(default_factory=Tally)
     passed_over: Tally = field(default_factory=Tally)
-    """What would have landed in the service's own data or in a repository."""
+    """Files that would have landed in the service's own data or in a repository."""
     attributes: list[tuple[bytes, str]] = field(default_factory=list)
     """Folders that exist but could not be given their archived attributes."""
     cancelled: bool = False
@@ -71,7 +71,7 @@ class _Level:
     """Where the target is; `path` is where the source is in the archive."""
     names: list[bytes]
     minded: Mapping[bytes, str] = field(default_factory=dict)
-    """Names in the target that lead to what must be left alone."""
+    """Names in the target that lead to places that must be left alone."""
     name: bytes | None = None
     """Its name in the level above; None for a level that was given."""
     made: tuple[int, int] | None = None
@@ -96,7 +96,10 @@ class Placing:
         self._moves = 0
 
     def contents(self, source: int, target: int, path: bytes, place: bytes = b"/") -> None:
-        """Move all that a folder holds into another one. `path` is the folder's archived path, `place` the other's path."""
+        """Move everything in a folder into another one.
+
+        `path` is the folder's archived path, `place` the other's path.
+        """
         stack = [self._level(os.dup(source), os.dup(target), path, place)]
         try:
             while stack and not self._stopped():
@@ -184,7 +187,7 @@ class Placing:
         return None
 
     def _moved_as_a_whole(self, level: _Level, name: bytes) -> bool:
-        """Never replaces anything but an empty folder that somebody made this instant."""
+        """Replaces nothing but an empty folder that was made this instant."""
         try:
             _rename_folder(name, level.source, level.target)
         except (FileExistsError, NotADirectoryError):
@@ -229,14 +232,14 @@ class Placing:
             self.placed.failed.add(path, reason, size)
 
     def _fail_all(self, level: _Level, name: bytes, reason: str) -> None:
-        """A folder stays behind with all it holds. With `skip`, what is there was to be kept."""
+        """A folder stays behind with everything in it. With `skip`, the existing files were to be kept."""
         files, size = count_files(level.source, name)
         kept = self._overwrite == "skip" and reason == FILE_WHERE_FOLDER
         tally = self.placed.skipped if kept else self.placed.failed
         tally.add(_join(level.path, name), reason, size, files)
 
     def _pass_over(self, level: _Level, name: bytes) -> None:
-        """A folder stays behind with all it holds, because what is there must be left alone."""
+        """A folder stays behind with everything in it, because the existing one must be left alone."""
         files, size = count_files(level.source, name)
         self.placed.passed_over.add(_join(level.path, name), IN_OWN_PLACE, size, files)
 
@@ -262,7 +265,7 @@ class Placing:
 
 
 def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
-    """How many names that are no folders are below a folder, and the bytes of those that are regular files."""
+    """The number of names below a folder that are not folders, and the bytes of the regular files among them."""
     files = size = 0
     with suppress(FileNotFoundError), reached(folder, os.fsencode(name)) as top:
         for visited in walk(top, unreadable=ignored):
@@ -276,7 +279,7 @@ def count_files(folder: int, name: bytes | str = ".") -> tuple[int, int]:
 
 
 def _put(name: bytes, source: int, target: int, found: os.stat_result) -> str | None:
-    """Move a file where nothing is. Return why not, if something is."""
+    """Move a file to a free place. Return the reason if the place is not free."""
     try:
         os.link(name, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
     except FileExistsError:
@@ -296,7 +299,7 @@ def _put(name: bytes, source: int, target: int, found: os.stat_result) -> str | 
 
 
 def _replace(name: bytes, source: int, target: int) -> str | None:
-    """Move a file over whatever is there, a folder excepted. A link that is there is replaced, not followed."""
+    """Move a file over an existing entry, except a folder. An existing link is replaced, not followed."""
     try:
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     except IsADirectoryError:
@@ -310,7 +313,7 @@ def _rename_folder(name: bytes, source: int, target: int) -> None:
     if os.geteuid() == 0:
         os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
         return
-    # Whoever is not root may only move a folder to another one if they may write to it.
+    # Only root may move a folder to another one without write permission for it.
     mode = stat.S_IMODE(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode)
     os.chmod(name, mode | stat.S_IRWXU, dir_fd=source)
     os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
@@ -325,7 +328,7 @@ def _open_source(folder: int, name: bytes) -> int:
 
 
 def _give_attributes(source: int, target: int, changed: int, mode: int) -> None:
-    """Owner, mode, extended attributes and time of a folder; the time last, because all else changes it."""
+    """Owner, mode, extended attributes and time of a folder; the time last, because everything else changes it."""
     found = os.fstat(source)
     if os.geteuid() == 0:
         os.fchown(target, found.st_uid, found.st_gid)
@@ -342,7 +345,7 @@ def _give_attributes(source: int, target: int, changed: int, mode: int) -> None:
 
 
 def _mode_at(folder: int, name: bytes) -> int:
-    """The mode of what has this name in a folder; 0 for nothing."""
+    """The mode of the entry with this name in a folder; 0 for nothing."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -350,7 +353,7 @@ def _mode_at(folder: int, name: bytes) -> int:
 
 
 def _names(folder: int) -> list[bytes]:
-    """In reverse order, to be taken from the end."""
+    """In reverse order, to pop from the end."""
     return sorted((os.fsencode(name) for name in os.listdir(folder)), reverse=True)
 
 

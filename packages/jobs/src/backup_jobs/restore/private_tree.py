@@ -1,7 +1,7 @@
 """The folder into which a restore extracts, before anything is moved into place.
 
-It lies on the destination's file system, so that moving is renaming. Every folder is opened by itself, relative to the one
-above it and never through a symbolic link: what somebody else has put there must not lead the restore elsewhere.
+It is on the destination's file system, so that moving is renaming. Every folder is opened separately, relative to the
+one above it and never through a symbolic link: entries of other users must not lead the restore elsewhere.
 
 The text of this file is also handed to the Python of ssh machines, with those of the modules that it imports.
 """
@@ -24,12 +24,12 @@ PREFIX = ".holdfast-restore-"
 PRIVATE_NAME = re.compile(re.escape(PREFIX) + r"(?P<uuid>[0-9a-f]{32})")
 TREE = "tree"
 MODE = 0o700
-"""Of folders that a restore makes by itself: what is restored may have been protected by a folder above it."""
+"""Mode of folders that a restore creates itself: a folder above may have protected the restored files."""
 PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class DestinationUnusable(Exception):
-    """The destination is not a folder that a restore may write to. The message says why."""
+    """The destination is not a folder that a restore may write to. The message explains why."""
 
     key = "restore.destination_unusable"
 
@@ -43,16 +43,16 @@ class DestinationIsLink(DestinationUnusable):
 
 
 class DestinationForbidden(DestinationUnusable):
-    """The destination is in what the guard protects."""
+    """The destination is inside a protected place."""
 
     key = "restore.destination_forbidden"
 
 
-FORBIDDEN = "The destination lies inside a repository or the data of the backup program."
+FORBIDDEN = "The destination is inside a repository or the data of the backup program."
 
 
 def inspect(path: bytes) -> None:
-    """Raise DestinationUnusable if the path cannot become the destination, as far as can be seen without writing."""
+    """Raise DestinationUnusable if the path cannot become the destination, as far as visible without writing."""
     place = b""
     for part in _parts(path):
         place += b"/" + part
@@ -67,7 +67,10 @@ def inspect(path: bytes) -> None:
 
 @contextmanager
 def opened(path: bytes, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of a folder, reached component by component. Raise DestinationUnusable if something is in the way."""
+    """A descriptor of a folder, reached component by component.
+
+    Raise DestinationUnusable if a component is not a folder.
+    """
     parts = _parts(path)
     descriptor = os.open("/", PASS_THROUGH if parts else OPEN)
     place = b""
@@ -146,7 +149,7 @@ class PrivateTree:
         return b"/".join((self.base.rstrip(b"/"), os.fsencode(self.name), TREE.encode()))
 
     def make(self) -> None:
-        """Make it anew, empty. Raise DestinationUnusable."""
+        """Create it empty, replacing an earlier one. Raise DestinationUnusable."""
         if self._guard.holds(self._destination):
             raise DestinationForbidden(FORBIDDEN)
         self.remove()
@@ -166,7 +169,7 @@ class PrivateTree:
         """A descriptor of the extracted tree. Raise DestinationUnusable if it is gone, or not the one that was made."""
         with opened(self.path) as descriptor:
             if os.fstat(descriptor).st_uid != os.geteuid():
-                raise DestinationUnusable.because("somebody else put a folder in place of the private one")
+                raise DestinationUnusable.because("the private folder was replaced by another one")
             yield descriptor
 
     def remove(self) -> None:
@@ -179,12 +182,14 @@ class PrivateTree:
             return count_files(tree)
 
     def sources(self, roots: tuple[bytes, ...]) -> Iterator[Source]:
-        """What is to be moved: the whole tree, or, with roots, the contents of each, or itself where it is a file."""
+        """The sources of the move: the whole tree, or, with roots, the contents of each, or itself where it is a
+        file.
+        """
         with self.tree() as tree:
             yield from _sources(tree, roots)
 
     def conflicts(self, roots: tuple[bytes, ...]) -> list[tuple[bytes, str]]:
-        """What is at the destination already of the files to be moved."""
+        """Which of the files to be moved already exist at the destination."""
         found: list[tuple[bytes, str]] = []
         with opened(self._destination) as target:
             for source in self.sources(roots):
@@ -199,7 +204,7 @@ class PrivateTree:
         folders: Folders | None = None,
         report: Callable[[int], None] | None = None,
     ) -> Placed:
-        """Move everything into place. `folders` are those that exist and are to get their archived times and modes."""
+        """Move everything into place. `folders` are existing ones that get their archived times and modes."""
         placing = Placing(overwrite, folders or {}, is_cancelled, report or _report_nothing, self._guard)
         with opened(self._destination) as target:
             for source in self.sources(roots):
@@ -219,7 +224,7 @@ def _sources(tree: int, roots: tuple[bytes, ...]) -> Iterator[Source]:
         yield Source(tree, b"")
     for root in roots:
         folder, _, name = root.rpartition(b"/")
-        with suppress(FileNotFoundError):  # not extracted, or moved before the restore was broken off
+        with suppress(FileNotFoundError):  # not extracted, or moved before the restore was interrupted
             with reached(tree, folder) as source:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
                     yield Source(source, folder, (name,))
@@ -270,6 +275,6 @@ def left_behind(base: int) -> dict[str, str]:
 
 
 def remove_folder(base: int, name: str) -> None:
-    """Remove a folder of ours with all it holds, as far as possible."""
+    """Remove one of the restore's own folders with everything in it, as far as possible."""
     with suppress(OSError):
         remove(base, os.fsencode(name))

@@ -1,4 +1,4 @@
-"""How far the engine has come with extracting."""
+"""Progress of the extraction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,13 @@ MOST_PERCENT = 99.0
 
 
 class ExtractProgress:
-    """Bytes, speed and percent. The time left is not stored: it follows from them when somebody asks."""
+    """Bytes, speed and percent. The time left is not stored: it is computed from them on request."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self._report = report
         self._began: tuple[float, int] | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if not isinstance(event, ProgressPercent) or event.msgid != EXTRACTING or event.finished or not event.total:
             return
         restored = event.current or 0
@@ -41,7 +41,7 @@ class ExtractProgress:
 
 
 def estimated_time_remaining(original: int | None, restored: int | None, speed: int | None) -> int | None:
-    """Seconds until everything is extracted, from sizes and speed; None while one of them is not known."""
+    """Seconds until everything is extracted, from sizes and speed; None while one of them is unknown."""
     if original is None or restored is None or not speed:
         return None
     return max(0, round((original - restored) / speed))

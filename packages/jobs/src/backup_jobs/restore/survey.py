@@ -1,4 +1,4 @@
-"""What a restore would do, read from the archive's listing before anything is written."""
+"""The effect of a restore, read from the archive's listing before anything is written."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ class Survey:
     links_in_the_way: list[bytes] = field(default_factory=list)
     """Symbolic links of the archive that has files below the same name: the engine would write through them."""
     above_all: bytes | None = None
-    """The deepest folder that holds everything; None for an archive without anything in it."""
+    """The deepest folder that holds everything; None for an empty archive."""
     collisions: list[bytes] = field(default_factory=list)
     own: list[bytes] = field(default_factory=list)
-    """What would land in the service's own data or in a repository: it is passed over."""
+    """Files that would land in the service's own data or in a repository: they are skipped."""
     own_files: int = 0
     own_roots: list[bytes] = field(default_factory=list)
-    """Those of them that were asked for by name."""
+    """Those of them that were requested by name."""
     conflicts: list[tuple[bytes, str]] = field(default_factory=list)
     conflict_count: int = 0
 
@@ -75,15 +75,15 @@ def survey(
     occupied: Occupied | Unseen,
     guarded: GuardedTargets | None = None,
 ) -> Survey:
-    """Given all wanted items of an archive, return what restoring them would mean."""
+    """Given all wanted items of an archive, return the effect of restoring them."""
     surveyor = Surveyor(placement, occupied, guarded)
     for item in items:
-        surveyor.hear(item)
+        surveyor.add(item)
     return surveyor.finished()
 
 
 class Surveyor:
-    """Hears one item after the other. Keeps links in mind, and where things land only if that may collide."""
+    """Takes one item after the other. Remembers links, and the targets of items only if these may collide."""
 
     def __init__(
         self, placement: Placement, occupied: Occupied | Unseen, guarded: GuardedTargets | None = None
@@ -99,7 +99,7 @@ class Surveyor:
         self._parent: bytes | None = None
         self._landed: dict[bytes, bool] = {}
 
-    def hear(self, item: ListedFile) -> None:
+    def add(self, item: ListedFile) -> None:
         if is_root(item):
             return
         if not is_safe(item.path):
@@ -175,7 +175,7 @@ def is_root(item: ListedFile) -> bool:
 
 
 def is_safe(path: bytes) -> bool:
-    """Whether the engine would keep this path below the folder that it extracts to, and a file can have it."""
+    """Whether the engine would keep this path below its target folder, and it is a valid file name."""
     return b"\0" not in path and not any(part in (b"", b".", b"..") for part in path.split(b"/"))
 
 

@@ -1,8 +1,10 @@
-"""What an extracted tree may hold and a restore never moves into place: hard links to files outside it, FIFOs and devices.
+"""Entries of an extracted tree that a restore never moves into place: hard links to files outside it, FIFOs and
+devices.
 
-An archive can claim that a file is another name of one that lies elsewhere, and some engines then link that file into the
-tree. Restored, the name would share its content with the other file from then on. Such a file gives itself away: it has more
-names than the tree holds. The text of this file is also handed to the Python of ssh machines, with that of `walking`.
+An archive can claim that a file is another name of a file elsewhere, and some engines then link that file into the
+tree. After the restore, the name would share its content with the other file. Such a file can be recognised: it has
+more names than the tree holds. The text of this file is also handed to the Python of ssh machines, with that of
+`walking`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Inode = tuple[int, int]
 @dataclass
 class Unfit:
     foreign: list[tuple[bytes, int]] = field(default_factory=list)
-    """Paths, each with the size of the file that it was a name of."""
+    """Paths, each with the size of the file that it named."""
     special: list[bytes] = field(default_factory=list)
 
 
@@ -58,7 +60,7 @@ def _shared_with_outside(tree: int) -> set[Inode]:
 
 
 def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
-    """All that is in a folder and is no folder itself."""
+    """Everything in a folder that is not a folder itself."""
     with os.scandir(folder) as entries:
         found = [(os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries]
     return [(name, status) for name, status in found if not stat.S_ISDIR(status.st_mode)]
@@ -66,7 +68,7 @@ def _names(folder: int) -> list[tuple[bytes, os.stat_result]]:
 
 @contextmanager
 def accessible(tree: int) -> Iterator[dict[bytes, int]]:
-    """Meanwhile, let every folder be one that its owner may read and change: root needs no leave, others do.
+    """Temporarily make every folder readable and writable for its owner: root does not need that, others do.
 
     The folders that had to be opened up come with the modes that they get back.
     """
@@ -93,7 +95,7 @@ def _open_up(folder: int, name: bytes, path: bytes, closed: list[tuple[bytes, in
 
 
 class Inside:
-    """Looks at names in a tree, each folder on the way opened by itself and never through a symbolic link.
+    """Looks up names in a tree, opening each folder on the way separately and never through a symbolic link.
 
     The folder of the last name stays open: names of a listing mostly follow one another.
     """
@@ -104,7 +106,7 @@ class Inside:
         self._folder = -1
 
     def find(self, path: bytes) -> os.stat_result | None:
-        """What has this name; None for nothing, or for a name that leads out of the tree."""
+        """The entry with this name; None for nothing, or for a name that leads out of the tree."""
         folder, _, name = path.rpartition(b"/")
         if any(part in (b"", b".", b"..") for part in path.split(b"/")):
             return None
@@ -114,7 +116,7 @@ class Inside:
             return None
 
     def remove(self, path: bytes) -> None:
-        """Take away what was found under this name."""
+        """Remove the entry found under this name."""
         folder, _, name = path.rpartition(b"/")
         remove_name(self._descriptor(folder), name)
 
@@ -138,7 +140,7 @@ class Inside:
 
 
 def remove_name(folder: int, name: bytes) -> None:
-    """Take a name away with all that is below it, and leave the times of its folder as they were."""
+    """Remove a name with everything below it, and keep the times of its folder."""
     before = os.fstat(folder)
     try:
         os.unlink(name, dir_fd=folder)

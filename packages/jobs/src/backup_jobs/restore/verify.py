@@ -1,4 +1,7 @@
-"""Whether the engine has extracted what the archive's listing names. What it has not is never moved into place."""
+"""Whether the engine has extracted the files of the archive's listing.
+
+Files that do not match are never moved into place.
+"""
 
 import os
 import stat
@@ -24,11 +27,11 @@ MOST_FAILED = 10_000
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be moved into place, and what is not.
+    """The files to move into place, and those to leave.
 
     ``removed`` are items that were extracted and must not be moved, each with the modification time of its folder.
     ``folders`` are the archived ones that exist at the destination: their times and modes, because emptying a folder
-    changes the one, and being allowed to empty it may change the other.
+    changes the times, and the permission to empty it may change the mode.
     """
 
     files: int = 0
@@ -41,7 +44,7 @@ class Plan:
     conflict_count: int = 0
     given_up: bool = False
     unnamed: int = 0
-    """Failed ones beside those, of which only the number is known; likewise special ones."""
+    """Further failed items, of which only the number is known; likewise special ones."""
     unnamed_special: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -161,7 +164,7 @@ class Verifier:
 
 
 def remove_unfit(tree: int, plan: Plan) -> None:
-    """Take out of the tree what must not be moved, and leave the times of its folders as they were."""
+    """Remove the files that must not be moved from the tree, and keep the times of its folders."""
     for path, time in plan.removed:
         folder, _, name = path.rpartition(b"/")
         with suppress(FileNotFoundError), reached(tree, folder) as descriptor:

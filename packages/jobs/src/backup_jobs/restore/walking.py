@@ -1,8 +1,9 @@
-"""Walks trees of any depth: an archive can hold more levels of folders than Python calls functions, or a process opens files.
+"""Walks trees of any depth: an archive can hold more levels of folders than Python calls functions, or a process opens
+files.
 
-One descriptor is open at a time for each tree. The way up again is checked: it leads to the folder that the way down came from.
+One descriptor is open at a time for each tree. The way back up is checked: it must lead to the folder it came from.
 
-The text of this file is also handed to the Python of ssh machines: it imports the standard library alone.
+The text of this file is also handed to the Python of ssh machines: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Visited:
     path: bytes
     folders: tuple[int, ...]
     below: list[bytes] | None = None
-    """Which of its folders are visited next. Whoever does not say so gets all of the first tree's."""
+    """The folders below that are visited next; by default all of the first tree's."""
 
 
 @dataclass
@@ -49,7 +50,7 @@ def ignored(error: OSError) -> None:
 def walk(*trees: int, path: bytes = b"", unreadable: Unreadable = raised) -> Iterator[Visited]:
     """Every folder below opened ones, these first, never through a symbolic link; side by side where several are given.
 
-    `unreadable` hears of folders that cannot be opened or listed; what is gone meanwhile is passed over.
+    `unreadable` is called with folders that cannot be opened or listed; folders that vanish meanwhile are skipped.
     """
     here, name = _opened(trees, b"."), b""
     levels: list[_Level] = []
@@ -76,13 +77,13 @@ def walk(*trees: int, path: bytes = b"", unreadable: Unreadable = raised) -> Ite
 
 
 def folders_in(folder: int) -> list[bytes]:
-    """The names of the folders in an opened one; a link to a folder is none."""
+    """The names of the folders in an opened one; links to folders do not count."""
     with os.scandir(folder) as entries:
         return [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def remove(folder: int, name: bytes) -> None:
-    """Remove a folder of ours with all it holds, as far as possible. Raise the first OSError of what could not be removed."""
+    """Remove one of the restore's own folders with everything in it, as far as possible. Raise the first OSError."""
     refused: list[OSError] = []
     here: tuple[int, ...] = (os.dup(folder),)
     levels = [_Level(b"", _identities(here), [name])]
@@ -109,7 +110,7 @@ def remove(folder: int, name: bytes) -> None:
 
 @contextmanager
 def reached(tree: int, path: bytes) -> Iterator[int]:
-    """A folder below another one, however long the way: reached component by component."""
+    """A folder below another one, reached component by component, at any depth."""
     descriptor = os.dup(tree)
     try:
         for part in path.split(b"/") if path not in (b"", b".") else []:
@@ -125,7 +126,7 @@ def reached(tree: int, path: bytes) -> Iterator[int]:
 
 
 def _waiting(visited: Visited, unreadable: Unreadable) -> list[bytes]:
-    """In reverse order, to be taken from the end."""
+    """In reverse order, to pop from the end."""
     if visited.below is not None:
         return visited.below[::-1]
     try:
@@ -146,7 +147,7 @@ def _entered(here: tuple[int, ...], name: bytes, unreadable: Unreadable) -> tupl
 
 
 def _emptied(folder: int, refused: list[OSError]) -> list[bytes]:
-    """Remove all that is no folder; return the folders."""
+    """Remove everything that is not a folder; return the folders."""
     try:
         with os.scandir(folder) as entries:
             found = [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -210,4 +211,4 @@ def _identities(folders: tuple[int, ...]) -> tuple[Identity, ...]:
 
 def _require_same(folders: tuple[int, ...], identities: tuple[Identity, ...]) -> None:
     if _identities(folders) != identities:
-        raise OSError(errno.ESTALE, "somebody has moved a folder meanwhile")
+        raise OSError(errno.ESTALE, "a folder was moved meanwhile")

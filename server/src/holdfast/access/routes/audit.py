@@ -16,7 +16,7 @@ from holdfast.kit.fields import Moment, PlainText
 audit = router("/api/audit", "Audit")
 
 
-@audit.get("", summary="What happened, who did it and from where")
+@audit.get("", summary="The audit trail: what happened, who did it and from where")
 def list_entries(
     _caller: AdminOnly,
     session: Reading,

@@ -74,7 +74,7 @@ def log_in_with_code(request: Request, response: Response, body: CodeLogin, logi
 
 
 def _begin_in_browser(request: Request, response: Response, login: Login, result: LoggedIn | CodeNeeded) -> None:
-    """Give a browser, which says so by its header, a cookie that refreshes its session."""
+    """Give a browser, identified by its header, a cookie that refreshes its session."""
     if isinstance(result, CodeNeeded) or not browser_requests.is_browser(request):
         return
     browser_requests.require_same_origin(request)
@@ -83,9 +83,11 @@ def _begin_in_browser(request: Request, response: Response, login: Login, result
     browser_requests.set_cookie(request, response, cookie, login.settings)
 
 
-@auth.post("/refresh", summary="Get a new access token for a session that lives")
+@auth.post("/refresh", summary="Get a new access token for an active session")
 def refresh(request: Request, response: Response, caller: SessionToRefresh, login: TheLogin) -> LoginAnswer:
-    """Takes an access token that has expired, too, as long as its session lives; of the service's own pages also their cookie."""
+    """Also accepts an expired access token while its session is active, and from the service's own pages their
+    cookie.
+    """
     if caller is not None:
         with login.database.reading() as session:
             return LoginAnswer.of(login.refreshed(session, caller))
@@ -116,18 +118,18 @@ def log_out(request: Request, response: Response, caller: LoginOnlyEvenIfPasswor
     audit.record(session, actor=caller, action="auth.logout")
 
 
-@auth.post("/change-password", summary="Change the own password", responses=documented(429))
+@auth.post("/change-password", summary="Change your password", responses=documented(429))
 async def change_password(
     body: PasswordChange, caller: LoginOnlyEvenIfPasswordMustChange, login: TheLogin, hashing: Hashing
 ) -> LoginAnswer:
-    """Ends all other sessions of the user, and their account tokens if asked to."""
+    """Ends all other sessions of the user, and on request their account tokens."""
     change = partial(Account(login, caller).change_password, end_tokens=body.end_tokens)
     return LoginAnswer.of(await hashing.run(whose_turn(caller), change, body.current_password, body.new_password))
 
 
 @auth.post("/totp/setup", summary="Prepare codes for logins", responses=documented(409))
 def set_up_totp(caller: LoginOnly, session: Writing, login: TheLogin) -> TotpSecret:
-    """Nothing changes for logins until a code has been shown to /api/auth/totp/enable."""
+    """Logins do not change until a code has been confirmed with /api/auth/totp/enable."""
     enrolment = Account(login, caller).set_up_totp(session)
     return TotpSecret(secret=enrolment.secret, otpauth_url=enrolment.otpauth_url)
 

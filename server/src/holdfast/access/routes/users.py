@@ -25,7 +25,7 @@ def list_users(_caller: AdminOnly, session: Reading) -> Users:
 
 @users.post("", summary="Create a user", status_code=201, responses=documented(409))
 async def create_user(body: UserCreate, caller: AdminLoginOnly, database: TheDatabase, hashing: Hashing) -> UserAnswer:
-    """A new user has no rights on repositories until they are given."""
+    """A new user has no rights on repositories until an admin grants them."""
     new = NewUser(
         username=body.username,
         password_hash=await hashing.run(whose_turn(caller), hash_password, body.password),
@@ -51,7 +51,7 @@ async def change_user(
     settings: TheSettings,
     hashing: Hashing,
 ) -> UserAnswer:
-    """A new role or password, and disabling, end the user's sessions at once; disabling also ends their account tokens."""
+    """A new role or password, and disabling, end the user's sessions; disabling also ends their account tokens."""
     password_hash = (
         await hashing.run(whose_turn(caller), hash_password, body.password) if body.password is not None else None
     )
@@ -66,7 +66,9 @@ def remove_user(user_id: RowId, caller: AdminLoginOnly, settings: TheSettings, s
     use_case.remove(session, settings, caller, user_id)
 
 
-@users.put("/{user_id}/repositories/{repository_id}", summary="Give a right on a repository", responses=documented(404))
+@users.put(
+    "/{user_id}/repositories/{repository_id}", summary="Grant a right on a repository", responses=documented(404)
+)
 def give_right(
     user_id: RowId, repository_id: RowId, body: RightChange, caller: AdminLoginOnly, session: Writing
 ) -> UserAnswer:
@@ -76,7 +78,7 @@ def give_right(
 
 @users.delete(
     "/{user_id}/repositories/{repository_id}",
-    summary="Take a right on a repository away",
+    summary="Revoke a right on a repository",
     status_code=204,
     responses=documented(404),
 )
@@ -97,7 +99,7 @@ def _change(database: Database, settings: Settings, caller: Caller, user_id: int
 
 
 def _changed_fields(body: UserUpdate) -> dict[str, object]:
-    """What was sent: null removes what may be missing, and leaves alone what may not."""
+    """The fields that were sent: null removes optional ones, and leaves required ones alone."""
     sent = {name: getattr(body, name) for name in body.model_fields_set & {"email", "all_repositories_role"}}
     for name in ("role", "disabled"):
         if getattr(body, name) is not None:

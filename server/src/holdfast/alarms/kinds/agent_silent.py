@@ -1,4 +1,4 @@
-"""`agent_silent`: a machine has a backup to make, and its agent has not been heard of for a day."""
+"""`agent_silent`: a machine has a backup to make, and its agent has been silent for a day."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -39,14 +39,14 @@ _WAITING = select(_runs.c.repository_id).where(_runs.c.look_at.is_not(None), _ru
 
 def find(look: Look) -> Iterator[Finding]:
     limit = look.now - timedelta(hours=look.thresholds.of_all.agent_silent_hours)
-    heard = last_heard.everybody(look.session)
+    times = last_heard.everybody(look.session)
     silent: dict[int, datetime | None] = {}
     for row in look.session.execute(_AGENTS):
-        seen = last_heard.latest((row.last_seen_at, heard.get(row.id)))
+        seen = last_heard.latest((row.last_seen_at, times.get(row.id)))
         if (seen or row.created_at) < limit:
             silent[row.id] = seen
         elif row.id in look.open and (seen or row.created_at) < look.now - PRESENT:
-            yield unclear(Subject("agent", row.id))  # heard of and silent again: one heartbeat does not clear the alarm
+            yield unclear(Subject("agent", row.id))  # back and silent again: one heartbeat does not clear the alarm
     due = _due(look) if silent else {}
     for number, seen in silent.items():
         if number in due:
@@ -68,8 +68,8 @@ def _due(look: Look) -> dict[int, int]:
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     seen = evidence.get("last_seen_at")
-    heard = f"has been silent since {on_day(seen)}" if seen else "has never been heard of"
-    return f"The agent of {name} {heard}, and a backup of its machine is due."
+    silence = f"has been silent since {on_day(seen)}" if seen else "has never connected"
+    return f"The agent of {name} {silence}, and a backup of its machine is due."
 
 
 KIND = AlarmKind("agent_silent", find, message, clear_after=timedelta(minutes=10))

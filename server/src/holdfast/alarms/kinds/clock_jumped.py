@@ -1,4 +1,4 @@
-"""`clock_jumped`: the service's clock went back, so due times were computed anew."""
+"""`clock_jumped`: the service's clock went back, so due times were recomputed."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -20,9 +20,7 @@ def find(look: Look) -> Iterator[Finding]:
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     del name
     by = age(abs(float(evidence.get("seconds") or 0)))
-    return (
-        f"The service's clock went back by {by} at {on_day(evidence.get('jumped_at'))}; due times were computed anew."
-    )
+    return f"The service's clock went back by {by} at {on_day(evidence.get('jumped_at'))}; due times were recomputed."
 
 
 KIND = AlarmKind("clock_jumped", find, message)

@@ -23,7 +23,7 @@ _destinations = table(
     column("failing_since", UtcDateTime),
     column("last_error"),
 )
-"""Known by name alone."""
+"""Known only by name."""
 _FAILING = select(_destinations).where(
     _destinations.c.failing_since.is_not(None),
     or_(_destinations.c.enabled, _destinations.c.disabled_reason.is_not(None)),

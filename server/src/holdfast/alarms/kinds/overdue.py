@@ -21,7 +21,9 @@ _mirrors = table(
 
 
 def _candidates(column_: InstrumentedAttribute[datetime | None], asked: Any) -> Select[*tuple[Any, ...]]:
-    """Repositories with their last success, the time that its age counts from, and whether it is wanted without a schedule."""
+    """Repositories with their last success, the time that its age counts from, and whether it is wanted without a
+    schedule.
+    """
     since = func.coalesce(column_, Repository.created_at)
     chosen = select(Repository.id, column_.label("success"), since.label("since"), asked.label("asked"))
     return chosen.where(Repository.mode != "observe")
@@ -35,7 +37,7 @@ def _find(
     since: Any,
     own: Callable[[AlarmThresholds], float | None],
 ) -> Iterator[Finding]:
-    """`own` is the threshold that somebody set for alarms."""
+    """`own` is a threshold set for alarms."""
     least = _least(look, cell, own)
     if least is None:
         return
@@ -58,7 +60,7 @@ def _find(
 
 
 def _least(look: Look, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:
-    """The smallest threshold that any repository can have: whatever succeeded later than that is not overdue."""
+    """The smallest threshold of all repositories: anything that succeeded later is not overdue."""
     known = [look.least_overdue[cell]] if cell in look.least_overdue else []
     known += [seconds for one in look.thresholds.every() if (seconds := own(one)) is not None]
     return min(known, default=None)
@@ -108,7 +110,7 @@ RESTORE_CHECK = _kind(
     _of("restore_check_overdue_days", DAY),
 )
 
-# A mirror that somebody syncs by hand is late only where a schedule asks for it, and one that holds the last backup is not
+# A mirror that is synced by hand is late only where a schedule requires it, and one that holds the last backup is not
 # behind, however old both are.
 _SINCE_MIRROR = func.coalesce(Repository.last_mirror, _mirrors.c.created_at)
 _BEHIND = (

@@ -27,7 +27,7 @@ def find(look: Look) -> Iterator[Finding]:
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     since = on_day(evidence.get("counted_from"))
-    return f"{name}: no enabled schedule backs it up, and there was no backup since {since}."
+    return f"{name}: no enabled schedule backs it up, and its last backup is older than {since}."
 
 
 KIND = AlarmKind("schedule_missing", find, message)

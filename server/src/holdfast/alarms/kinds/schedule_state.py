@@ -1,4 +1,4 @@
-"""What the tick of schedules leaves behind. Its table is known by name alone."""
+"""The state that the tick of schedules stores. Its table is known only by name."""
 
 from datetime import datetime
 

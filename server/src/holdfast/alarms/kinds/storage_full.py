@@ -13,9 +13,9 @@ from holdfast.repositories.models import Repository
 
 GROWTH_OVER = timedelta(days=14)
 GROWTH_NEEDS = timedelta(days=3)
-"""A shorter past says nothing about the future: one large backup is not a trend."""
+"""A shorter past does not allow a forecast: one large backup is not a trend."""
 CLEAR_PERCENT = 2.0
-"""Above the threshold by this much, there is room again."""
+"""Above the threshold by this much, there is enough space again."""
 CLEAR_DAYS = 1.5
 """Of the threshold: only beyond it there is time again."""
 CRITICAL_PERCENT = 3.0
@@ -68,7 +68,7 @@ def _judge(row: Any, days_left: float | None, thresholds: AlarmThresholds) -> Fi
 
 
 def _days_left(row: Any) -> float | None:
-    """Days until the space is used up, at the growth of the last 14; None if it does not shrink or nobody knows."""
+    """Days until the space is used up, at the growth of the last 14; None if it does not shrink or is unknown."""
     if row.first_at is None:
         return None
     days = (row.storage_seen_at - row.first_at) / timedelta(days=1)
@@ -94,7 +94,7 @@ def _first_measurements(look: Look) -> Subquery:
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     free = f"{name}: {evidence.get('free_percent')} % of its storage is free"
     days = evidence.get("days_left")
-    soon = f", and at the present growth it is full in {days} days" if days is not None else ""
+    soon = f", and at the current growth it is full in {days} days" if days is not None else ""
     return f"{free}{soon}. Prune and compact, or add space."
 
 

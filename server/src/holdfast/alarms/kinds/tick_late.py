@@ -1,4 +1,4 @@
-"""`tick_late`: nobody looks for due schedules, so nothing starts by itself."""
+"""`tick_late`: no process checks for due schedules, so no schedule starts."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ def find(look: Look) -> Iterator[Finding]:
 def message(name: str, evidence: Mapping[str, Any]) -> str:
     del name
     since = on_day(evidence.get("last_tick_at"))
-    return f"Schedules have not been looked at since {since}: nothing starts by itself. Look at the service's log."
+    return f"Schedules have not been checked since {since}: no scheduled work starts. Check the service's log."
 
 
 # A service that was down for an hour has not ticked for an hour; its first tick comes within a minute.

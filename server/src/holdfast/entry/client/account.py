@@ -40,7 +40,7 @@ def login(
         str, typer.Option(envvar="HOLDFAST_SERVER", help="Address of the service.")
     ] = connection.DEFAULT_SERVER,
     username: Annotated[
-        str | None, typer.Option(help="Name to log in with; asked for on a terminal (default: admin).")
+        str | None, typer.Option(help="Name to log in with; prompts on a terminal (default: admin).")
     ] = None,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password, and nothing else, from standard input.")
@@ -170,7 +170,7 @@ def create_token(
     name: Annotated[str, typer.Argument(help="What the token is for.")],
     scope: Annotated[
         Literal["read", "operate", "admin", "metrics"],
-        typer.Option(help="What it may change, never more than you may; metrics: it reads /metrics and nothing else."),
+        typer.Option(help="What it may change, never more than you may; metrics: only reads /metrics."),
     ] = "read",
     expires_in: Annotated[int, typer.Option(min=1, max=3650, help="Days until it expires.")] = 365,
     no_expiry: Annotated[bool, typer.Option("--no-expiry", help="It never expires.")] = False,

@@ -1,4 +1,4 @@
-"""`holdfast alarms`: what is wrong, by the evidence, and taking note of it."""
+"""`holdfast alarms`: open problems, by the evidence, and acknowledging them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -72,7 +72,7 @@ def acknowledge(
         float | None,
         typer.Option(min=0.01, max=87_600, help="Silent for this many hours (default: until it gets worse)."),
     ] = None,
-    comment: Annotated[str | None, typer.Option(help="Why, for others who look at it.")] = None,
+    comment: Annotated[str | None, typer.Option(help="Reason, shown to other users.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Acknowledge an alarm: it stays open, and silent until a time, until it gets worse, or until it clears."""

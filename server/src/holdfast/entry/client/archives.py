@@ -1,4 +1,4 @@
-"""`holdfast archives`, `browse`, `search`, `history`, `download`: what is in a repository's archives."""
+"""`holdfast archives`, `browse`, `search`, `history`, `download`: the contents of a repository's archives."""
 
 import codecs
 import shutil
@@ -84,7 +84,7 @@ def search(
 
 
 def searched(coverage: dict[str, Any]) -> str:
-    """How much of a repository an answer of its index speaks for."""
+    """How much of a repository an answer of its index covers."""
     indexed, total = coverage["indexed"], coverage["total"]
     if indexed == total:
         return f"any of its {count(total, 'archive')}" if total != 1 else "its only archive"
@@ -140,7 +140,7 @@ def history(
         empty=_nowhere(answer, found["name"]),
     )
     if answer["presence"] == "gone":
-        remark("The newest archive does not have it any more.")
+        remark("It is no longer in the newest archive.")
 
 
 def _nowhere(answer: dict[str, Any], repository: str) -> str:

@@ -165,7 +165,7 @@ class Api:
             fail(str(detail), code)
         sentence = str(detail.get("message"))
         if answer.status_code == 401 and self._token:
-            sentence = f"You are not logged in any more: {sentence} Log in again: holdfast login --server {self.server}"
+            sentence = f"You are no longer logged in: {sentence} Log in again: holdfast login --server {self.server}"
         fail(sentence, code, key=detail.get("key"), params=detail.get("params"))
 
     def _refused_by_proxy(self) -> NoReturn:
@@ -179,7 +179,7 @@ class Api:
     def _not_holdfast(self, answer: "httpx2.Response") -> NoReturn:
         code = exit_codes.OF_HTTP_STATUS.get(answer.status_code, exit_codes.FAILED)
         fail(
-            f"{self.server} answered {answer.status_code} without saying why, not as Holdfast does. "
+            f"{self.server} answered {answer.status_code} without a reason, unlike Holdfast. "
             "Check the address; a proxy may have answered in its place.",
             code,
             key="client.not_holdfast",
@@ -232,6 +232,6 @@ def read_secret(prompt: str, *, from_input: bool, variable: str | None = None, r
         return given
     if not sys.stdin.isatty():
         wanted = f", or set {variable}" if variable else ""
-        fail(f"{prompt}: there is no terminal to ask on. Pipe it in (see --help){wanted}.", exit_codes.USAGE)
+        fail(f"{prompt}: no terminal for a prompt. Pipe it in (see --help){wanted}.", exit_codes.USAGE)
     secret: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=repeat)
     return secret

@@ -7,10 +7,10 @@ from holdfast.entry.client.units import count, duration, size, speed
 
 Operation = Mapping[str, Any]
 FIRST = 3
-"""Warnings and the like that are shown; the rest is counted."""
+"""Maximum number of warnings and other items shown; the rest is counted."""
 
 WHAT_TO_DO = {
-    "engine.locked": "Another program uses the repository. If none does any more: holdfast repos break-lock {repository}",
+    "engine.locked": "Another program uses the repository. If none does: holdfast repos break-lock {repository}",
     "engine.passphrase_wrong": "Give the right passphrase: holdfast repos change {repository} --passphrase",
     "engine.passphrase_missing": "Give the passphrase: holdfast repos change {repository} --passphrase",
     "engine.source_missing": "Correct the sources: holdfast repos change {repository} --source PATH",
@@ -37,15 +37,15 @@ def summary(operation: Operation) -> str:
         return f"{prefix}{kind} was cancelled{_after(operation)}."
     if status == "skipped":
         return f"{prefix}{kind} was skipped: {operation['skip_reason'] or 'it was not needed'}."
-    told = DONE.get(operation["kind"])
-    sentence = told(operation) if told else f"{kind} done{_after(operation)}"
+    describe = DONE.get(operation["kind"])
+    sentence = describe(operation) if describe else f"{kind} done{_after(operation)}"
     return f"{prefix}{sentence}" + (
         "" if ": holdfast " in sentence else "."
     )  # a command is not followed by a full stop
 
 
 def details(operation: Operation, most: int = FIRST) -> list[str]:
-    """More lines about an ending: warnings, what was left out, what to do now; `most` of each."""
+    """More lines about an ending: warnings, items left out, next steps; `most` of each."""
     lines = [*_warnings(operation, most), *_left_out(operation, most)]
     if operation["status"] == "failed":
         advice = WHAT_TO_DO.get(operation["error_key"] or "")
@@ -70,8 +70,10 @@ def _backup(operation: Operation) -> str:
     result = operation["result"] or {}
     stats = result.get("stats") or {}
     total, new = stats.get("original_size"), stats.get("deduplicated_size")
-    told = f"backed up {count(stats.get('nfiles'), 'file')}, {size(total)} (new: {size(new)}){_in(operation, total)}"
-    return f"{told}; archive {operation['archive_name']}" if operation["archive_name"] else told
+    sentence = (
+        f"backed up {count(stats.get('nfiles'), 'file')}, {size(total)} (new: {size(new)}){_in(operation, total)}"
+    )
+    return f"{sentence}; archive {operation['archive_name']}" if operation["archive_name"] else sentence
 
 
 def _restore(operation: Operation) -> str:
@@ -80,12 +82,12 @@ def _restore(operation: Operation) -> str:
         there = f"; {result['conflict_count']:,} exist already" if result.get("conflict_count") else ""
         return f"would restore {count(result.get('files'), 'file')}, {size(result.get('bytes'))}{there}"
     restored = result.get("bytes_restored")
-    told = f"restored {count(result.get('files_restored'), 'file')}, {size(restored)}{_in(operation, restored)}"
+    sentence = f"restored {count(result.get('files_restored'), 'file')}, {size(restored)}{_in(operation, restored)}"
     if skipped := result.get("files_skipped"):
-        told += f"; skipped {skipped:,} that {'exists' if skipped == 1 else 'exist'}"
+        sentence += f"; skipped {skipped:,} that {'exists' if skipped == 1 else 'exist'}"
     if missing := result.get("files_not_restored"):
-        told += f"; {missing:,} not restored"
-    return told
+        sentence += f"; {missing:,} not restored"
+    return sentence
 
 
 def _check(operation: Operation) -> str:
@@ -93,15 +95,15 @@ def _check(operation: Operation) -> str:
     problems = result.get("problem_count") or 0
     what = "checked repository and data" if result.get("verify_data") else "checked"
     found = "no problems found" if not problems else f"{count(problems, 'problem')} found"
-    part = "" if result.get("complete", True) else "; only a part, the next check goes on from there"
+    part = "" if result.get("complete", True) else "; only a part; the next check continues there"
     return f"{what}{_in(operation)}: {found}{part}"
 
 
 def _prune(operation: Operation) -> str:
     result = operation["result"] or {}
     removed, kept = result.get("pruned_count"), result.get("kept_count")
-    told = f"removed {count(removed, 'archive')}, kept {count(kept)}{_in(operation)}"
-    return f"{told}; free the space with: holdfast compact {operation['repository']}" if removed else told
+    sentence = f"removed {count(removed, 'archive')}, kept {count(kept)}{_in(operation)}"
+    return f"{sentence}; free the space with: holdfast compact {operation['repository']}" if removed else sentence
 
 
 def _compact(operation: Operation) -> str:
@@ -113,9 +115,9 @@ def _restore_check(operation: Operation) -> str:
     result = operation["result"] or {}
     proven, total = result.get("files_proven"), result.get("files_in_archive")
     of = f" of {count(total)} in {operation['archive_name']}" if total else ""
-    told = f"read back {count(proven, 'file')}{of}, {size(result.get('bytes_proven'))}{_in(operation)}"
+    sentence = f"read back {count(proven, 'file')}{of}, {size(result.get('bytes_proven'))}{_in(operation)}"
     problems = result.get("problem_count") or 0
-    return f"{told}: " + (f"{count(problems, 'problem')}" if problems else "all can be restored")
+    return f"{sentence}: " + (f"{count(problems, 'problem')}" if problems else "all can be restored")
 
 
 def _delete(operation: Operation) -> str:
@@ -132,29 +134,29 @@ def _undelete(operation: Operation) -> str:
 
 def _wipe(operation: Operation) -> str:
     result = operation["result"] or {}
-    told = f"deleted {count(result.get('deleted_count'), 'archive')}{_in(operation)}"
+    sentence = f"deleted {count(result.get('deleted_count'), 'archive')}{_in(operation)}"
     if left := result.get("remaining_count"):
-        told += f"; {left:,} remain"
+        sentence += f"; {left:,} remain"
     if result.get("freed_bytes") is not None:
-        return f"{told}; freed {size(result['freed_bytes'])}"
-    return f"{told}; the space is not freed yet: holdfast compact {operation['repository']}"
+        return f"{sentence}; freed {size(result['freed_bytes'])}"
+    return f"{sentence}; the space is not freed yet: holdfast compact {operation['repository']}"
 
 
 def _sync(operation: Operation) -> str:
     result = operation["result"] or {}
     moved = result.get("transferred_bytes")
-    told = f"mirrored {count(result.get('source_files'), 'file')}, {size(result.get('source_bytes'))}"
-    told += f" (sent: {size(moved)}){_in(operation, moved)} to {result.get('destination')}"
+    sentence = f"mirrored {count(result.get('source_files'), 'file')}, {size(result.get('source_bytes'))}"
+    sentence += f" (sent: {size(moved)}){_in(operation, moved)} to {result.get('destination')}"
     if not result.get("verified"):
-        return f"{told}; not compared with the repository"
-    return told + ("; equal by hash" if result.get("verified_hashes") else "; equal by name and size only")
+        return f"{sentence}; not compared with the repository"
+    return sentence + ("; equal by hash" if result.get("verified_hashes") else "; equal by name and size only")
 
 
 def _hydrate(operation: Operation) -> str:
     result = operation["result"] or {}
     moved = result.get("transferred_bytes")
-    told = f"fetched {count(result.get('transferred_files'), 'file')}, {size(moved)}{_in(operation, moved)}"
-    return f"{told} into {result.get('destination')}; use it with: holdfast repos import"
+    sentence = f"fetched {count(result.get('transferred_files'), 'file')}, {size(moved)}{_in(operation, moved)}"
+    return f"{sentence} into {result.get('destination')}; use it with: holdfast repos import"
 
 
 def _package(operation: Operation) -> str:

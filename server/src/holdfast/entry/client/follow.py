@@ -1,4 +1,4 @@
-"""Following a job to its end, and saying what it did."""
+"""Follows a job to its end, and prints its result."""
 
 import time
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end
 
 
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
-    """What every command does that has started a job: follow it, or say its id. Ends with the job's exit code."""
+    """After starting a job: follow it, or print its id. Ends with the job's exit code."""
     if no_wait:
         if as_json:
             print_json(answer)
@@ -27,12 +27,12 @@ def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: boo
 
 
 def follow_and_end(api: Api, operation_id: int, *, as_json: bool) -> None:
-    """Wait for the end of a job, say what it did, and end the program with its exit code."""
+    """Wait for the end of a job, print its result, and end the program with its exit code."""
     try:
         operation = until_ended(api, operation_id, quiet=as_json)
     except KeyboardInterrupt:
         fail(
-            f"job {operation_id} goes on without you. Look again: holdfast ops show {operation_id}, or "
+            f"job {operation_id} continues without you. Look again: holdfast ops show {operation_id}, or "
             f"holdfast logs {operation_id} -f. Stop it: holdfast ops cancel {operation_id}",
             exit_codes.INTERRUPTED,
             key="client.interrupted",

@@ -43,7 +43,7 @@ def add_grant(
         str, typer.Option(help="local (the service's own), ssh:NAME or agent:NAME; an id will do for a name.")
     ] = "local",
     user: Annotated[str | None, typer.Option(help="Name of the user who gets the grant.")] = None,
-    role: Annotated[str | None, typer.Option(help="viewer or operator: everybody with this role or above.")] = None,
+    role: Annotated[str | None, typer.Option(help="viewer or operator: all users with this role or above.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a user or a role restore to a folder of a machine."""
@@ -60,7 +60,7 @@ def add_grant(
 
 @grants.command("remove")
 def remove_grant(grant_id: Annotated[int, typer.Argument(help="Id of the grant.")], as_json: AsJson = False) -> None:
-    """Take a grant back. Restores that still wait then fail; those that have begun go on."""
+    """Remove a grant. Waiting restores then fail; those that have begun continue."""
     connection.api().delete(f"/api/restore-grants/{grant_id}")
     done(f"Grant {grant_id} was removed.", as_json=as_json, id=grant_id)
 

@@ -65,7 +65,7 @@ def restore(
     ] = "skip",
     layout: Annotated[
         Literal["preserve_path", "contents_only"],
-        typer.Option(help="Keep the whole path below the destination, or only what is in the chosen folders."),
+        typer.Option(help="Keep the whole path below the destination, or only the contents of the chosen folders."),
     ] = "preserve_path",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be restored; write nothing.")] = False,
     no_wait: NoWait = False,
@@ -228,7 +228,7 @@ def undelete(
 def wipe(
     repository: Repository,
     confirm: Annotated[
-        str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts; asked for otherwise.")
+        str | None, typer.Option(help="The phrase `WIPE <name>`, for scripts (default: prompt).")
     ] = None,
     no_compact: Annotated[bool, typer.Option("--no-compact", help="Do not free the space now.")] = False,
     no_wait: NoWait = False,
@@ -243,8 +243,8 @@ def wipe(
         remark(f"{count(preview['archive_count'], 'archive')} of {found['name']} ({found['path']}) would be deleted.")
     if confirm is None:
         if not sys.stdin.isatty():
-            fail(f"add --confirm 'WIPE {found['name']}' to go on; nothing was deleted.", exit_codes.USAGE)
-        confirm = str(typer.prompt(clean(f"Type WIPE {found['name']} to go on")))
+            fail(f"add --confirm 'WIPE {found['name']}' to continue; nothing was deleted.", exit_codes.USAGE)
+        confirm = str(typer.prompt(clean(f"Type WIPE {found['name']} to continue")))
     body = {
         "preview_id": preview["id"],
         "preview_fingerprint": preview["archive_fingerprint"],

@@ -40,13 +40,13 @@ def show_limits(as_json: AsJson = False) -> None:
 def set_limits(
     backups: Annotated[Number, typer.Option(help="Backups at the same time.")] = None,
     restores: Annotated[Number, typer.Option(help="Restores at the same time.")] = None,
-    maintenance: Annotated[Number, typer.Option(help="Checks, prunes and the like at the same time.")] = None,
+    maintenance: Annotated[Number, typer.Option(help="Concurrent checks, prunes and other maintenance.")] = None,
     index: Annotated[Number, typer.Option(help="Index jobs at the same time.")] = None,
     scripts: Annotated[Number, typer.Option(help="Scripts at the same time.")] = None,
     total: Annotated[Number, typer.Option(help="All jobs at the same time.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change limits; what is not given stays. They hold at once."""
+    """Change limits; those not given stay. They apply immediately."""
     wanted = {
         "backups": backups,
         "restores": restores,

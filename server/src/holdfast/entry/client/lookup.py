@@ -1,4 +1,4 @@
-"""Finding what a command names: repositories, archives, and other things by name or id."""
+"""Finds the objects that a command names: repositories, archives and others, by name or id."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def repository_names(incomplete: str) -> list[str]:
-    """The names that a shell offers for a repository; none when the service cannot be asked at once."""
+    """The names that a shell offers for a repository; none when the service does not answer immediately."""
     answer = connection.quietly("/api/repositories/") or {}
     names = [str(one["name"]) for one in answer.get("repositories", [])]
     return [name for name in names if name.startswith(incomplete) and PLAIN.fullmatch(name)]
@@ -30,7 +30,7 @@ def find_repository(service: Api, wanted: str) -> dict[str, Any]:
 
 
 def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:
-    """The thing that a word names by one of these fields, else by its id. Fail when there is none, or more than one."""
+    """The object that a word names by one of these fields, otherwise by its id. Fail if there is none, or more than one."""
     known = list(things)
     for field in (*fields, "id"):
         found = [one for one in known if str(one[field]) == wanted]

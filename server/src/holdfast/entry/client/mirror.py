@@ -78,12 +78,12 @@ def set_mirror(
 
 @mirror.command("off")
 def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Stop mirroring a repository. What is on the remote stays."""
+    """Stop mirroring a repository. The files on the remote stay."""
     service = connection.api()
     found = find_repository(service, repository)
     confirm(f"Stop mirroring {found['name']}? What is on the remote stays.", yes=yes)
     service.delete(f"/api/repositories/{found['id']}/mirror")
-    done(f"{found['name']} is not mirrored any more; what is on the remote stays.", as_json=as_json, id=found["id"])
+    done(f"{found['name']} is no longer mirrored; the files on the remote stay.", as_json=as_json, id=found["id"])
 
 
 @mirror.command()

@@ -34,7 +34,7 @@ def list_destinations(as_json: AsJson = False) -> None:
             (one["id"], one["name"], one["kind"], _where(one), _state(one), one["waiting"], when(one["last_sent_at"]))
             for one in answer["destinations"]
         ),
-        empty="No destinations yet, so nobody hears about failures. Add one: holdfast notify add NAME webhook --url URL",
+        empty="No destinations yet, so failures are not reported. Add one: holdfast notify add NAME webhook --url URL",
     )
 
 
@@ -46,7 +46,7 @@ def add_destination(
     host: Annotated[str | None, typer.Option(help="smtp: mail server.")] = None,
     port: Annotated[int | None, typer.Option(help="smtp: port (default: 587, with tls 465).")] = None,
     security: Annotated[str | None, typer.Option(help="smtp: starttls (default), tls or none.")] = None,
-    username: Annotated[str | None, typer.Option(help="smtp: login name; the password is asked for.")] = None,
+    username: Annotated[str | None, typer.Option(help="smtp: login name; prompts for the password.")] = None,
     password_stdin: Annotated[bool, typer.Option(help="smtp: read the password from standard input.")] = False,
     sender: Annotated[str | None, typer.Option("--from", help="smtp: address of the sender.")] = None,
     to: Annotated[list[str] | None, typer.Option(help="smtp: a recipient; may be given several times.")] = None,

@@ -38,7 +38,7 @@ class CategoryWord(StrEnum):
 
 
 SHOWN = 20
-"""Warnings and the like that `ops show` prints; the log has all."""
+"""Maximum number of warnings and other items that `ops show` prints; the log has all."""
 OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
 Statuses = Annotated[
     list[StatusWord] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
@@ -52,7 +52,7 @@ Categories = Annotated[
 ]
 OfRepository = Annotated[str | None, typer.Option("--repository", "-r", help="Only jobs of this repository.")]
 Limit = Annotated[int, typer.Option(min=1, max=500, help="Most jobs to show.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow the job until it ends.")]
 
 operations = group(
     "Jobs: list, show, follow, logs, cancel, retry; pause and resume follow-up work.",
@@ -173,7 +173,7 @@ def retry_operation(operation_id: OperationId, no_wait: bool = False, as_json: A
 
 @operations.command("follow")
 def follow_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
-    """Wait for a job's end; the exit code says how it ended."""
+    """Wait for a job's end; the exit code shows how it ended."""
     follow_and_end(connection.api(), operation_id, as_json=as_json)
 
 

@@ -38,7 +38,7 @@ class Column:
 
 
 def say(text: str) -> None:
-    """Print lines of ours; what they quote is made safe."""
+    """Print our own lines; quoted text in them is made safe."""
     typer.echo(clean_lines(text))
 
 
@@ -88,7 +88,7 @@ def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]], 
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """Names and values of one thing, a line each; what has no value is left out."""
+    """Names and values of one object, a line each; empty ones are left out."""
     shown = [(name, _cell(value)) for name, value in fields if value not in (None, "", [])]
     if not sys.stdout.isatty():
         for name, value in shown:
@@ -132,7 +132,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail(f"{question} Nothing was done. Add --yes to go on without being asked.", exit_codes.USAGE)
+        fail(f"{question} Nothing was done. Add --yes to skip the question.", exit_codes.USAGE)
     if not typer.confirm(clean(question)):
         remark("Nothing was done.")
         raise typer.Exit(exit_codes.FAILED)

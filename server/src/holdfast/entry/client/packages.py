@@ -39,7 +39,7 @@ def list_packages(as_json: AsJson = False) -> None:
 
 @packages.command("add")
 def add_package(
-    name: Annotated[str, typer.Argument(help="What the package is called.")],
+    name: Annotated[str, typer.Argument(help="Name of the package.")],
     command: Annotated[list[str], typer.Argument(help="Program and arguments that install it, after `--`.")],
     as_json: AsJson = False,
 ) -> None:
@@ -61,11 +61,11 @@ def install_package(package: PackageWord, no_wait: NoWait = False, as_json: AsJs
 
 @packages.command("remove")
 def remove_package(package: PackageWord, as_json: AsJson = False) -> None:
-    """Forget a package; what was installed stays."""
+    """Forget a package; the installed program stays."""
     service = connection.api()
     found = _find(service, package)
     service.delete(f"/api/packages/{found['id']}")
-    done(f"Package {found['name']} was forgotten; what was installed stays.", as_json=as_json, id=found["id"])
+    done(f"Package {found['name']} was forgotten; the installed program stays.", as_json=as_json, id=found["id"])
 
 
 def _find(service: Api, wanted: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def waiting(operation: Operation) -> str:
 
 
 def figures(operation: Operation) -> list[str]:
-    """What is known of a running job, without the file it is at."""
+    """The progress of a running job, without its current file."""
     details = operation.get("progress_details") or {}
     done = details.get("original_size") if operation["kind"] != "restore" else details.get("restored_size")
     total = details.get("total_expected_size") or (
@@ -65,7 +65,7 @@ def figures(operation: Operation) -> list[str]:
 
 
 def at(operation: Operation) -> str:
-    """The file that a job is at, or what it says it does."""
+    """The current file of a job, or its message."""
     details = operation.get("progress_details") or {}
     return str(details.get("current_file") or operation["progress_message"] or "")
 
@@ -103,7 +103,7 @@ class LiveLine:
 
     def _bar(self, operation: Operation) -> list[str]:
         percent = operation["progress_percent"]
-        if percent is None:  # nobody knows how much there is to do: no bar may pretend to
+        if percent is None:  # the total is unknown: no bar may suggest otherwise
             return [SIGNS_OF_LIFE[int(time.monotonic() * 4) % len(SIGNS_OF_LIFE)]]
         filled = int(min(percent, 100.0) / 100 * BAR_COLUMNS)
         return ["━" * filled + "─" * (BAR_COLUMNS - filled), f"{percent:.0f}%"]

@@ -26,7 +26,7 @@ Secrets = Annotated[
     typer.Option(
         "--secret",
         metavar="NAME",
-        help="Name of an option whose value is asked for (or read from standard input, a line each).",
+        help="Name of an option with a prompt for its value (or read from standard input, a line each).",
     ),
 ]
 
@@ -56,7 +56,7 @@ def list_providers(
     if provider is not None:
         found = [one for one in found if one["name"] == provider]
         if not found:
-            fail(f"there is no provider called {provider}. See: holdfast remotes providers", exit_codes.NOT_FOUND)
+            fail(f"no provider is called {provider}. See: holdfast remotes providers", exit_codes.NOT_FOUND)
     if as_json:
         print_json({"providers": found})
     elif provider is None:
@@ -72,7 +72,7 @@ def list_providers(
 
 @remotes.command("add", epilog=shown("holdfast remotes add nas sftp -o host=nas.example.com --secret pass"))
 def add_remote(
-    name: Annotated[str, typer.Argument(help="What the remote is called.")],
+    name: Annotated[str, typer.Argument(help="Name of the remote.")],
     provider: Annotated[str, typer.Argument(help="Kind of storage (holdfast remotes providers).")],
     option: Options = None,
     secret: Secrets = None,
@@ -99,7 +99,7 @@ def change_remote(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a remote; what is not given stays."""
+    """Change a remote; fields that are not given stay."""
     service = connection.api()
     found = find_remote(service, remote)
     options = {**_options(option, secret), **dict.fromkeys(unset or [])}
@@ -112,7 +112,7 @@ def change_remote(
 
 @remotes.command("remove")
 def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Remove a remote. What is stored there stays."""
+    """Remove a remote. The files stored there stay."""
     service = connection.api()
     found = find_remote(service, remote)
     confirm(f"Remove the remote {found['name']}? What is stored there stays.", yes=yes)

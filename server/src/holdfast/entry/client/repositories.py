@@ -45,7 +45,7 @@ repositories = group(
     invoke_without_command=True,
 )
 
-Name = Annotated[str, typer.Argument(help="What the repository is called.")]
+Name = Annotated[str, typer.Argument(help="Name of the repository.")]
 Place = Annotated[str, typer.Argument(help="Where it is: a folder, or ssh://user@host/path.")]
 Engine = Annotated[int, typer.Option("--engine", min=1, max=2, help="Major version of the engine.")]
 Sources = Annotated[
@@ -123,7 +123,7 @@ OwnPlaces = Annotated[
     bool,
     typer.Option(
         "--own-places-confirmed",
-        help="Back up the service's own data, too: whoever opens the archives has its secrets.",
+        help="Back up the service's own data, too: its secrets are then in the archives.",
     ),
 ]
 
@@ -199,7 +199,7 @@ def create_repository(
     keep_yearly: KeepYearly = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a repository. The passphrase is asked for, unless it is piped in or encryption is `none`."""
+    """Create a repository. Prompts for the passphrase, unless it is piped in or encryption is `none`."""
     service = connection.api()
     chosen = encryption or ("repokey-blake2" if engine == 1 else "aes256-ocb")
     body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
@@ -259,7 +259,7 @@ def change_repository(
     source: Sources = None,
     exclude: Excludes = None,
     own_places_confirmed: OwnPlaces = False,
-    no_excludes: Annotated[bool, typer.Option("--no-excludes", help="Leave nothing out any more.")] = False,
+    no_excludes: Annotated[bool, typer.Option("--no-excludes", help="Remove all excludes.")] = False,
     compression: Compression = None,
     archive_name: Template = None,
     upload_limit: UploadLimit = None,
@@ -273,7 +273,7 @@ def change_repository(
     passphrase_stdin: PassphraseStdin = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings of a repository; what is not given stays. Sources and excludes replace the old ones."""
+    """Change settings of a repository; those not given stay. Sources and excludes replace the old ones."""
     service = connection.api()
     found = find_repository(service, repository)
     body = _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
@@ -358,7 +358,7 @@ def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
 def accept_replacement(
     repository: Repository, passphrase_stdin: PassphraseStdin = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Accept that another repository lies at the path, and use that one from now on."""
+    """Accept another repository at the path, and use it from now on."""
     service = connection.api()
     found = find_repository(service, repository)
     confirm(f"Use the other repository at {found['path']} as {found['name']} from now on?", yes=yes)

@@ -1,4 +1,4 @@
-"""The options that say which archives a prune keeps."""
+"""The options for the archives that a prune keeps."""
 
 from typing import Annotated
 

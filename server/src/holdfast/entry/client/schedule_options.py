@@ -34,7 +34,9 @@ At = Annotated[str | None, typer.Option(help="Every day at this time, such as 02
 Every = Annotated[str | None, typer.Option(help="At an exact interval, such as 6h.")]
 Laptop = Annotated[
     str | None,
-    typer.Option(metavar="SPAN", help="Whenever the machine is there and the last success is older, such as 1d."),
+    typer.Option(
+        metavar="SPAN", help="When the machine is online and the last success is older than this, such as 1d."
+    ),
 ]
 Tz = Annotated[str | None, typer.Option("--tz", help="Time zone, such as Europe/Berlin (default: this machine's).")]
 Repositories = Annotated[
@@ -71,7 +73,7 @@ Description = Annotated[str | None, typer.Option(help="What the schedule is for.
 
 
 def calendar(cron: str | None, at: str | None, every: str | None, laptop: str | None, tz: str | None) -> dict[str, Any]:
-    """The fields that say when. Fail when more than one way was given."""
+    """The fields of the calendar. Fail when more than one kind was given."""
     if sum(value is not None for value in (cron, at, every, laptop)) > 1:
         fail("give only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
     zone = {"timezone": tz} if tz else {}
@@ -87,7 +89,7 @@ def calendar(cron: str | None, at: str | None, every: str | None, laptop: str | 
 
 
 def targets(service: Api, repositories: list[str] | None, labels: list[str] | None, everything: bool) -> dict[str, Any]:
-    """The fields that say where."""
+    """The fields of the targets."""
     if sum((bool(repositories), bool(labels), everything)) > 1:
         fail("give only one of --repository, --label and --all.", exit_codes.USAGE)
     if repositories:

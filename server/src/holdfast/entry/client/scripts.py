@@ -65,7 +65,7 @@ def show_script(script: ScriptWord, as_json: AsJson = False) -> None:
 
 @scripts.command("put")
 def put_script(
-    name: Annotated[str, typer.Argument(help="What the script is called. An existing one gets a new version.")],
+    name: Annotated[str, typer.Argument(help="Name of the script. An existing one gets a new version.")],
     file: Annotated[str, typer.Argument(help="File with its content; - for standard input.")],
     interpreter: Annotated[
         str | None, typer.Option(help="Absolute path of the program that reads it (default: /bin/sh).")
@@ -102,7 +102,7 @@ def put_script(
 def run_script(
     script: ScriptWord,
     repository: Annotated[
-        str | None, typer.Option("--repository", "-r", help="Repository that it hears of; its machine may run it.")
+        str | None, typer.Option("--repository", "-r", help="Repository passed to it; its machine may run it.")
     ] = None,
     parameters: Annotated[
         list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Parameter; may be given several times.")

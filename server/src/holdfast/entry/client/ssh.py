@@ -97,7 +97,7 @@ def show_connection(machine: MachineWord, as_json: AsJson = False) -> None:
 
 @ssh.command("add", epilog=shown("holdfast ssh add web1 web1.example.com --user backup"))
 def add_connection(
-    name: Annotated[str, typer.Argument(help="What the machine is called.")],
+    name: Annotated[str, typer.Argument(help="Name of the machine.")],
     host: Annotated[str, typer.Argument(help="Name or address of the machine.")],
     user: User = None,
     port: Port = None,
@@ -124,7 +124,7 @@ def change_connection(
     engine_path: EnginePath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an ssh machine; what is not given stays. Its host key stays pinned."""
+    """Change an ssh machine; fields that are not given stay. Its host key stays pinned."""
     service = connection.api()
     found = _find(service, machine)
     body = _given(name=name, host=host, username=user, port=port, engine_path=engine_path)

@@ -1,4 +1,4 @@
-"""`holdfast status`: is everything backed up, what runs, what failed, what is overdue."""
+"""`holdfast status`: whether everything is backed up, and which jobs run, failed or are overdue."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Text from elsewhere, made safe for a terminal and fitted to its width.
 
-File names, logs and everything else that the service returns may hold whatever somebody put there: sequences that move the
-cursor, rename the window or reverse the writing direction. `clean` is what stands between them and the terminal.
+File names, logs and everything else that the service returns may hold any bytes: sequences that move the cursor, rename the
+window or reverse the writing direction. `clean` makes them safe for the terminal.
 """
 
 import json
@@ -59,7 +59,7 @@ def _columns(character: str) -> int:
 
 
 def shorten(text: str, columns: int) -> str:
-    """Cut the middle out of a text that is too wide: the start and the end of a path say most."""
+    """Cut the middle out of a text that is too wide: the start and the end of a path matter most."""
     if width(text) <= columns:
         return text
     if columns <= 1:

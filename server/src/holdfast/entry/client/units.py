@@ -29,7 +29,7 @@ def count(number: int | None, noun: str = "", plural: str = "") -> str:
 
 
 def speed(number: float | None, seconds: float | None) -> str | None:
-    """Bytes per second; None for too few of them, or too short a time, to say anything."""
+    """Bytes per second; None for too few bytes or too short a time."""
     return (
         f"{size(number / seconds)}/s" if number and number >= LEAST_FOR_SPEED and seconds and seconds >= 0.05 else None
     )

@@ -105,7 +105,7 @@ def show_user(user: UserWord, as_json: AsJson = False) -> None:
 @users.command("create", epilog=shown("holdfast users create anna --role operator --all-repositories viewer"))
 def create_user(
     username: Annotated[str, typer.Argument(help="Name to log in with.")],
-    role: Annotated[RoleWord, typer.Option(help="What the user may do at most.")] = "viewer",
+    role: Annotated[RoleWord, typer.Option(help="Highest role of the user.")] = "viewer",
     all_repositories: OnAll = None,
     email: Annotated[str | None, typer.Option(help="Address of the user.")] = None,
     keep_password: Annotated[
@@ -114,7 +114,7 @@ def create_user(
     password_stdin: PasswordStdin = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a user. The password is asked for, and must be changed at the first login."""
+    """Create a user. Prompts for the password, which must be changed at the first login."""
     service = connection.api()
     body: dict[str, Any] = {"username": username, "role": role, "must_change_password": not keep_password}
     body |= {"email": email} if email else {}
@@ -150,7 +150,7 @@ def change_user(
 
 @users.command("disable")
 def disable_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Disable a user: their sessions end at once."""
+    """Disable a user: their sessions end immediately."""
     confirm(f"Disable {user}?", yes=yes)
     _change(user, {"disabled": True}, "is disabled", as_json=as_json)
 
@@ -191,7 +191,7 @@ def forbid(user: UserWord, repository: Repository, as_json: AsJson = False) -> N
     service = connection.api()
     found, place = _find(service, user), find_repository(service, repository)
     service.delete(f"/api/users/{found['id']}/repositories/{place['id']}")
-    sentence = f"{found['username']} has no right of their own on {place['name']} any more."
+    sentence = f"{found['username']} no longer has a right of their own on {place['name']}."
     done(sentence, as_json=as_json, user_id=found["id"], repository_id=place["id"])
 
 

@@ -1,7 +1,7 @@
 """The operation kind `wipe`: remove every archive of a repository, and nothing that was not in the preview.
 
-What it reports as removed is what was there when it looked and is not there when it looks again. What an attempt has
-removed is kept with the operation, so that the next one goes on from there.
+Archives count as removed if they were listed before and are not listed afterwards. The archives that an attempt has
+removed are stored with the operation, so that the next one continues from there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,13 +55,13 @@ def kind(opener: Opener) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """What has been removed, in all attempts. `maybe`: begun, and nobody could look whether it is done."""
+    """Removed archives of all attempts. `maybe`: begun, with an unknown result."""
 
     removed: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
     remaining: tuple[str, ...] | None = None
     newly: tuple[str, ...] = field(default=())
-    """Of the removed, those of this attempt."""
+    """The removed archives of this attempt."""
 
     @staticmethod
     def of(result: Mapping[str, Any] | None) -> "_Tally":
@@ -121,7 +121,7 @@ class _Wipe:
         return self._delete(present)
 
     def _known_before(self, present: list[ArchiveInfo]) -> list[ArchiveInfo]:
-        """Settle what an earlier attempt may have removed, now that the repository can be asked again."""
+        """Settle what an earlier attempt may have removed, now that the repository can be read again."""
         self._names.update({archive.id: archive.name for archive in present})
         there = ids(present)
         gone = tuple(archive for archive in self._before.maybe if archive not in there)
@@ -130,12 +130,12 @@ class _Wipe:
         return sorted(present, key=lambda archive: (archive.start, archive.id))
 
     def _look_again(self) -> list[ArchiveInfo]:
-        """What was there when this attempt began, from its spool."""
+        """The archives at the beginning of this attempt, from its spool."""
         step = self._context.step(LOOK, self._work.engine.list_archives(self._work.location, EVERYTHING), quiet=True)
         return self._known_before(read_archives(step.stdout))
 
     def _evidence(self, present: Sequence[ArchiveInfo]) -> _Tally:
-        """What of it is gone now, and what is left."""
+        """Which of them are gone now, and which are left."""
         try:
             there = ids(archives_now(self._work, "evidence"))
         except EvidenceUnknown:
@@ -151,20 +151,20 @@ class _Wipe:
         problem = self._delete_in_batches(present)
         tally = self._evidence(present) if present else self._before
         if tally.remaining is None:
-            key, message = "engine.failed", "The repository could not be asked what is left in it."
+            key, message = "engine.failed", "The remaining archives of the repository could not be listed."
             return self._again(key, message, tally)
         if not tally.remaining:
             return self._compact(tally)
         if isinstance(problem, TryAgain):
             return self._again(problem.error_key, problem.error_message, tally, problem.delay_seconds)
         if problem is None:
-            sentence = f"The engine said that it removed all archives, but {len(tally.remaining)} are left."
+            sentence = f"The engine reported that it removed all archives, but {len(tally.remaining)} are left."
             problem = Outcome(Status.FAILED, "engine.failed", sentence)
         cancelled = problem.status is Status.CANCELLED
         return self._ended(problem, "cancelled" if cancelled else self._failed_phase(tally), tally)
 
     def _delete_in_batches(self, present: Sequence[ArchiveInfo]) -> Outcome | TryAgain | None:
-        """Run the engine on one batch after the other; return what stopped it, None if nothing did."""
+        """Run the engine on one batch after the other; return the reason that stopped it, None if there was none."""
         engine = self._work.engine
         size = BATCH if engine.features.deletes_many else 1
         batches = [present[start : start + size] for start in range(0, len(present), size)]
@@ -188,7 +188,7 @@ class _Wipe:
     # --- giving space back ----------------------------------------------------------------------------------------
 
     def _compact(self, tally: _Tally) -> Outcome | TryAgain:
-        """All archives are gone: whatever happens from here on, the wipe itself is done."""
+        """All archives are gone: from here on the wipe itself is done, even if the rest fails."""
         self._context.log(f"All {len(tally.removed)} archives are removed.")
         if not self._params.run_compact:
             return self._ended(Outcome(Status.COMPLETED), "compact_skipped", tally)
@@ -223,7 +223,7 @@ class _Wipe:
         )
 
     def _again(self, key: str, message: str, tally: _Tally, delay_seconds: float = 0.0) -> Outcome | TryAgain:
-        """If no attempt is left, or the wipe is cancelled meanwhile, this is what stays on record."""
+        """The record if no attempt is left, or the wipe is cancelled meanwhile."""
         all_gone = tally.remaining is not None and not tally.remaining
         is_last = self._context.operation.attempt >= MAX_ATTEMPTS or self._context.is_cancelled()
         if all_gone and is_last:
@@ -250,7 +250,7 @@ class _Wipe:
             "deleted_ids": list(tally.removed),
             "maybe_deleted_ids": list(tally.maybe),
             "run_compact": self._params.run_compact,
-            **(soft_delete.told(self._work.repository) if tally.removed and phase != "completed" else {}),
+            **(soft_delete.note_for(self._work.repository) if tally.removed and phase != "completed" else {}),
             **more,
         }
 

@@ -4,7 +4,7 @@ from holdfast.errors import Conflict, NotFound, Unprocessable
 
 STALE = (
     "wipe.preview_stale",
-    "The archives are not those of the preview any more; look at a new preview first.",
+    "The archives have changed since the preview; make a new preview first.",
 )
 
 
@@ -17,13 +17,11 @@ def preview_stale() -> Conflict:
 
 
 def preview_used(status: str) -> Conflict:
-    return Conflict(
-        "wipe.preview_used", "This preview was started or cancelled before; look at a new one.", status=status
-    )
+    return Conflict("wipe.preview_used", "This preview was started or cancelled before; make a new one.", status=status)
 
 
 def confirmation_mismatch() -> Unprocessable:
     return Unprocessable(
         "wipe.confirmation_mismatch",
-        "Type the confirmation phrase exactly, and say that you understand what will be lost.",
+        "Type the confirmation phrase exactly, and confirm that you understand what will be lost.",
     )

@@ -10,11 +10,11 @@ from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 PREVIEW_BASE = 1_000_000_000
-"""Previews are shown with ids above it, so that the ids of previews and of operations never meet."""
+"""Previews are shown with ids above this one, so that ids of previews and of operations never collide."""
 
 
 class WipePreview(Base):
-    """What a wipe would remove, as somebody has seen it. A wipe is started from one, and from each at most once."""
+    """The archives that a wipe would remove, as a user has seen them. Each preview can start at most one wipe."""
 
     __tablename__ = "repository_wipe_jobs"
 

@@ -1,4 +1,4 @@
-"""A preview or a wipe as its payload. The words of its status come from the operation's details."""
+"""A preview or a wipe as its payload. Its status comes from the operation's details."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def phase_of(operation: Operation) -> str:
 
 
 def status_of(operation: Operation) -> str:
-    """`completed_compaction_failed` and `failed_partial` are not states but what a wipe tells of its end."""
+    """`completed_compaction_failed` and `failed_partial` are not states but how a wipe presents its end."""
     phase = phase_of(operation)
     if phase == "compact_failed":
         return "completed_compaction_failed"

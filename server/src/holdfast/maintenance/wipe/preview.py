@@ -1,4 +1,4 @@
-"""Looking at what a wipe would remove."""
+"""The preview of a wipe."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from holdfast.storage.session import Database
 
 
 def fingerprint(archives: Iterable[Mapping[str, Any]]) -> str:
-    """One value for a set of archives: of their engine ids, whatever the order of the listing."""
+    """One value for a set of archives: of their engine ids, independent of the order of the listing."""
     identities = "\n".join(sorted(str(archive["id"]) for archive in archives))
     return "sha256:" + hashlib.sha256(identities.encode()).hexdigest()
 
@@ -39,7 +39,7 @@ class Previews:
     opener: Opener
 
     def make(self, caller: Caller, repository: Repository, *, run_compact: bool) -> WipePreview:
-        """Read the archives and keep what was seen. Raise Locked while the repository is busy."""
+        """Read the archives and store what was seen. Raise Locked while the repository is busy."""
         archives = self.read_archives(repository)
         preview = WipePreview(
             repository_id=repository.id,
@@ -65,7 +65,7 @@ class Previews:
         return preview
 
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:
-        """All archives that the repository holds now, with left-over checkpoints."""
+        """All archives in the repository now, including left-over checkpoints."""
         found = ask(
             self.inline,
             self.opener,

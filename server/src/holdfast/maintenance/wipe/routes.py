@@ -79,7 +79,7 @@ def start_wipe(
     settings: TheSettings,
     once: Once,
 ) -> Any:
-    """The repository itself stays. What was previewed must be what is there: the archives are read again."""
+    """The repository itself stays. The archives are read again and must match the preview."""
     if (first_answer := _answered_before(database, once)) is not None:
         return first_answer
     WipeStart(database, previews).check_archives(caller, repository_id, wanted)
@@ -94,7 +94,7 @@ def start_wipe(
 
 
 def _answered_before(database: Database, once: OnceRunner) -> Any:
-    """The stored answer to this idempotency key, looked for before the engine is asked anything; None at first."""
+    """The stored answer to this idempotency key, looked up before the engine is called; None at first."""
 
     def first_time() -> WipeJob:
         raise _FirstTime

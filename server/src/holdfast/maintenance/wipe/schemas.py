@@ -10,7 +10,7 @@ from holdfast.maintenance.schemas import Body
 
 
 class WipePreviewBody(Body):
-    run_compact: StrictBool = Field(True, description="Give the space back when the archives are gone.")
+    run_compact: StrictBool = Field(True, description="Free the space after the archives are removed.")
 
 
 class WipeStartBody(Body):
@@ -18,7 +18,7 @@ class WipeStartBody(Body):
     preview_fingerprint: Annotated[str, PlainText(1, 200)]
     confirmation_phrase: Annotated[str, PlainText(0, 400)] = Field("", description="`WIPE <repository name>`.")
     understood: StrictBool = False
-    run_compact: StrictBool | None = Field(None, description="As in the preview when not given.")
+    run_compact: StrictBool | None = Field(None, description="Default: as in the preview.")
 
 
 class WipeParams(Schema):
@@ -36,7 +36,7 @@ class WipedArchive(Schema):
 
 
 class WipeJob(Schema):
-    """A preview or a wipe: `id` tells which, previews count from 1,000,000,001."""
+    """A preview or a wipe: `id` shows which, ids of previews start at 1,000,000,001."""
 
     id: int
     repository_id: int
@@ -50,10 +50,10 @@ class WipeJob(Schema):
     archive_count: int
     archive_fingerprint: str
     archives: list[WipedArchive]
-    confirmation_phrase: str | None = Field(None, description="What must be typed to start from this preview.")
+    confirmation_phrase: str | None = Field(None, description="Phrase to type to start from this preview.")
     blocked: bool = Field(description="Other work of the repository runs or waits; a wipe would wait behind it.")
     blocking_reason: str | None
-    deleted_count: int | None = Field(None, description="Null while that is not known.")
+    deleted_count: int | None = Field(None, description="Null while unknown.")
     remaining_count: int | None = None
     deleted: list[str] = []
     remaining: list[str] = []

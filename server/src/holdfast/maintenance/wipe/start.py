@@ -1,4 +1,4 @@
-"""Starting a wipe: everything that was seen and said must still be true."""
+"""Starts a wipe: the preview and the confirmation must still be valid."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class WipeStart:
     def check_archives(self, caller: Caller, repository_id: int, wanted: WipeStartBody) -> None:
         """Compare the repository with the preview. Raise Conflict if it has other archives by now.
 
-        While other work holds the repository, the wipe is queued behind it all the same: it looks again itself before
+        While other work holds the repository, the wipe is queued behind it all the same: it checks again itself before
         it removes anything.
         """
         with self.database.reading() as session:
@@ -46,7 +46,7 @@ class WipeStart:
 def confirmed(
     session: Session, caller: Caller, repository_id: int, wanted: WipeStartBody
 ) -> tuple[Repository, WipePreview]:
-    """The repository and the preview, if the words are right and the preview may be started."""
+    """The repository and the preview, if the confirmation matches and the preview may be started."""
     repository = repositories.require(session, caller, repository_id, Role.ADMIN)
     refuse_observed(repository)
     preview = store.of_repository(session, repository_id, wanted.preview_id)

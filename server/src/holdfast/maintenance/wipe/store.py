@@ -24,7 +24,7 @@ def of_repository(session: Session, repository_id: int, public_id: int) -> WipeP
 
 
 def leave_previewed(session: Session, preview: WipePreview, status: str, operation_id: int | None = None) -> bool:
-    """Start or cancel a preview that nobody has started or cancelled before. False when somebody has."""
+    """Start or cancel a preview that is unused. False when it was started or cancelled before."""
     changed = session.execute(
         update(WipePreview)
         .where(WipePreview.id == preview.id, WipePreview.status == "previewed")

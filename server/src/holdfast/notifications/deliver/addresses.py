@@ -1,4 +1,7 @@
-"""Which addresses messages may be sent to. Checked after the name is resolved, and the checked address is the one connected to."""
+"""Which addresses messages may be sent to.
+
+Checked after the name is resolved, and the checked address is the one connected to.
+"""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -10,7 +13,7 @@ NAT64 = ip_network("64:ff9b::/96")
 
 
 class AddressRefused(Exception):
-    """The name leads to an address that messages never go to."""
+    """The name leads to an address that messages are never sent to."""
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -24,7 +27,9 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def is_refused(address: str) -> bool:
-    """Link-local, metadata services of clouds, multicast, unspecified, reserved; also as IPv6 forms of IPv4 addresses."""
+    """Link-local, metadata services of clouds, multicast, unspecified, reserved; also as IPv6 forms of IPv4
+    addresses.
+    """
     parsed: IPv4Address | IPv6Address = ip_address(address.split("%")[0])
     inner = _inside(parsed)
     if inner is not None:
@@ -39,7 +44,7 @@ def is_refused(address: str) -> bool:
 
 
 def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 one stands for."""
+    """The IPv4 address inside an IPv6 one."""
     if isinstance(address, IPv4Address):
         return None
     if address.ipv4_mapped is not None:

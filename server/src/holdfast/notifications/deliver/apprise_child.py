@@ -1,4 +1,4 @@
-"""Apprise in a process of its own, with a deadline: it takes long to load, and what it does is not ours.
+"""Apprise in a separate process, with a deadline: it takes long to load, and its plugins are third-party code.
 
 The child gets the address through its standard input, so that no process list shows it.
 """
@@ -35,7 +35,7 @@ def refused_scheme(url: str) -> str | None:
 
 
 def masked(url: str) -> str:
-    """The scheme alone: tokens may be anywhere in the rest."""
+    """Only the scheme: tokens may be anywhere in the rest."""
     return f"{urlsplit(url).scheme}://****"
 
 

@@ -37,18 +37,18 @@ def post(url: str, body: bytes, headers: dict[str, str], seconds: float = SECOND
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", target, body, {"User-Agent": "Holdfast", "Connection": "close", **headers})
             answer = connection.getresponse()
-            said = answer.read(MOST_ANSWER)
+            content = answer.read(MOST_ANSWER)
     except AddressRefused as error:
         return Result(ok=False, message=f"{error}; messages are not sent there.")
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Result(ok=False, message=_reason(error, seconds))
-    return _judged(answer, said)
+    return _judged(answer, content)
 
 
-def _judged(answer: http.client.HTTPResponse, said: bytes) -> Result:
+def _judged(answer: http.client.HTTPResponse, content: bytes) -> Result:
     if 200 <= answer.status < 300:
         return Result(ok=True, message=f"The receiver answered {answer.status}.")
-    words = clean(said.decode("utf-8", "replace")) if said else ""
+    words = clean(content.decode("utf-8", "replace")) if content else ""
     message = f"The receiver answered {answer.status}{f': {words}' if words else ''}."
     if 300 <= answer.status < 400:
         message = f"The receiver answered {answer.status}; redirects are not followed."
@@ -116,7 +116,7 @@ class Deadline:
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[Deadline]:
-    """Raise TimeoutError instead of whatever a cut connection causes."""
+    """Raise TimeoutError instead of the errors that a cut connection causes."""
     guard = Deadline(seconds)
     try:
         yield guard

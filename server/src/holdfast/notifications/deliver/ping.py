@@ -20,7 +20,7 @@ GOOD = ("completed", "completed_with_warnings")
 
 
 def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
-    """Queue the pings that outbox rows ask for, each once."""
+    """Queue the pings for outbox rows, each once."""
     wanted = select(Destination).where(Destination.enabled, Destination.kind == DestinationKind.PING)
     by_schedule: dict[int, list[Destination]] = {}
     for destination in session.scalars(wanted):
@@ -43,7 +43,7 @@ def queue(session: Session, rows: Sequence[OutboxEntry], now: datetime) -> None:
 
 
 def action_of(run: dict[str, Any]) -> str:
-    """`log` for a run that a rule skipped, success for one that went well, `fail` for everything else."""
+    """`log` for a run that a rule skipped, success for one that succeeded, `fail` for everything else."""
     if run.get("outcome") == "skipped":
         return "log"
     return "success" if run.get("outcome") == "ran" and run.get("result") in GOOD else "fail"
@@ -82,7 +82,7 @@ def _rid(about: str) -> str:
 
 
 def _lines(session: Session, run: dict[str, Any]) -> str:
-    """What a person looking at the monitor wants to read: outcome, and the message of what failed."""
+    """The text for a user of the monitor: outcome, and the message of a failure."""
     lines = [f"outcome: {run.get('outcome')}", f"due: {run.get('due_at')}"]
     lines += [f"{name}: {run[name]}" for name in ("reason", "result", "error_key") if run.get(name)]
     if run.get("run_id"):

@@ -1,4 +1,7 @@
-"""The delivery queue: claimed with a lease, sent, recorded. At least once, with one id; in order for each destination."""
+"""The delivery queue: claimed with a lease, sent, recorded.
+
+At least once, with one id; in order for each destination.
+"""
 
 import random
 import uuid
@@ -55,14 +58,14 @@ class Queue:
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
-        """The first sender looks for what is due; the others wake when it finds something."""
+        """The first sender looks for due messages; the others wake when it finds some."""
         self._supervisor.keep("notify-1", lambda: self._send_forever("notify-1", self._database.wake, POLL_SECONDS))
         for number in range(2, SENDERS + 1):
             name = f"notify-{number}"
             self._supervisor.keep(name, lambda name=name: self._send_forever(name, self._more, 60.0))  # type: ignore[misc]
 
     def step(self) -> bool:
-        """Send one message that is due. Return whether there was one."""
+        """Send one due message. Return whether there was one."""
         claimed = self.claim()
         if claimed is None:
             return False
@@ -71,7 +74,7 @@ class Queue:
         return True
 
     def claim(self) -> Claimed | None:
-        """Take the next message for oneself. One in flight for each destination; a failed one goes before later ones."""
+        """Claim the next message. One in flight for each destination; a failed one goes before later ones."""
         now = clock.now()
         with self._database.reading() as session:
             found = _due(session, now)
@@ -85,7 +88,7 @@ class Queue:
         return None
 
     def record(self, claimed: Claimed, result: Result, *, is_last: bool = False) -> None:
-        """Store what became of an attempt, unless the lease has gone to somebody else. A test is tried only once."""
+        """Store the result of an attempt, unless another sender has the lease. A test is tried only once."""
         now = clock.now()
         with self._database.writing() as session:
             own = select(Delivery).where(Delivery.id == claimed.delivery_id, Delivery.lease == claimed.lease)
@@ -172,10 +175,10 @@ def _tell(session: Session, topic: str, destination: Destination, reason: str | 
 
 
 def _count(session: Session, destination: Destination, state: str, number: int = 1) -> None:
-    """Report deliveries that have come to their end; counters are made of it."""
+    """Report deliveries that have ended, for the counters."""
     if state in (DeliveryState.SENT, DeliveryState.FAILED) and number:
-        told = {"kind": str(destination.kind), "state": str(state)}
-        outbox.tell_news(session, ENDED_TOPIC, [told] * number)
+        details = {"kind": str(destination.kind), "state": str(state)}
+        outbox.tell_news(session, ENDED_TOPIC, [details] * number)
 
 
 def _due(session: Session, now: datetime, destination_id: int | None = None) -> list[int]:
@@ -207,7 +210,7 @@ def _due(session: Session, now: datetime, destination_id: int | None = None) -> 
 
 
 def cancel_all(session: Session, destination_id: int, now: datetime) -> int:
-    """End what still waits for a destination that goes away."""
+    """End messages that wait for a deleted destination."""
     gone = update(Delivery).where(
         Delivery.destination_id == destination_id,
         Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]),

@@ -14,7 +14,7 @@ SERVICE = "Holdfast"
 
 
 def body_of(delivery: Delivery, template: dict[str, str] | None) -> dict[str, Any]:
-    """What is sent, whatever the kind of destination; small enough for all of them."""
+    """The content of a message, for every kind of destination; small enough for all of them."""
     items = list(delivery.items)
     more = delivery.more
     while True:

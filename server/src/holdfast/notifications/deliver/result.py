@@ -1,4 +1,4 @@
-"""What became of an attempt to send."""
+"""The result of an attempt to send."""
 
 from dataclasses import dataclass
 
@@ -9,4 +9,4 @@ class Result:
     message: str
     retry_after: float | None = None
     is_gone: bool = False
-    """The receiver wants nothing more, ever (HTTP 410)."""
+    """The receiver refuses all further messages (HTTP 410)."""

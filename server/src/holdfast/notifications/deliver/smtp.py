@@ -25,7 +25,7 @@ def send(options: dict[str, Any], secrets: dict[str, Any], body: dict[str, Any],
     except TimeoutError:
         return Result(ok=False, message=f"No answer within {SECONDS:.0f} seconds.")
     except smtplib.SMTPNotSupportedError as error:
-        return Result(ok=False, message=f"The mail server does not offer what is needed: {clean(error)}.")
+        return Result(ok=False, message=f"The mail server lacks a required feature: {clean(error)}.")
     except smtplib.SMTPResponseException as error:
         words = clean(error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error)
         return Result(ok=False, message=f"The mail server answered {error.smtp_code}: {words}.")

@@ -1,4 +1,4 @@
-"""What happened, as rules judge it and messages show it."""
+"""An event, as rules judge it and messages show it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ class Event:
     type: str
     severity: Severity
     state: State
-    """`bad` opens an incident or goes on with it, `good` closes it, `news` does neither."""
+    """`bad` opens or continues an incident, `good` closes it, `news` does neither."""
     key: str | None
     """Of the incident."""
     at: datetime
@@ -38,10 +38,10 @@ class Event:
     run_id: str | None = None
     error_key: str | None = None
     not_to: int | None = None
-    """A destination that is not told: the one that does not work."""
+    """A destination that is not notified: the one that fails."""
 
     def as_item(self) -> dict[str, Any]:
-        """What a message says of it: everything that comes from outside is cleaned here, once."""
+        """Its form in a message: everything from outside is cleaned here, once."""
         item = {
             "event": self.type,
             "severity": self.severity.word,

@@ -38,7 +38,7 @@ TRIED_AGAIN = frozenset(
         "agents.offline",
     }
 )
-"""Failures of scheduled runs that are tried again: the end of the run decides whether they are news."""
+"""Failures of scheduled runs that will be retried: the end of the run decides whether they are reported."""
 WORDS = {
     "backup": "Backup",
     "dump": "Database dump",
@@ -54,7 +54,7 @@ _FINAL = frozenset(str(status) for status in TERMINAL)
 
 
 def events_of(session: Session, rows: Sequence[OutboxEntry]) -> Iterator[Event]:
-    """What rows report, in their order. Rows that concern nobody make no event."""
+    """The events of rows, in their order. Rows without a subscriber make no event."""
     ended = {row.operation_id for row in rows if row.topic == OPERATION and row.payload.get("status") in _FINAL}
     found = select(Operation).where(Operation.id.in_(ended), Operation.kind.in_(WORK_OF_KIND))
     operations = {operation.id: operation for operation in session.scalars(found)}
@@ -82,7 +82,7 @@ def _of_operation(operation: Operation) -> Iterator[Event]:
 
 
 def operation_event(operation: Operation) -> Event | None:
-    """The event of an operation that has ended; None for one that was cancelled or skipped: nobody waits for it."""
+    """The event of an operation that has ended; None for one that was cancelled or skipped."""
     work = WORK_OF_KIND[operation.kind]
     where = f" of {operation.repository_name}" if operation.repository_name else ""
     status = Status(operation.status)
@@ -127,7 +127,7 @@ def _of_run(session: Session, row: OutboxEntry) -> Iterator[Event]:
         yield from _failures_of(session, run)
         yield _run_event(row, "schedule.ran", Severity.INFO, "good", "ran")
     elif run.get("outcome") == "missed":
-        # A laptop that is away is no reason for a message; whether its backups are overdue is for the alarms to judge.
+        # An offline laptop is not worth a message; alarms report overdue backups.
         is_expected = run.get("reason") == "machine_offline"
         severity = Severity.INFO if is_expected else Severity.WARNING
         yield _run_event(row, "schedule.missed", severity, "bad", "was missed")
@@ -136,7 +136,7 @@ def _of_run(session: Session, row: OutboxEntry) -> Iterator[Event]:
 
 
 def _failures_of(session: Session, run: dict[str, Any]) -> Iterator[Event]:
-    """Those that were held back, because another try could have succeeded: the last one of each kind."""
+    """Failures that were held back, because a retry could have succeeded: the last one of each kind."""
     if run.get("result") != "failed" or not run.get("run_id"):
         return
     failed = select(Operation).where(
@@ -181,7 +181,7 @@ def _of_agent(row: OutboxEntry) -> Iterable[Event]:
     return [
         Event(
             type=f"agent.{status}",
-            severity=Severity.INFO,  # machines come and go; the alarm `agent_silent` tells of those that are missed
+            severity=Severity.INFO,  # machines come and go; the alarm `agent_silent` reports missing ones
             state="bad" if is_offline else "good",
             key=f"agent:{agent.get('id')}",
             at=row.created_at,
@@ -212,7 +212,7 @@ def _of_alarm(row: OutboxEntry) -> Event:
 
 
 def _of_destination(row: OutboxEntry) -> Event:
-    """A destination that failed for days is an alarm, told through the others."""
+    """A destination that failed for days is an alarm, sent to the others."""
     failed = row.topic == "notification.failed"
     name = row.payload.get("name")
     return Event(

@@ -1,4 +1,4 @@
-"""Puts what is to be said into the delivery queue: into a message that still waits, or into a new one."""
+"""Adds items to the delivery queue: to a message that still waits, or to a new one."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -12,12 +12,18 @@ from holdfast.notifications.models import Delivery, DeliveryState, Destination, 
 
 MOST_ITEMS = 50
 MOST_WAITING = 1000
-"""Messages that wait for one destination. Beyond it, events are added to the last message and, when it is full, counted."""
+"""Messages that wait for one destination.
+
+Beyond it, events are added to the last message and, when it is full, counted.
+"""
 UNFINISHED = (DeliveryState.WAITING, DeliveryState.SENDING)
 
 
 def put(session: Session, rule: Rule, destination: Destination, item: dict[str, Any], now: datetime) -> Delivery:
-    """Queue an item for a destination. The first one goes at once; what follows within `group_seconds` is one message."""
+    """Queue an item for a destination.
+
+    The first goes immediately; later ones within `group_seconds` share a message.
+    """
     severity = Severity.of(item.get("severity"))
     held = None if severity is Severity.CRITICAL else quiet_until(rule.quiet, now)
     waiting = session.scalar(_waiting_message(rule, destination, now, held is not None))
@@ -71,7 +77,7 @@ def add(
 
 
 def replace(session: Session, delivery_id: int, incident_id: int, item: dict[str, Any]) -> bool:
-    """Say of an incident in a message that was never tried what is true now. Return whether that was possible."""
+    """Update an incident in a message that was never tried. Return whether that was possible."""
     delivery = session.scalar(_untried().where(Delivery.id == delivery_id))
     if delivery is None:
         return False
@@ -92,7 +98,7 @@ def _append(delivery: Delivery, item: dict[str, Any], severity: Severity) -> Non
 
 
 def _untried() -> Select[Delivery]:
-    """Messages that nobody has tried to send. One that is being claimed is left alone."""
+    """Messages that were never tried. One that is being claimed is left alone."""
     untried = select(Delivery).where(Delivery.state == DeliveryState.WAITING, Delivery.attempts == 0)
     return untried.with_for_update(skip_locked=True)
 

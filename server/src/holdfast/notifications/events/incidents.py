@@ -72,7 +72,7 @@ def _close(incident: Incident, event: Event) -> Change:
 
 
 def item_of(incident: Incident, kind: str, at: datetime) -> dict[str, Any]:
-    """What a message says of an incident."""
+    """An incident in a message."""
     about = {
         "id": incident.id,
         "state": kind,

@@ -1,4 +1,4 @@
-"""Reads the outbox and queues messages, in the transaction that moves its position: nothing is lost, nothing is said twice."""
+"""Reads the outbox and queues messages, in the transaction that moves its position: no message is lost or sent twice."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ def handle(session: Session, rows: Sequence[OutboxEntry]) -> None:
             for rule in book.rules:
                 for destination in book.destinations_of(rule.destination_ids):
                     if destination.id != event.not_to:
-                        _Speaker(session, rule, destination, now).hear(event, change, labels)
+                        _Speaker(session, rule, destination, now).handle(event, change, labels)
             _plan_reminder(change.incident, book)
     ping.queue(session, rows, now)
 
@@ -47,7 +47,7 @@ def is_reminder_due(session: Session, now: datetime) -> bool:
 
 
 def remind(session: Session) -> int:
-    """Speak again of incidents that have been open for long; return how many were looked at."""
+    """Remind of incidents that have been open for long; return how many were examined."""
     now = clock.now()
     due = select(Incident).where(Incident.closed_at.is_(None), Incident.remind_at <= now)
     found = session.scalars(due.limit(MOST_REMINDED).with_for_update(skip_locked=True)).all()
@@ -61,13 +61,13 @@ def remind(session: Session) -> int:
 
 
 class _Speaker:
-    """One rule and one destination: what is said there."""
+    """One rule and one destination: the messages there."""
 
     def __init__(self, session: Session, rule: Rule, destination: Destination, now: datetime) -> None:
         self._session, self._rule, self._destination, self._now = session, rule, destination, now
         self._key = f"{rule.id}:{destination.id}"
 
-    def hear(self, event: Event, change: Change, labels: Any) -> None:
+    def handle(self, event: Event, change: Change, labels: Any) -> None:
         if change.kind == "recovered" and change.incident is not None and self._key in change.incident.notices:
             self._recovered(change.incident, event.at)
             return
@@ -82,10 +82,10 @@ class _Speaker:
             grouping.put(self._session, self._rule, self._destination, event.as_item(), self._now)
 
     def remind(self, incident: Incident) -> None:
-        told = incident.notices.get(self._key)
-        if told is None or self._rule.send != "change" or not self._rule.remind_hours:
+        notice = incident.notices.get(self._key)
+        if notice is None or self._rule.send != "change" or not self._rule.remind_hours:
             return
-        if datetime.fromisoformat(told["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
+        if datetime.fromisoformat(notice["at"]) + timedelta(hours=self._rule.remind_hours) <= self._now:
             self._say(incident, "reminder")
 
     def _is_wanted(self, event: Event, change: Change) -> bool:
@@ -94,7 +94,7 @@ class _Speaker:
             return is_change or change.kind == "recovered"
         if self._rule.send == "every":
             return True
-        # Also what is not news, if it is to this destination: it was added, or the rule was, after the opening.
+        # Also repeated failures, if they are new to this destination: it or the rule was added after the opening.
         return is_change or (change.kind == "again" and self._key not in (change.incident or Incident()).notices)
 
     def _say(self, incident: Incident, kind: str) -> None:
@@ -104,7 +104,7 @@ class _Speaker:
         incident.notices = {**incident.notices, self._key: note}
 
     def _recovered(self, incident: Incident, at: datetime) -> None:
-        """Only where the failure was heard of. If its message still waits, that one tells of both."""
+        """Only where the failure was reported. If its message still waits, that one reports both."""
         item = incidents.item_of(incident, "recovered", at)
         delivery_id = incident.notices[self._key]["delivery"]
         is_merged = self._rule.send == "change" and grouping.replace(self._session, delivery_id, incident.id, item)
@@ -116,13 +116,13 @@ class _Speaker:
 
 
 def _plan_reminder(incident: Incident | None, book: Book) -> None:
-    """Set when the incident is next looked at: the earliest reminder of any rule that has spoken of it."""
+    """Set when the incident is next examined: the earliest reminder of any rule that has reported it."""
     if incident is None or incident.closed_at is not None:
         return
     hours = {str(rule.id): rule.remind_hours for rule in book.rules if rule.send == "change" and rule.remind_hours}
     times = [
-        datetime.fromisoformat(told["at"]) + timedelta(hours=hours[key.split(":")[0]])
-        for key, told in incident.notices.items()
+        datetime.fromisoformat(notice["at"]) + timedelta(hours=hours[key.split(":")[0]])
+        for key, notice in incident.notices.items()
         if key.split(":")[0] in hours
     ]
     incident.remind_at = min(times, default=None)

@@ -14,7 +14,7 @@ from holdfast.repositories.models import Repository
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What rules judge an event, or an incident, by."""
+    """The properties by which rules judge an event or an incident."""
 
     type: str
     severity: int

@@ -36,5 +36,5 @@ def unknown_fields(template: str) -> list[str]:
 
 
 def filled(template: str, values: dict[str, str]) -> str:
-    """Given a template with `{field}`s, return it with their values. What is in a value is never looked at again."""
+    """Given a template with `{field}`s, return it with their values. Values are never expanded again."""
     return _FIELD.sub(lambda found: values.get(found[1], "") if found[1] in FIELDS else found[0], template)

@@ -1,4 +1,4 @@
-"""What a report shows, from stored evidence alone."""
+"""The content of a report, from stored evidence alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from holdfast.repositories.models import Repository
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What other features know, by repository. A feature that is not there knows nothing."""
+    """Facts of other features, by repository. A missing feature provides none."""
 
     missed: Callable[[Session, datetime], Mapping[int, int]] = lambda _session, _since: {}
     next_due: Callable[[Session], Mapping[int, datetime]] = lambda _session: {}

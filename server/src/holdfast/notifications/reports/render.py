@@ -51,7 +51,7 @@ def html_of(title: str, findings: Findings) -> str:
 
 
 def _sorted(findings: Findings) -> Sequence[Line]:
-    """What needs attention comes first."""
+    """Repositories that need attention come first."""
     return sorted(findings.lines, key=lambda line: (line.is_well, line.repository))
 
 

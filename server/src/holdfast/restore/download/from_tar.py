@@ -1,4 +1,4 @@
-"""Files, tar and zip files made of the tar stream that the engine writes."""
+"""Files, tar and zip files made from the engine's tar stream."""
 
 import posixpath
 import stat
@@ -20,7 +20,7 @@ CUT_SHORT = Outcome("failed", "engine.failed", "The engine's output was cut shor
 
 
 class TarEntries:
-    """The entries of a tar stream, one after the other, none remembered."""
+    """The entries of a tar stream, one after the other, none kept in memory."""
 
     def __init__(self, source: Source) -> None:
         readable: Any = source  # reading is all that a stream needs
@@ -33,7 +33,7 @@ class TarEntries:
             entry = self._tar.next()
         except (tarfile.TarError, ValueError, OverflowError) as error:
             raise BrokenOff(CUT_SHORT) from error
-        self._tar.members.clear()  # type: ignore[attr-defined]  # it keeps them all, for those who want to go back
+        self._tar.members.clear()  # type: ignore[attr-defined]  # it keeps them all, for seeking back
         return entry
 
     def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
@@ -52,17 +52,17 @@ class TarEntries:
 
 
 def zip_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    """The entries as a zip file; its end is only written when the engine says that it has written all."""
+    """The entries as a zip file; its end is only written when the engine reports that it is complete."""
     return _gathered(_zip_pieces(source, entries, first))
 
 
 def tar_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    """The same as a tar file: headers are written anew, so that no reader can find more in them than was checked here."""
+    """The same as a tar file: headers are rewritten, so that no reader can find more in them than was checked here."""
     return _gathered(_tar_pieces(source, entries, first))
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer blocks: each that is sent costs a change of threads."""
+    """The same bytes in fewer blocks: each one sent costs a change of threads."""
     waiting, size = [], 0
     for piece in pieces:
         waiting.append(piece)
@@ -121,14 +121,14 @@ def _require_good_end(source: Source) -> None:
 
 
 def _header(entry: tarfile.TarInfo) -> bytes:
-    """The entry's header with all that is known of it. Engine 1 writes the older form, and so does this for it."""
+    """The entry's header with all of its known fields. Engine 1 writes the older form, and so does this for it."""
     is_older = not entry.pax_headers
     entry.pax_headers = {name: value for name, value in entry.pax_headers.items() if _is_kept(name)}
     return entry.tobuf(tarfile.GNU_FORMAT if is_older else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def _is_kept(name: str) -> bool:
-    """Times and attributes. A name or a size would win over what was checked."""
+    """Times and attributes. A name or a size would override the checked one."""
     return name in ("mtime", "atime", "ctime") or name.startswith("SCHILY.")
 
 

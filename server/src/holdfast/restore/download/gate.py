@@ -1,7 +1,7 @@
-"""What of an archive is handed out in a download: never a name or a link that leads out of the folder it is unpacked to.
+"""What a download contains: never a name or a link that leads out of the folder it is unpacked to.
 
-What is left out stands, with the reason, in a text file at the end of the download; so nothing is lost without a word, and
-nobody who unpacks the file can be harmed by an archive that somebody else has made.
+Entries that are left out are listed, with the reason, in a text file at the end of the download; so nothing is lost
+silently, and unpacking a download is safe even if another user has made a malicious archive.
 """
 
 import json
@@ -15,24 +15,24 @@ from backup_jobs.paths import ancestors, readable
 
 MANIFEST = "HOLDFAST-LEFT-OUT.txt"
 INTRODUCTION = """\
-Holdfast has left out of this download what could write outside the folder that it is unpacked to,
-or what a tar or zip file cannot hold. A restore to a machine is not concerned. Each line: path, reason.
+Holdfast has left out of this download entries that could write outside the folder it is unpacked to,
+or that a tar or zip file cannot hold. Restores to a machine are not affected. Each line: path, reason.
 
 """
 MOST_LINES, MOST_CHARACTERS = 10_000, 1 << 20
 MOST_LINKS = 500_000
-"""Symbolic links that are kept in mind, so that nothing is handed out below one. Beyond it they are left out."""
+"""Symbolic links that are remembered, so that nothing below one is handed out. Further links are left out."""
 LATEST = 2**40
 LARGEST_ID = 2**31 - 1
-BELOW_LINK = "it lies below a symbolic link of the archive"
-LINK_TO_LEFT_OUT = "it is a second name of a file that was left out"
+BELOW_LINK = "it is below a symbolic link of the archive"
+LINK_TO_LEFT_OUT = "it is a hard link to a file that was left out"
 TOO_MANY_LINKS = f"the archive has more than {MOST_LINKS} symbolic links"
 FOR_WINDOWS = "the path leads out of the folder on Windows"
 WINDOWS_WAY_OUT = re.compile(rb"(?:^|[/\\])\.\.(?:$|[/\\])|^\\|^[A-Za-z]:[/\\]")
 
 
 class Gate:
-    """Sees one entry after the other, in the order of the stream."""
+    """Checks one entry after the other, in the order of the stream."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -44,7 +44,7 @@ class Gate:
         self._manifest_is_taken = False
 
     def passes(self, entry: tarfile.TarInfo) -> bool:
-        """Whether an entry is handed out. Numbers that no file can have are set right."""
+        """Whether an entry is handed out. Impossible numbers are corrected."""
         name = exact(entry.name)
         if name == ROOT and entry.isdir():
             return True
@@ -90,7 +90,7 @@ class Gate:
         return LINK_TO_LEFT_OUT if hash(target) in self._left_out else None
 
     def _lies_below_a_link(self, name: bytes) -> bool:
-        """Names follow one another by folder: what was found of one holds for its neighbours."""
+        """Names are grouped by folder: the result for one holds for its neighbours."""
         folder = name.rpartition(b"/")[0]
         if self._above is None or self._above[0] != folder:
             above = (folder, *ancestors(folder)) if folder else ()
@@ -101,15 +101,15 @@ class Gate:
         self.count += 1
         if len(self._left_out) < MOST_LINES:
             self._left_out.add(hash(name))
-        told = _shown(name) if target is None else f"{_shown(name)} -> {_shown(target)}"
-        line = f"{told}: {reason}"
+        shown = _shown(name) if target is None else f"{_shown(name)} -> {_shown(target)}"
+        line = f"{shown}: {reason}"
         if len(self._lines) < MOST_LINES and self._characters + len(line) < MOST_CHARACTERS:
             self._lines.append(line)
             self._characters += len(line)
 
 
 def _shown(name: bytes) -> str:
-    """On one line and without anything that a terminal would act upon."""
+    """On one line and without control sequences for a terminal."""
     short = readable(name[:LONGEST_NAME])
     return json.dumps(short if len(short) <= 1000 else f"{short[:1000]}…")
 

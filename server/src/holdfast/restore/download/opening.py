@@ -1,4 +1,4 @@
-"""From an archived path to something that can be sent: nothing is answered before the engine has found the path."""
+"""From an archived path to a download: no answer is sent before the engine has found the path."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ class Opened:
     blocks: Iterator[bytes]
     close: Callable[[], None]
     in_the_way: Callable[[], bool] = lambda: False
-    """Whether work that needs the repository for itself waits for this to end."""
+    """Whether work that needs the repository exclusively waits for this to end."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
     status: int = 200
 
@@ -176,7 +176,10 @@ def _nothing() -> None:
 
 
 def shared_folder(paths: Sequence[bytes]) -> bytes:
-    """The innermost folder that all paths are in: names in a download begin below it. Empty for the root of the archive."""
+    """The innermost folder that contains all paths: names in a download are relative to it.
+
+    Empty for the archive's root.
+    """
     folders = [path.split(b"/")[:-1] for path in paths]
     shared = []
     for parts in zip(*folders, strict=False):

@@ -1,10 +1,10 @@
-"""How fast a download is read. Only the time that the reader takes counts; a slow engine is not the reader's fault."""
+"""How fast a download is read. Only the reader's time counts; a slow engine is not the reader's fault."""
 
 import time
 from collections.abc import Callable
 
 WINDOW_SECONDS = 60.0
-"""A reader may be below the least rate for this long in all; whoever is faster later makes up for it."""
+"""A reader may be below the minimum rate for this long in total; a faster one catches up."""
 
 
 class Pace:
@@ -12,7 +12,7 @@ class Pace:
         self._least = least
         self._clock = clock
         self._behind = 0.0
-        """Seconds by which the reader is late, against the least rate."""
+        """Seconds by which the reader lags behind the minimum rate."""
         self._bytes = self._earlier_bytes = 0
         self._waited = self._earlier_waited = 0.0
         self._turned = clock()
@@ -25,7 +25,7 @@ class Pace:
         return WINDOW_SECONDS - self._behind + size / self._least
 
     def end(self, size: int) -> None:
-        """The block was taken."""
+        """The block was read."""
         took = self._clock() - self._sending_since if self._sending_since is not None else 0.0
         self._sending_since = None
         self._behind = max(0.0, self._behind + took - size / self._least)

@@ -1,4 +1,4 @@
-"""Sends a download as it comes. A reader that goes away, or stands still, ends it; a bad end breaks the connection off."""
+"""Streams a download. A reader that leaves or stalls ends it; an incomplete download breaks the connection off."""
 
 import threading
 import time
@@ -32,9 +32,9 @@ from holdfast.storage.session import Database
 log = structlog.get_logger("holdfast.download")
 
 MOST_AT_ONCE = 32
-"""Threads for what agents receive, apart from those of all other requests."""
+"""Threads for streams to agents, separate from those of all other requests."""
 STANDSTILL_SECONDS = 300.0
-"""An agent that takes nothing for this long holds up the repository's other work for nothing."""
+"""An agent that reads nothing for this long needlessly delays the repository's other work."""
 LOOK_SECONDS = 5.0
 
 Result = TypeVar("Result")
@@ -42,7 +42,7 @@ _of_agents: RunVar[CapacityLimiter] = RunVar("threads for what agents receive")
 
 
 class Download(Response):
-    """The answer to a request for a download; the engine is asked when it is to be sent.
+    """The answer to a request for a download; the engine starts when the answer is sent.
 
     Without rules it is an agent's: it may be as slow as the agent's disk, and only a standstill ends it.
     """
@@ -120,7 +120,7 @@ class Download(Response):
             raise failure
 
     async def _give_way(self, opened: Opened, rules: "DownloadRules", sending: CancelScope) -> None:
-        """End the download if it is slow, and work that needs the repository for itself has waited long enough."""
+        """End a slow download once work that needs the repository exclusively has waited long enough."""
         waits_since: float | None = None
         while True:
             await sleep(min(LOOK_SECONDS, rules.gives_way_seconds / 4))
@@ -134,7 +134,7 @@ class Download(Response):
             waits_since = time.monotonic() if waits_since is None else waits_since
             is_due = time.monotonic() - waits_since >= rules.gives_way_seconds
             if is_due and self._pace is not None and self._pace.rate() < rules.slow_rate:
-                log.warning("a slow download was ended for work that waits", name=opened.name)
+                log.warning("a slow download was ended in favour of waiting work", name=opened.name)
                 self._gone.set()
                 sending.cancel()
                 return
@@ -185,7 +185,7 @@ def file_answer(
 
 
 class DownloadRules:
-    """What holds for all downloads of people. Belongs to the event loop of the service."""
+    """Rules of all downloads by users. Belongs to the event loop of the service."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.turns = DownloadTurns(settings)
@@ -198,7 +198,7 @@ class DownloadRules:
 
     @property
     def threads(self) -> CapacityLimiter:
-        """One for each download, and one for whoever looks after it."""
+        """One for each download, and one for the task that watches it."""
         if self._threads is None:
             self._threads = CapacityLimiter(2 * self.turns.most)
         return self._threads
@@ -213,18 +213,20 @@ def _threads() -> CapacityLimiter:
 
 
 def headers(opened: Opened) -> list[tuple[bytes, bytes]]:
-    told = {
+    fields = {
         "content-type": opened.media_type,
         "content-disposition": disposition(opened.name),
         **opened.more_headers,
     }
     if opened.size is not None:
-        told["content-length"] = str(opened.size)
-    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in told.items()]
+        fields["content-length"] = str(opened.size)
+    return [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in fields.items()]
 
 
 def disposition(name: str) -> str:
-    """The header that names the file: a plain name for old programs, and the exact one where that differs (RFC 5987)."""
+    """The header that names the file: a plain name for old programs, and the exact one where that differs (RFC
+    5987).
+    """
     plain = "".join(character if _is_plain(character) else "_" for character in name) or "download"
     exact = "" if name in ("", plain) else f"; filename*=UTF-8''{quote(name, safe='')}"
     return f'attachment; filename="{plain}"{exact}'

@@ -38,7 +38,9 @@ async def the_downloads(request: Request) -> Downloads:
 
 async def wanted_path(
     path: Annotated[PathText | None, Query(description="Path inside the archive.")] = None,
-    path_b64: Annotated[ExactText | None, Query(description="The same in base64, for a name that is no text.")] = None,
+    path_b64: Annotated[
+        ExactText | None, Query(description="The same in base64, for names that are not valid UTF-8.")
+    ] = None,
 ) -> bytes:
     """The bytes of the path; empty for the whole archive. Raise Unprocessable unless it is given in one form."""
     if path is not None and path_b64 is not None:
@@ -49,7 +51,7 @@ async def wanted_path(
 
 
 async def the_download_rules(request: Request, caller: SignedIn) -> DownloadRules:
-    """Refuses what is one download too many before its archive is looked for in the store."""
+    """Refuses downloads above the limit before the archive is looked up."""
     rules: DownloadRules = request.app.state.download_rules
     rules.turns.require_one(caller.user_id)
     return rules
@@ -123,7 +125,7 @@ def download_folder(
     rules: TheDownloadRules,
     form: Annotated[Format, Query(alias="format")] = "tar",
 ) -> Response:
-    """Made while it is sent. A connection that breaks off means that the content is not complete."""
+    """Created while it is sent. If the connection breaks off, the content is not complete."""
     repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
 
     def begin(gone: Event) -> Opened:
@@ -140,7 +142,7 @@ def found(
     paths: Sequence[bytes],
     places: ServicePlaces,
 ) -> tuple[Repository, Archive, Sealed]:
-    """Raise NotFound, or Forbidden if one of the paths is not for this caller to read."""
+    """Raise NotFound, or Forbidden if the caller may not read one of the paths."""
     with database.reading() as session:
         repository = repositories.require(session, caller, repository_id, Role.VIEWER)
         archive = archive_records.require_present(archive_records.of_repository(session, repository.id, archive_id))

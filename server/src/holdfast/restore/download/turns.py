@@ -1,4 +1,4 @@
-"""How many downloads there are at once: each runs an engine and holds its repository."""
+"""Limits concurrent downloads: each runs an engine and holds its repository."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class DownloadTurns:
 
     @contextmanager
     def turn(self, user_id: int) -> Iterator[None]:
-        """Count one download in for as long as it runs. Raise TooManyRequests or Unavailable if it is one too many."""
+        """Count one download while it runs. Raise TooManyRequests or Unavailable above the limit."""
         self.require_one(user_id)
         self._running[user_id] += 1
         try:
@@ -31,7 +31,7 @@ class DownloadTurns:
                 del self._running[user_id]
 
     def require_one(self, user_id: int) -> None:
-        """Raise TooManyRequests or Unavailable if one more download would be one too many now."""
+        """Raise TooManyRequests or Unavailable if one more download would exceed the limit now."""
         if (refusal := self._refusal(user_id)) is not None:
             raise refusal
 

@@ -1,4 +1,4 @@
-"""A zip file, written as its members come: nothing is sought in, and the memory does not grow with their number.
+"""A zip file, written as its members come: without seeking, and in constant memory.
 
 The list of members that ends a zip file waits in a temporary file; the standard library's writer keeps it in memory.
 """
@@ -46,7 +46,7 @@ class Member:
 
 
 class ZipStream:
-    """Each method returns the bytes to pass on. ``end`` comes last; without it, nobody takes the file for whole."""
+    """Each method returns the bytes to pass on. ``end`` comes last; without it, the file is visibly incomplete."""
 
     def __init__(self) -> None:
         self._offset = 0
@@ -62,11 +62,11 @@ class ZipStream:
         self._central.close()
 
     def short(self, member: Member, content: bytes = b"") -> Iterator[bytes]:
-        """A folder, a link or another member whose whole content is at hand."""
+        """A folder, a link or another member whose whole content is available."""
         start = self._offset
         checksum = zlib.crc32(content)
         flags = _name_flag(member.name)
-        yield self._told(
+        yield self._counted(
             _local(member, flags, STORED, checksum, len(content), len(content), _timestamp(member)) + content
         )
         self._note(member, flags, STORED, checksum, len(content), len(content), start)
@@ -78,7 +78,7 @@ class ZipStream:
         flags = SIZES_FOLLOW | _name_flag(member.name)
         extra = (struct.pack("<2H2Q", ZIP64_EXTRA, 16, 0, 0) if large else b"") + _timestamp(member)
         unknown = FULL_32 if large else 0
-        yield self._told(_local(member, flags, DEFLATED, 0, unknown, unknown, extra, large=large))
+        yield self._counted(_local(member, flags, DEFLATED, 0, unknown, unknown, extra, large=large))
         checksum = size = packed = 0
         packer = None
         for block in content:
@@ -87,11 +87,11 @@ class ZipStream:
             size += len(block)
             if squeezed := packer.compress(block):
                 packed += len(squeezed)
-                yield self._told(squeezed)
+                yield self._counted(squeezed)
         squeezed = (packer or zlib.compressobj(wbits=-zlib.MAX_WBITS)).flush()
         packed += len(squeezed)
         descriptor = DESCRIPTOR_64 if large else DESCRIPTOR
-        yield self._told(squeezed + descriptor.pack(b"PK\7\x08", checksum, packed, size))
+        yield self._counted(squeezed + descriptor.pack(b"PK\7\x08", checksum, packed, size))
         self._note(member, flags, DEFLATED, checksum, packed, size, start)
 
     def end(self) -> Iterator[bytes]:
@@ -99,11 +99,11 @@ class ZipStream:
         start = self._offset
         self._central.seek(0)
         while block := self._central.read(IN_MEMORY):
-            yield self._told(block)
+            yield self._counted(block)
         length = self._offset - start
-        yield self._told(_end(self._count, length, start, self._offset))
+        yield self._counted(_end(self._count, length, start, self._offset))
 
-    def _told(self, data: bytes) -> bytes:
+    def _counted(self, data: bytes) -> bytes:
         self._offset += len(data)
         return data
 
@@ -162,14 +162,16 @@ def _end(count: int, length: int, start: int, offset: int) -> bytes:
 
 
 def _level(beginning: bytes) -> int:
-    """What is packed already, as pictures and films are, is passed on as it is: to try costs ten times as much."""
+    """Already compressed content, such as pictures and films, is stored as it is: an attempt costs ten times as
+    much.
+    """
     sample = beginning[:SAMPLE]
     is_worth_it = len(sample) < SMALL or len(zlib.compress(sample, FASTEST)) < len(sample) * WORTH_IT
     return FASTEST if is_worth_it else NOT_AT_ALL
 
 
 def _name_flag(name: bytes) -> int:
-    """Bytes that are no text are written as they are: each name stays itself."""
+    """Bytes that are not valid UTF-8 are written as they are: each name stays exact."""
     try:
         name.decode("utf-8")
     except UnicodeDecodeError:

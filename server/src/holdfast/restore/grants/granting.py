@@ -1,4 +1,4 @@
-"""Giving and taking back restore grants."""
+"""Creates and removes restore grants."""
 
 from sqlalchemy.orm import Session
 
@@ -18,7 +18,7 @@ from holdfast.restore.schemas import ExactPath
 
 
 def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGrant:
-    """Give a grant; one that says the same already is returned as it is. Raise Unprocessable."""
+    """Create a grant; an identical one is returned as it is. Raise Unprocessable."""
     if (wanted.user_id is None) == (wanted.role is None):
         raise Unprocessable("restore.grant_unclear", "Give either user_id or role.")
     if wanted.user_id is not None and session.get(User, wanted.user_id) is None:
@@ -44,7 +44,7 @@ def add(session: Session, caller: Caller, wanted: NewRestoreGrant) -> RestoreGra
 
 
 def remove(session: Session, caller: Caller, grant_id: int) -> None:
-    """Take a grant back. A restore that has begun goes on; one that still waits fails when it would begin."""
+    """Remove a grant. A restore that has begun continues; one that still waits fails when it would begin."""
     grant = store.require(session, grant_id)
     _record(session, caller, "restore_grant.deleted", grant)
     session.delete(grant)

@@ -14,9 +14,9 @@ from holdfast.storage.types import Identifier, JsonValue, UtcDateTime
 
 
 class RestoreGrant(Base):
-    """Lets a user, or everybody of a role and above, restore into a folder of a machine and all that is below it.
+    """Allows a user, or all users of a role and above, to restore into a folder of a machine and everything below it.
 
-    It goes with its user, and with its machine.
+    It is removed with its user or its machine.
     """
 
     __tablename__ = "restore_grants"

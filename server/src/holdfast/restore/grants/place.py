@@ -1,4 +1,4 @@
-"""A machine that restores go to: the service's own, an ssh machine or an agent's."""
+"""A machine as the target of restores: the service's own, an ssh machine or an agent's."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ LOCAL = Place("local")
 
 
 def own_machine(repository: Repository) -> Place:
-    """The machine whose engine opens the repository, wherever its files are."""
+    """The machine whose engine opens the repository, independent of where its files are."""
     if repository.execution_target == "agent":
         return Place("agent", repository.agent_machine_id)
     machine_id = runs_on(repository)

@@ -15,19 +15,19 @@ routes = router("/api/restore-grants", "restore")
 
 @routes.get("", summary="Who may restore to which machines and folders")
 def list_restore_grants(caller: AdminOnly, session: Reading) -> RestoreGrants:
-    """Beside the repository's own machine, which everybody may restore to who may restore at all."""
+    """In addition to the repository's own machine, to which every user with the right to restore may restore."""
     del caller
     return RestoreGrants(grants=granting.answers(session, store.every(session)))
 
 
-@routes.post("", summary="Let a user or a role restore to a folder of a machine", status_code=201)
+@routes.post("", summary="Allow a user or a role to restore to a folder of a machine", status_code=201)
 def add_restore_grant(caller: AdminLoginOnly, wanted: NewRestoreGrant, session: Writing) -> RestoreGrantAnswer:
-    """A grant that exists already is returned as it is."""
+    """An identical grant is returned as it is."""
     return granting.answers(session, [granting.add(session, caller, wanted)])[0]
 
 
 @routes.delete("/{grant_id}", summary="Take a grant back", status_code=204, responses=documented(404))
 def remove_restore_grant(caller: AdminLoginOnly, grant_id: RowId, session: Writing) -> Response:
-    """Restores that have begun go on; those that still wait fail with `restore.not_granted`."""
+    """Restores that have begun continue; those that still wait fail with `restore.not_granted`."""
     granting.remove(session, caller, grant_id)
     return Response(status_code=204)

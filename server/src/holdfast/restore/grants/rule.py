@@ -1,8 +1,8 @@
-"""Who may restore where: one rule for starts, previews and the moment a restore begins, on every kind of machine.
+"""Who may restore where: one rule for starts, previews and the beginning of a restore, on every kind of machine.
 
-An admin restores anywhere. Everybody else restores to the repository's own machine, except for the folders of its system, or
-into folders that an admin has granted. Whatever else is asked for gets one and the same answer, whether the machine exists
-or not. Agents decide about their system themselves.
+An admin restores anywhere. All others restore to the repository's own machine, except to system folders, or into
+folders that an admin has granted. Every other request gets the same answer, whether the machine exists or not. Agents
+protect their system folders themselves.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from holdfast.restore.schemas import RestoreParams
 
 
 def targets(destination: bytes, paths: Sequence[bytes], *, contents_only: bool) -> list[bytes]:
-    """Where the chosen paths of an archive land: all that is restored is at or below one of these."""
+    """Where the chosen paths of an archive land: every restored file is at or below one of these."""
     if contents_only or not paths:
         return [destination]
     return [destination.rstrip(b"/") + b"/" + path for path in paths]
@@ -36,7 +36,7 @@ def require(session: Session, caller: Caller, repository: Repository, place: Pla
 
 
 def require_still(session: Session, operation: Operation, repository: Repository) -> None:
-    """Raise Forbidden if whoever asked for a restore may not have it any more, now that it is to begin."""
+    """Raise Forbidden if the requesting user no longer has the right to a restore that is about to begin."""
     if operation.triggered_by_id is None:
         return
     params = RestoreParams.model_validate(operation.params)

@@ -18,10 +18,10 @@ class NewRestoreGrant(Schema):
     model_config = ConfigDict(extra="forbid")
 
     user_id: RowId | None = None
-    role: RepositoryRole | None = Field(None, description="Everybody who has this role, or a higher one.")
+    role: RepositoryRole | None = Field(None, description="All users with this role or a higher one.")
     machine_type: MachineType = Field(description="`local` is the service's own machine.")
     machine_id: RowId | None = None
-    folder: PathValue = Field(description="Absolute path; the grant holds for it and all that is below it.")
+    folder: PathValue = Field(description="Absolute path; the grant covers it and everything below it.")
 
 
 class RestoreGrantAnswer(Schema):

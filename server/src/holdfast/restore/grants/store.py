@@ -25,7 +25,7 @@ def require(session: Session, grant_id: int) -> RestoreGrant:
 
 
 def same(session: Session, user_id: int | None, role: Role | None, place: Place, folder: Json) -> RestoreGrant | None:
-    """A grant that says exactly this."""
+    """An identical grant."""
     who = RestoreGrant.user_id == user_id if user_id is not None else RestoreGrant.role == role
     found = session.scalars(select(RestoreGrant).where(who, *_of_place(place)))
     return next((grant for grant in found if from_json(grant.folder) == from_json(folder)), None)
@@ -39,7 +39,7 @@ def folders(session: Session, user_id: int, role: Role, place: Place) -> list[by
 
 
 def names(session: Session) -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
-    """Of users, ssh machines and agents that grants are about, by id."""
+    """Names of the users, ssh machines and agents in grants, by id."""
     user_ids = select(RestoreGrant.user_id)
     users = session.execute(select(User.id, User.username).where(User.id.in_(user_ids)))
     machines = session.execute(

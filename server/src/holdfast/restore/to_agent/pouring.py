@@ -1,4 +1,4 @@
-"""What an agent receives: the survey of the archive, the engine's tar stream, and how the engine ended; frame by frame.
+"""The stream to an agent: the survey of the archive, the engine's tar stream, and how the engine ended; frame by frame.
 
 The lane of the repository is the operation's own, which the agent has claimed; so the engine's runs here need none.
 """
@@ -62,7 +62,7 @@ LONGEST_WARNING = 2000
 
 
 class Pourings:
-    """The streams that agents receive now. One for each job: an agent that asks again has lost the one before."""
+    """The current streams to agents. One for each job: a repeated request replaces the earlier stream."""
 
     def __init__(self, database: Database, inline: InlineCalls, opener: Opener) -> None:
         self.database = database
@@ -72,7 +72,7 @@ class Pourings:
         self._current: dict[int, threading.Event] = {}
 
     def open(self, agent: KnownAgent, job_id: int, gone: threading.Event) -> Opened:
-        """Raise NotFound for a job that is not this agent's to receive, Conflict for one that does not run."""
+        """Raise NotFound for a job that this agent may not receive, Conflict for one that does not run."""
         operation, repository = self.job(agent, job_id)
         with self._guard:
             before = self._current.get(job_id)
@@ -99,7 +99,7 @@ class Pourings:
         if operation.status != Status.RUNNING:
             raise agent_errors.not_running(job_id, operation.status)
         if repository is None:
-            raise NotFound("repository.not_found", "The repository is not registered any more.")
+            raise NotFound("repository.not_found", "The repository is no longer registered.")
         return operation, repository
 
 
@@ -115,10 +115,10 @@ class _Pouring:
         self._params = RestoreParams.model_validate(operation.params)
         roots = archived_paths.outermost(archived_paths.inside_archive(self._params.paths))
         self._placement = Placement(tuple(roots), self._params.restore_layout == "contents_only")
-        self._looked = self._told = time.monotonic()
+        self._looked = self._last_sign = time.monotonic()
 
     def frames(self) -> Generator[bytes]:
-        """All frames. Raise NobodyWaits once the agent is gone, or the job is not its any more."""
+        """All frames. Raise NobodyWaits once the agent is gone, or the job no longer belongs to it."""
         try:
             yield from self._frames()
         except (HoldfastError, InvalidRequest, GarbledOutput) as error:
@@ -130,7 +130,7 @@ class _Pouring:
         with closing(self._source(self._list_command())) as source:
             try:
                 for item in read_listing(source.blocks()):
-                    surveyor.hear(item)
+                    surveyor.add(item)
                     listed.add(item)
                     yield from self._still_here()
             except BrokenOff:
@@ -155,8 +155,8 @@ class _Pouring:
 
     def _still_here(self) -> Iterator[bytes]:
         self._require_running()
-        if time.monotonic() - self._told > HERE_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_sign > HERE_SECONDS:
+            self._last_sign = time.monotonic()
             yield frame(HERE, b"")
 
     def _require_running(self) -> None:
@@ -203,7 +203,7 @@ class _Pouring:
 
 
 class _Listed:
-    """Every item of the listing, or none at all once they are too many for one message."""
+    """Every item of the listing, or none if they are too many for one message."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -226,7 +226,7 @@ def _told_survey(surveyed: Survey, listed: list[dict[str, Any]]) -> ReceiveSurve
 
 
 def _survey(surveyed: Survey, listed: list[dict[str, Any]]) -> bytes:
-    """The survey as the agent takes it: without the items, where all of them are more than it would read."""
+    """The survey for the agent: without the items, if they are more than it would read."""
     whole = _json(_told_survey(surveyed, listed))
     fits = len(whole) <= LARGEST_MESSAGE and bounded_json.fits(whole, MOST_MESSAGE_VALUES)
     return whole if fits else _json(_told_survey(surveyed, []))

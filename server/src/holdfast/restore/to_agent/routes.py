@@ -40,8 +40,9 @@ ThePourings = Annotated[Pourings, Depends(the_pourings)]
     responses=STREAM,
 )
 def restore_stream(agent: ThisAgent, job_id: RowId, pourings: ThePourings) -> Response:
-    """Only for the agent that has claimed the job. The last frame tells how the engine ended; without it, the stream was
-    cut. Asked again, it begins from the start, and the stream before ends."""
+    """Only for the agent that has claimed the job. The last frame reports how the engine ended; without it, the stream
+    was cut. A repeated request starts from the beginning and ends the earlier stream.
+    """
 
     def begin(gone: Event) -> Opened:
         return pourings.open(agent, job_id, gone)

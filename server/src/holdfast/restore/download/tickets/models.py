@@ -20,7 +20,7 @@ class DownloadTicket(Base):
     user_id: Mapped[int] = mapped_column(Identifier, ForeignKey("users.id", ondelete="CASCADE"), index=True)
     session_id: Mapped[int | None] = mapped_column(Identifier)
     account_token_id: Mapped[int | None] = mapped_column(Identifier)
-    """The credential that asked for the ticket: the ticket is worth nothing once the credential has ended."""
+    """The credential that requested the ticket: the ticket becomes invalid with it."""
     wanted: Mapped[dict[str, Any]] = mapped_column(JsonValue)
     """The request for the ticket, as it was checked."""
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)

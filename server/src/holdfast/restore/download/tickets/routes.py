@@ -39,7 +39,7 @@ MOST_PATH_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who a ticket was made for, as they are now, and what it is for."""
+    """The user of a ticket, with their current rights, and what it is for."""
 
     caller: Caller
     ticket_id: int
@@ -60,7 +60,7 @@ async def ticket_holder(
 
 
 async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depends(ticket_holder)]) -> DownloadRules:
-    """Refuses what is one download too many before the ticket is used up."""
+    """Refuses downloads above the limit before the ticket is used up."""
     rules: DownloadRules = request.app.state.download_rules
     rules.turns.require_one(holder.caller.user_id)
     return rules
@@ -74,9 +74,9 @@ def make_ticket(
     settings: TheSettings,
     places: ThePlaces,
 ) -> DownloadLink:
-    """The address works once and for a minute, and only while the credential that asked for it is valid.
+    """The address works once, for a minute, and only while the credential that requested it is valid.
 
-    The same rights and limits hold as for `…/files` and `…/download`, and they are checked again when it is used.
+    The rights and limits of `…/files` and `…/download` apply, and are checked again when it is used.
     """
     details = _checked(database, settings, places, caller, wanted)
     with database.writing() as session:
@@ -87,7 +87,7 @@ def make_ticket(
 
 @routes.get(
     "/{ticket}",
-    summary="Download what a ticket is for",
+    summary="Download with a ticket",
     response_class=Response,
     responses={**documented(409), **binary("application/octet-stream", "application/x-tar", "application/zip")},
 )
@@ -99,7 +99,7 @@ def use_ticket(
     places: ThePlaces,
     rules: Annotated[DownloadRules, Depends(the_rules_of_holder)],
 ) -> Response:
-    """Made while it is sent. A connection that breaks off means that the content is not complete."""
+    """Created while it is sent. If the connection breaks off, the content is not complete."""
     answer = _answer(database, settings, places, downloads, rules, holder)
     with database.writing() as session:
         if not store.use(session, holder.ticket_id):
@@ -139,7 +139,7 @@ def _log(database: Database, settings: Settings, caller: Caller, wanted: LogDown
 def _checked(
     database: Database, settings: Settings, places: ServicePlaces, caller: Caller, wanted: ArchiveDownload | LogDownload
 ) -> dict[str, Any]:
-    """What the audit trail says of a download that the caller may have. Raise what the download itself would raise."""
+    """The audit entry of a download that the caller may have. Raise what the download itself would raise."""
     if isinstance(wanted, LogDownload):
         _log(database, settings, caller, wanted)
         return {"object_type": "operation", "object_id": wanted.operation_id}
@@ -150,7 +150,7 @@ def _checked(
 
 
 def _paths(wanted: ArchiveDownload) -> list[bytes]:
-    """The wanted paths. Raise Unprocessable if a download cannot be made of them."""
+    """The wanted paths. Raise Unprocessable if they cannot be downloaded together."""
     given = [path if isinstance(path, str) else path.model_dump() for path in wanted.paths]
     paths = archived_paths.outermost(archived_paths.inside_archive(given))
     if wanted.format == "file" and len(paths) != 1:

@@ -16,7 +16,7 @@ class ArchiveDownload(Schema):
 
     repository_id: RowId
     archive_id: RowId
-    paths: Paths = Field([], description="Files, or folders with all they hold. Empty: the whole archive.")
+    paths: Paths = Field([], description="Files, or folders with their contents. Empty: the whole archive.")
     format: Literal["file", "tar", "zip"] = Field(
         "zip", description="`file`: the content of one file. `tar`, `zip`: the paths, below the folder that all are in."
     )

@@ -17,13 +17,13 @@ PREFIX = "dl_"
 
 
 def add(session: Session, caller: Caller, wanted: dict[str, Any], now: datetime) -> str:
-    """Store a ticket and return its secret part. Raise TooManyRequests if the user has too many that are not used."""
+    """Store a ticket and return its secret part. Raise TooManyRequests if the user has too many unused ones."""
     session.execute(delete(DownloadTicket).where(DownloadTicket.expires_at <= now))
     waiting = session.scalar(
         select(func.count()).select_from(DownloadTicket).where(DownloadTicket.user_id == caller.user_id)
     )
     if (waiting or 0) >= MOST_PER_USER:
-        message = f"You have {MOST_PER_USER} download tickets that are not used yet; use them, or wait a minute."
+        message = f"You have {MOST_PER_USER} unused download tickets; use them, or wait a minute."
         raise TooManyRequests("downloads.too_many_tickets", message, retry_after=SECONDS)
     token = new_token(PREFIX)
     ticket = DownloadTicket(
@@ -46,6 +46,6 @@ def find(session: Session, token: str, now: datetime) -> DownloadTicket | None:
 
 
 def use(session: Session, ticket_id: int) -> bool:
-    """Remove a ticket. Return whether it was there: of several requests with the same ticket one gets it."""
+    """Remove a ticket. Return whether it existed: of several requests with the same ticket one gets it."""
     removed = session.execute(delete(DownloadTicket).where(DownloadTicket.id == ticket_id))
     return cast("CursorResult[Any]", removed).rowcount == 1
