@@ -115,7 +115,7 @@ class BackupAttempt:
         try:
             if not self._host.has_begun(STEP):
                 services.hold()
-            step = self._host.step(STEP, command, on_event=progress.hear)
+            step = self._host.step(STEP, command, on_event=progress.on_event)
         finally:
             not_started = services.release()
         if services.names:

@@ -80,7 +80,7 @@ def control_here(argv: tuple[str, ...], seconds: float) -> Answer:
     try:
         environment = {"PATH": os.environ.get("PATH", SEARCH_PATH), "LANG": "C.UTF-8"}
         ended = bounded.run(argv, b"", seconds, environment, start_new_session=True)
-    except (bounded.TimeoutExpired, bounded.SaidTooMuch):
+    except (bounded.TimeoutExpired, bounded.TooMuchOutput):
         return Answer(None, f"{argv[0]} did not end within {seconds:.0f} seconds.")
     except OSError as error:
         return Answer(None, f"{argv[0]} could not be run: {error.strerror}")

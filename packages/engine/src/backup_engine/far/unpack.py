@@ -101,7 +101,7 @@ class HeaderReads:
 class BoundedTar(tarfile.TarFile):
     """A tar stream whose entries take no more memory than they may. Raises ReadError for headers no engine writes."""
 
-    def next(self) -> "tarfile.TarInfo | None":
+    def next(self) -> tarfile.TarInfo | None:
         if not isinstance(self.fileobj, HeaderReads):
             self.fileobj: Any = HeaderReads(self.fileobj)
         with self.fileobj.bounded():

@@ -34,7 +34,7 @@ class DestinationUnusable(Exception):
     key = "restore.destination_unusable"
 
     @staticmethod
-    def because(reason: str) -> "DestinationUnusable":
+    def because(reason: str) -> DestinationUnusable:
         return DestinationUnusable(f"The destination cannot be used: {reason}.")
 
 
