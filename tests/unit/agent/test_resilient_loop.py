@@ -174,7 +174,7 @@ def test_an_engine_that_did_not_answer_once_is_asked_again(
 
 
 def test_an_agent_that_is_refused_tries_again_soon_at_first_and_then_seldom(agent: Agent) -> None:
-    pauses = [agent._told_to_go(NotAllowed(403, "agents.revoked", "Revoked.")) for _ in range(12)]
+    pauses = [agent._refused_by_service(NotAllowed(403, "agents.revoked", "Revoked.")) for _ in range(12)]
     assert pauses[0] <= 5.0
     assert pauses[-1] >= 150.0
 

@@ -28,7 +28,7 @@ AT_ONCE_BYTES = 1 << 20
 """Small chunks are asked for together; a large one comes alone."""
 AT_ONCE_CHUNKS = 256
 LARGEST_CHUNK = 8 << 20
-"""As large as the engine makes them unless told otherwise; more is not taken into memory."""
+"""The engine's default for the largest chunk; more is not taken into memory."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

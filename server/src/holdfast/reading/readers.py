@@ -197,7 +197,7 @@ class Readers:
 
         engine, location = self._opener.engine(repository), self._opener.location(repository)
         if location.machine is not None or location.rclone is not None:
-            raise NotReadable("the repository lies elsewhere")
+            raise NotReadable("the repository is elsewhere")
         self._require_tested(engine.program.path, engine.program.version)
         command = engine.list_archives(location, ListArchivesRequest(last=1))
         with inherited_secrets(command) as (environment, descriptors):
@@ -206,7 +206,7 @@ class Readers:
             ).__enter__()
         if repository.engine_id not in (None, reader.repository_id):
             reader.end()
-            raise NotReadable("another repository lies in its place")
+            raise NotReadable("another repository is in its place")
         return reader
 
     def _require_tested(self, program: str, version: str) -> None:
@@ -241,7 +241,7 @@ def _place(repository: Repository) -> Place:
 
 
 def _config(repository: Repository) -> Place:
-    """Which repository lies there, without reading it. Raise NotReadable if none does."""
+    """The identity of the repository there, without reading it. Raise NotReadable if none does."""
     try:
         status = os.stat(f"{repository.path}/config")  # noqa: PTH116 - for each chunk that is read
     except OSError as error:
