@@ -43,7 +43,7 @@ def test_a_program_that_is_too_old_or_something_else_is_unsupported(tmp_path: Pa
 
 
 def test_a_missing_program_is_not_installed(tmp_path: Path) -> None:
-    with pytest.raises(EngineNotInstalled, match="no engine program"):
+    with pytest.raises(EngineNotInstalled, match="No engine program"):
         detect(str(tmp_path / "borg"), str(tmp_path))
 
 

@@ -129,7 +129,7 @@ def enter(directory: bytes) -> None:
             os.close(here)
             here = below
         if parts and os.fstat(here).st_uid != os.geteuid():
-            raise PermissionError("it is somebody else's")
+            raise PermissionError("it belongs to another user")
         os.fchdir(here)
         os.close(here)
     except OSError as error:
