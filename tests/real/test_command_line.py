@@ -258,7 +258,7 @@ def test_unknown_words_in_filters_are_errors_that_list_the_known_ones(terminal: 
 
 def test_a_path_that_never_was_is_not_said_to_be_gone(terminal: Terminal, repository: dict[str, Any]) -> None:
     assert "was never in" in terminal.says("history", repository["name"], "no/such/file")
-    assert "any more" not in terminal.says("search", repository["name"], "no-such-file")
+    assert "no longer" not in terminal.says("search", repository["name"], "no-such-file")
 
 
 def test_what_there_is_not_is_not_found(terminal: Terminal, repository: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def test_an_archive_that_is_not_there_is_not_deleted_and_nothing_else_is(archive
     job = archived.end_of("delete", delete_by_name(archived, "fourth").json()["job_id"])
 
     assert (job["status"], job["error_key"]) == ("failed", "archives.not_found")
-    assert "any more" not in job["error_message"]
+    assert "no longer" not in job["error_message"]
     assert archived.names() == {"first", "second", "third"}
 
 

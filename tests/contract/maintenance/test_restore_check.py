@@ -80,7 +80,7 @@ def test_an_archive_that_never_was_is_not_said_to_be_gone(unchanged: Made) -> No
     job = unchanged.run("restore-check", archive="fourth")
 
     assert (job["status"], job["error_key"]) == ("failed", "archives.not_found")
-    assert "any more" not in job["error_message"]
+    assert "no longer" not in job["error_message"]
 
 
 def test_a_canary_is_compared_with_what_is_known_of_it(unchanged: Made) -> None:

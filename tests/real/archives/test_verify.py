@@ -64,7 +64,7 @@ def test_the_repository_may_be_named_by_id_or_path_and_archives_chosen(shelf: Sh
 
 def test_what_is_not_there_is_an_error(shelf: Shelf) -> None:
     code, said = verify(shelf, repository="no such repository")
-    assert (code, said) == (1, ["holdfast: There is no repository called no such repository."])
+    assert (code, said) == (1, ["holdfast: No repository is called no such repository."])
     code, said = verify(shelf, "--archive", "no such archive")
     assert code == 1
     assert "not every archive" in said[0].lower()

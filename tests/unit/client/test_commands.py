@@ -182,7 +182,7 @@ def test_control_c_says_that_the_job_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     shown = run(monkeypatch, "ops", "follow", "42", is_terminal=True)
 
     assert shown.code == exit_codes.INTERRUPTED == 130
-    assert "goes on" in shown.err
+    assert "continues" in shown.err
     assert "holdfast ops show 42" in shown.err
     assert "holdfast logs 42 -f" in shown.err
 

@@ -49,7 +49,7 @@ BACKUP = {"stats": {"nfiles": 1204, "original_size": 3240 * MEGABYTE, "deduplica
         (ended("check", result={"problem_count": 0}), "etc: checked in 12 s: no problems found."),
         (
             ended("check", "completed_with_warnings", result={"problem_count": 2, "complete": False}),
-            "etc: checked in 12 s: 2 problems found; only a part, the next check goes on from there.",
+            "etc: checked in 12 s: 2 problems found; only a part; the next check continues there.",
         ),
         (
             ended("prune", result={"pruned_count": 3, "kept_count": 7}),
