@@ -186,6 +186,20 @@ def test_whatever_would_change_something_or_makes_no_sense_is_refused(
     assert drive.ask(method, address(world), body, **headers).status_code == expected
 
 
+BOMBS = {
+    "many properties": b"".join(b"<p%d/>" % number for number in range(8000)),
+    "a long namespace": b'<x:p xmlns:x="' + b"n" * 30_000 + b'"/>',
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_request_does_not_get_a_huge_answer(world: World, drive: Drive, bomb: str) -> None:
+    """Every unknown property is named for every file: 64 KiB made hundreds of megabytes for one folder."""
+    asked = b'<propfind xmlns="DAV:"><prop>' + BOMBS[bomb] + b"</prop></propfind>"
+
+    assert error_of(drive.ask("PROPFIND", address(world), asked, Depth="1")) == (422, "dav.bad_request")
+
+
 def test_clients_are_told_what_can_be_done_here(drive: Drive) -> None:
     answer = drive.ask("OPTIONS", "/")
     assert (answer.status_code, answer.headers["dav"]) == (200, "1")

@@ -1,5 +1,6 @@
 """What a look at a repository's folder finds, and what is suspicious about it."""
 
+import os
 from pathlib import Path
 
 import msgpack
@@ -7,6 +8,7 @@ import pytest
 
 from holdfast.mirror.sanity import suspicions
 from holdfast.mirror.source import Survey, survey
+from tests.support.peak import MIB, growths_of
 
 IDENTITY = "ab" * 32
 
@@ -123,3 +125,76 @@ def test_a_repository_of_engine_2_needs_its_config_its_manifest_and_data_for_its
     (tmp_path / "packs" / "4e").mkdir(parents=True)
     (tmp_path / "packs" / "4e" / IDENTITY).write_bytes(b"data")
     assert words(survey(tmp_path, 2)) == []
+
+
+# --- a repository that somebody made to do harm ---------------------------------------------------------------------------
+
+SURVEYED = """
+from pathlib import Path
+from holdfast.mirror.source import survey
+import msgpack
+def surveyed():
+    return survey(Path(sys.argv[1]), int(sys.argv[2])).problems
+measured(surveyed)
+"""
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        b"\x82\xa7compact\xdd\x00\x80\x00\x00" + b"\x90" * 0x800000 + b"\xa8segments\x80",
+        b"\x81\xa8segments\xdf\x00\x40\x00\x00" + b"\x01\x90" * 0x400000,
+        b"\x81" + b"\x91" * 100_000,
+    ],
+    ids=["lists", "lists for numbers", "nested"],
+)
+def test_hints_of_a_hostile_repository_take_little_memory(repository: Path, hints: bytes) -> None:
+    """8 MB of them took 600."""
+    (repository / "hints.5").write_bytes(hints)
+
+    ((growth, problems),) = growths_of(SURVEYED, str(repository), "1")
+
+    assert growth < 64 * MIB
+    assert problems == []
+
+
+def test_hints_that_name_no_numbers_are_passed_over(repository: Path) -> None:
+    (repository / "hints.5").write_bytes(msgpack.packb({"segments": {"a": 1, 9: 1, 7: 2, b"x": 3, 8: 0}}))
+
+    (told,) = survey(repository, 1).problems
+
+    assert told == ("segments_missing", "2 segments that hold data are missing: 7, 9.")
+
+
+@pytest.mark.parametrize(("major", "name"), [(1, "config"), (1, "hints.5"), (2, "config/id"), (2, "locks/a")])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(repository: Path, major: int, name: str) -> None:
+    if major == 2:
+        (repository / "config").unlink()
+        for folder in ("config", "locks"):
+            (repository / folder).mkdir()
+    (repository / name).unlink(missing_ok=True)
+    os.mkfifo(repository / name)
+
+    survey(repository, major)
+
+
+def test_a_very_deep_folder_is_measured(repository: Path) -> None:
+    folders = [repository / "/".join(["d"] * depth) for depth in range(1, 1200)]
+    for folder in folders:
+        folder.mkdir()
+    (folders[-1] / "file").write_bytes(b"x")
+
+    found = survey(repository, 1)
+
+    (folders[-1] / "file").unlink()
+    for folder in reversed(folders):
+        folder.rmdir()
+    assert found.files == 10
+
+
+def test_a_huge_lock_names_nobody(repository: Path) -> None:
+    (repository / "locks").mkdir()
+    with (repository / "locks" / "a").open("wb") as file:
+        file.truncate(1 << 40)
+
+    assert survey(repository, 2).locked_by == []

@@ -55,7 +55,7 @@ from holdfast.errors import NotFound, Unprocessable
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations.lanes import QueuedReason
-from holdfast.operations.queue import Origin
+from holdfast.operations.queue import Origin, require_room
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
 from holdfast.repositories import actions, archive_records, errors, store
@@ -447,6 +447,7 @@ def _queue(
 ) -> StagesQueued:
     if not can_be_listed(session, repository):
         raise errors.agent_unable(repository.agent_machine_id, JobKind.ARCHIVES_LIST)
+    require_room(session, repository.id)
     origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
     queued = index.stages.enqueue(session, repository, stages, origin)
     audit.record(session, actor=caller, action=action, object_type="repository", object_id=repository.id)

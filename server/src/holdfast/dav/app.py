@@ -23,6 +23,7 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
 from holdfast.restore.download.opening import Downloads
 from holdfast.restore.download.response import Download, DownloadRules, file_answer
+from holdfast.runner.engine_requests import EngineRequests
 from holdfast.storage.session import Database
 
 METHODS = "OPTIONS, GET, HEAD, PROPFIND"
@@ -34,7 +35,10 @@ MOST_NOTED = 10_000
 
 
 class Dav:
-    """Lists from the index alone; the engine runs only for the content of files."""
+    """Lists from the index alone; the engine runs only for the content of files.
+
+    Opening a large folder takes long: it counts as a request that needs the engine, for each user and in all.
+    """
 
     def __init__(
         self,
@@ -43,12 +47,14 @@ class Dav:
         own_places: ServicePlaces,
         downloads: Downloads,
         rules: DownloadRules,
+        requests: EngineRequests,
     ) -> None:
         self._database = database
         self._index = index
         self._own_places = own_places
         self._downloads = downloads
         self._rules = rules
+        self._requests = requests
         self._noted: dict[tuple[int, int], float] = {}
         """When the read access of a user to an archive was last audited."""
 
@@ -114,7 +120,7 @@ class Dav:
             pages = self._below(caller, place, files) if is_listed else iter(())
             return itself, pages, next(pages, None)  # a missing folder is reported before the answer begins
 
-        itself, pages, first = await in_thread("reading", begin)
+        itself, pages, first = await self._requests.run(request, caller.user_id, begin)
 
         def shown_resource(resource: Resource) -> str:
             return properties.response(resource, wanted, only_names=only_names)
@@ -154,7 +160,7 @@ class Dav:
             place, sealed = self._found(caller, raw_path)
             return place, sealed, self._resource(place, self._files(place, sealed))
 
-        place, sealed, resource = await in_thread("reading", look)
+        place, sealed, resource = await self._requests.run(request, caller.user_id, look)
         repository, archive = place.repository, place.archive
         if resource.size is None or repository is None or archive is None:
             raise Forbidden("dav.is_a_folder", "This is a folder. Open it with a WebDAV client, or name a file in it.")

@@ -9,7 +9,7 @@ FACTS = (
             413,
             422,
         ),
-        "The body is not a PROPFIND request, or is too large.",
+        "The body is not a PROPFIND request, is too large, or names too many properties.",
         "Use a WebDAV client.",
     ),
     Fact(

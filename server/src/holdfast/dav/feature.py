@@ -11,7 +11,8 @@ from holdfast.storage.session import Database
 
 
 def install(app: FastAPI, database: Database, index: ArchiveIndex, own_places: ServicePlaces) -> None:
-    """Depends on restores: the downloads and their rules."""
-    drive = Dav(database, index, own_places, app.state.downloads, app.state.download_rules)
+    """Depends on restores, for the downloads and their rules, and on the limits of requests that need the engine."""
+    state = app.state
+    drive = Dav(database, index, own_places, state.downloads, state.download_rules, state.engine_requests)
     for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:path}}"):
         app.router.routes.append(Route(path, drive, include_in_schema=False))

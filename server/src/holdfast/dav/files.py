@@ -22,7 +22,8 @@ from holdfast.repositories.own_places import Sealed
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
 
-PAGE = 1000
+PAGE = 200
+"""Paths of hostile archives have up to 16 KiB, and three times that as addresses."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Page = tuple[list[Entry], str | None]

@@ -18,6 +18,10 @@ EPILOGUE = "</D:multistatus>\n"
 NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML does not allow, but names of files may hold."""
 
+MOST_NAMES = 50
+LONGEST_NAME = 200
+"""Clients ask for a dozen. What is not known is named in the answer for each file, with its namespace."""
+
 Names = tuple[str, ...]
 
 
@@ -60,7 +64,10 @@ def wanted_of(body: bytes) -> tuple[Names | None, bool]:
     if root.find(f"{{{DAV}}}propname") is not None:
         return None, True
     asked = root.find(f"{{{DAV}}}prop")
-    return (None if asked is None else tuple(dict.fromkeys(one.tag for one in asked))), False
+    names = None if asked is None else tuple(dict.fromkeys(one.tag for one in asked))
+    if names is not None and (len(names) > MOST_NAMES or max(map(len, names), default=0) > LONGEST_NAME):
+        raise Unprocessable("dav.bad_request", "The request names too many properties, or one with too long a name.")
+    return names, False
 
 
 def response(resource: Resource, wanted: Names | None, *, only_names: bool = False) -> str:

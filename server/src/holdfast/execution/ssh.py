@@ -10,8 +10,9 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from backup_engine import bounded
+from backup_engine import bounded, bounded_json
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 60.0
@@ -102,6 +103,11 @@ class Answer:
         if self.code != FAILED:
             return None
         return next((key for pattern, key in REASONS if pattern.search(self.errors)), "ssh.failed")
+
+    def document(self) -> Any:
+        """The JSON in the last line of the output. Raise ValueError if there is none, or more than memory is meant for."""
+        last = self.output.rstrip().rpartition("\n")[2]
+        return bounded_json.document(last.encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,8 @@ class Folders:
         if answer.code != 0:
             raise not_answered(answer.errors.strip().rpartition("\n")[2] or f"Python ended with {answer.code}.")
         try:
-            return json.loads(answer.output.splitlines()[-1])
-        except (ValueError, IndexError, RecursionError) as error:
+            return answer.document()
+        except ValueError as error:
             raise not_answered("It does not answer in JSON.") from error
 
     def _here(self, script: str, question_text: str) -> ssh.Answer:

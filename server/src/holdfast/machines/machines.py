@@ -1,6 +1,7 @@
 """The ssh machines, for the rest of the service."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -107,8 +108,8 @@ class Machines:
         answer = ssh.run_script(link, f"{tests}\nexit 0\n")
         if answer.code != 0:
             return ()
-        named = {line.strip() for line in answer.output.splitlines()}
-        return tuple(path for number, path in enumerate(paths) if f"{MISSING}{number}" in named)
+        named = {found[1] for found in re.finditer(rf"(?m)^{MISSING}(\d{{1,9}})\s*$", answer.output)}
+        return tuple(path for number, path in enumerate(paths) if str(number) in named)
 
     def control(self, connection_id: int) -> Control:
         link = self.links.link(self._known(connection_id).id)
@@ -134,8 +135,8 @@ class Machines:
         if answer.code != 0:
             return ()
         try:
-            return tuple(map(str, json.loads(answer.output.splitlines()[-1])))
-        except (ValueError, IndexError, TypeError, RecursionError):
+            return tuple(map(str, answer.document()))
+        except (ValueError, TypeError):
             return ()
 
     def _probed(self, connection_id: int) -> SshConnection:

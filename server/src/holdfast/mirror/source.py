@@ -1,20 +1,26 @@
 """Inspects a repository's folder before it is mirrored: what is there, and what is missing."""
 
 import configparser
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from backup_engine import bounded_json
 from holdfast.kit import clock
 from holdfast.mirror.contents import MARK
 
 MOST_UNCOMMITTED = 500
 STALE = timedelta(minutes=30)
 """After this time engine 2 ignores a lock that was not renewed."""
+LARGEST_FILE = 1 << 20
+"""Bytes of a file that is read whole: a hostile repository may hold files of any size."""
+LARGEST_HINTS = 64 << 20
+MOST_LOCKS = 1000
+MOST_NAMED = 5
 
 
 @dataclass
@@ -64,14 +70,23 @@ def _measure(path: Path, found: Survey) -> None:
 
 
 def _files_below(path: Path) -> Iterator["os.DirEntry[str]"]:
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.name.startswith("lock"):  # as engine 1 calls its locks, and engine 2 the folder of its locks
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files_below(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                yield entry
+    folders = [os.fspath(path)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith("lock"):  # as engine 1 calls its locks, and engine 2 the folder of its locks
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry
+
+
+def _beginning(file: Path) -> bytes:
+    """The content of a small file. A pipe in its place is empty, and is not waited for. Raise OSError."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        return stream.read(LARGEST_FILE) or b""
 
 
 # --- engine 1: numbered segments, an index and hints of the last transaction ------------------------------------------
@@ -94,10 +109,10 @@ def _survey_first(path: Path, found: Survey) -> None:
         return
     if transaction > found.newest or transaction not in segments:
         found.find("segments_missing", f"The segment {transaction} of the last transaction is missing.")
-    missing = sorted(_segments_of_hints(path / f"hints.{transaction}") - segments.keys())
-    if missing:
-        some = ", ".join(map(str, missing[:5]))
-        found.find("segments_missing", f"{len(missing)} segments that hold data are missing: {some}.")
+    count, missing = _missing_segments(path / f"hints.{transaction}", segments)
+    if count:
+        some = ", ".join(map(str, missing))
+        found.find("segments_missing", f"{count} segments that hold data are missing: {some}.")
     found.uncommitted = [name for number, name in sorted(segments.items()) if number > transaction]
     if len(found.uncommitted) > MOST_UNCOMMITTED:
         found.find("transaction_open", "The last backup was cut off; run another one before the next sync.")
@@ -106,7 +121,7 @@ def _survey_first(path: Path, found: Survey) -> None:
 
 def _identity_of_config(file: Path) -> str | None:
     try:
-        return identity_of_config(file.read_text("utf-8", "replace"))
+        return identity_of_config(_beginning(file).decode("utf-8", "replace"))
     except OSError:
         return None
 
@@ -147,16 +162,47 @@ def _numbers(path: Path, prefix: str) -> list[int]:
     return [int(name) for name in names if name.isdecimal()]
 
 
-def _segments_of_hints(file: Path) -> set[int]:
-    """The segments that hold data as of the last transaction; none where the engine left no hints that can be read."""
+def _missing_segments(file: Path, there: Collection[int]) -> tuple[int, list[int]]:
+    """Of the segments that hold data as of the last transaction, how many are missing, and the first of them.
+
+    None where the engine left no hints that can be read.
+    """
     import msgpack  # type: ignore[import-untyped] # only here: a start does not need it
 
+    count, named = 0, list[int]()
     try:
-        hints = msgpack.unpackb(file.read_bytes(), raw=False, strict_map_key=False)
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            for number in _segments_of_hints(msgpack.Unpacker(stream, **ONLY_NUMBERS)):
+                if number not in there:
+                    count += 1
+                    named = sorted([*named, number])[:MOST_NAMED]
     except (OSError, ValueError, msgpack.exceptions.UnpackException):
-        return set()
-    segments = hints.get("segments") if isinstance(hints, dict) else None
-    return {number for number, count in segments.items() if count} if isinstance(segments, dict) else set()
+        return 0, []
+    return count, named
+
+
+ONLY_NUMBERS: dict[str, Any] = {
+    "max_buffer_size": LARGEST_HINTS,
+    "max_array_len": 0,
+    "max_map_len": 0,
+    "max_str_len": 100,
+    "max_bin_len": 100,
+    "max_ext_len": 0,
+    "strict_map_key": False,
+}
+"""One value after the other: the whole map may be of any size. Raises ValueError for a value that is none of hints."""
+
+
+def _segments_of_hints(hints: Any) -> Iterator[int]:
+    for _ in range(hints.read_map_header()):
+        if hints.unpack() != "segments":
+            hints.skip()
+            continue
+        for _ in range(hints.read_map_header()):
+            number, count = hints.unpack(), hints.unpack()
+            if isinstance(number, int) and count:
+                yield number
+        return
 
 
 # --- engine 2: objects named by their content ---------------------------------------------------------------------------
@@ -186,13 +232,13 @@ def _exclusive_holders(folder: Path) -> list[str]:
     An unreadable lock is being made or removed.
     """
     holders = []
-    for file in sorted(folder.glob("*")):
+    for file in sorted(islice(folder.glob("*"), MOST_LOCKS)):
         try:
-            lock = json.loads(file.read_bytes())
+            lock = bounded_json.document(_beginning(file))
             is_stale = clock.now() - datetime.fromisoformat(lock["time"]) > STALE
             if lock["exclusive"] and not is_stale:
                 holders.append(f"{lock['hostid']}.{lock['processid']}-{lock['threadid']}")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError):
             continue
     return holders
 
@@ -203,6 +249,6 @@ def _holds_files(folder: Path) -> bool:
 
 def _text(file: Path) -> str | None:
     try:
-        return file.read_text("utf-8", "replace").strip() or None
+        return _beginning(file).decode("utf-8", "replace").strip() or None
     except OSError:
         return None

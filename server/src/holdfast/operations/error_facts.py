@@ -56,6 +56,12 @@ FACTS = (
     ),
     Fact("operations.still_active", (409,), "The operation has not ended yet.", "Wait for it, or cancel it."),
     Fact(
+        "operations.too_many_waiting",
+        (429,),
+        "As many operations of the repository are waiting as are allowed.",
+        "Cancel some, or try again when some have ended.",
+    ),
+    Fact(
         "operations.unknown_kind",
         ("operation",),
         "This version of the service does not know the kind of the operation.",

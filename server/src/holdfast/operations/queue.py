@@ -15,6 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
+from holdfast.errors import TooManyRequests
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.operations.kinds import Kind
@@ -36,6 +37,8 @@ from holdfast.operations.waiting_reasons import excludes, verdicts
 CLAIM_LOCK = 0x486F6C64
 
 
+MOST_WAITING = 1000
+"""Operations of one repository that people may have waiting. Every claim and every list looks at all of them."""
 AGENT_CALL = "engine.call"
 """The capability that an agent needs for operations that a runner executes on its repository."""
 
@@ -73,6 +76,17 @@ class Origin:
 
 def lane_of(repository_id: int) -> str:
     return f"repository:{repository_id}"
+
+
+def require_room(session: Session, repository_id: int) -> None:
+    """Raise TooManyRequests if people have put too much work for one repository in the queue."""
+    waiting = select(func.count()).where(Operation.repository_id == repository_id, Operation.status == Status.PENDING)
+    if (session.scalar(waiting) or 0) >= MOST_WAITING:
+        raise TooManyRequests(
+            "operations.too_many_waiting",
+            f"This repository has {MOST_WAITING} operations waiting. Cancel some, or try again when some have ended.",
+            retry_after=60,
+        )
 
 
 def enqueue(

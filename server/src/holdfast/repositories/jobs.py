@@ -46,8 +46,9 @@ def start(
     """Queue an operation on a repository, and record who requested it. It waits until the repository is set up.
 
     `executed_by` is for work that is not executed where the repository is opened.
-    Raise Conflict if the agent of the repository takes no work, or could not set it up.
+    Raise Conflict if the agent of the repository takes no work, or could not set it up, TooManyRequests if too much waits.
     """
+    queue.require_room(session, repository.id)
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
     if (awaited := agent_target.awaited_setup(session, repository)) is not None:
         origin = replace(origin, depends_on_id=awaited)

@@ -4,9 +4,10 @@ It checks each path as it arrives and answers at the end, so neither side holds 
 """
 
 import base64
-import json
 import shlex
 from pathlib import Path
+
+from pydantic import BaseModel, Field
 
 from backup_engine.command import Machine
 from backup_engine.listing import ListedFile
@@ -69,6 +70,15 @@ print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
 """
 
 
+class InTheWay(BaseModel):
+    """What the machine answers."""
+
+    link: str | None = None
+    unusable: str | None = None
+    count: int = Field(0, ge=0)
+    found: list[tuple[str, str]] = Field([], max_length=MOST_SHOWN)
+
+
 class OccupiedThere:
     """Takes the paths of a restore, and reports the conflicts at the end."""
 
@@ -101,15 +111,16 @@ class OccupiedThere:
                 answer.errors.strip().rpartition("\n")[2][:500] or f"Python ended with {answer.code}."
             )
         try:
-            found = json.loads(answer.output.splitlines()[-1])
-        except (ValueError, IndexError, RecursionError) as error:
-            raise errors.not_answered("It does not answer in JSON.") from error
-        if "link" in found:
-            raise errors.destination_is_link(found["link"])
-        if "unusable" in found:
-            raise errors.destination_unusable(found["unusable"])
-        surveyed.conflict_count = found["count"]
-        surveyed.conflicts = [(base64.b64decode(path), reason) for path, reason in found["found"]]
+            found = InTheWay.model_validate(answer.document())
+            conflicts = [(base64.b64decode(path, validate=True), reason) for path, reason in found.found]
+        except ValueError as error:
+            raise errors.not_answered("Its answer has another shape than expected.") from error
+        if found.link is not None:
+            raise errors.destination_is_link(found.link)
+        if found.unusable is not None:
+            raise errors.destination_unusable(found.unusable)
+        surveyed.conflict_count = found.count
+        surveyed.conflicts = conflicts
 
     def close(self) -> None:
         self._telling.close()

@@ -107,6 +107,7 @@ def run_script(
     repository = None
     if wanted.repository_id is not None:
         repository = repositories.require(session, caller, wanted.repository_id, Role.OPERATOR)
+        queue.require_room(session, repository.id)
     elif script.where != "service" or caller.role is not Role.ADMIN:
         raise errors.repository_needed(script.where)
     plain, secret = parameters.checked(script.parameters, wanted.parameters, {})

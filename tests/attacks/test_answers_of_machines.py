@@ -1,0 +1,51 @@
+"""An ssh machine answers short questions with whatever it likes: that costs no memory, and is never an internal error."""
+
+import tracemalloc
+
+import pytest
+
+from backup_engine.command import Machine
+from backup_jobs.restore.layout import Placement
+from backup_jobs.restore.survey import Survey
+from holdfast.errors import Unprocessable
+from holdfast.execution.ssh import Answer
+from holdfast.restore.occupied_there import OccupiedThere
+from tests.support.peak import MIB
+
+BOUND = 64 * MIB
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["[" + "[]," * 5_000_000 + "[]]", "\n" * (16 * MIB), "[" * 1_000_000, "x\n" * (8 * MIB)],
+    ids=["lists", "empty lines", "nested", "lines"],
+)
+def test_an_answer_of_many_small_values_takes_little_memory(output: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r".*"):
+            Answer(0, output, "").document()
+        assert tracemalloc.get_traced_memory()[1] < BOUND
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_last_line_is_the_answer() -> None:
+    assert Answer(0, 'Welcome!\n{"a": [1]}\n', "").document() == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("[]", "{}x", "5", '"link"', '{"count": "many", "found": []}', '{"count": 1, "found": [["a"]]}'),
+        *('{"count": 1, "found": [["???", "there"]]}', '{"count": -1}', '{"link": []}', '{"found": {}}'),
+    ],
+)
+def test_a_machine_that_answers_nonsense_about_a_destination_is_refused_in_a_sentence(answer: str) -> None:
+    program = ("/bin/sh", "-c", f"cat > /dev/null; printf '%s\\n' '{answer}'", "sh")
+    there = OccupiedThere(Machine("there", program, "/usr/bin/python3"), Placement((), contents_only=False), b"/srv")
+
+    with pytest.raises(Unprocessable) as refused:
+        there.add_to(Survey())
+
+    assert refused.value.key == "restore.not_answered"
