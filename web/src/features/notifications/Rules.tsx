@@ -19,7 +19,9 @@ export function Rules() {
   return (
     <>
       <div className="head">
-        <p className="soft grow">Which events become messages. A problem is sent once, and again only when it changes.</p>
+        <p className="soft grow">
+          Which events become messages. A problem is sent once, and again only when it changes.
+        </p>
         <Button kind="primary" onClick={() => setEditing('new')}>
           Add a rule
         </Button>
