@@ -19,14 +19,20 @@ hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
 
 ON_ONE_STORE = (
+    "attacks/access",
     "contract/access",
     "contract/archives/test_index_runs.py",
+    "contract/archives/test_webdav.py",
+    "contract/backup",
     "contract/archives/test_reading.py",
     "contract/maintenance",
     "contract/mirror",
     "contract/packages",
     "contract/repositories",
     "contract/restore",
+    "contract/schedules",
+    "contract/scripts",
+    "contract/system",
 )
 """Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays PostgreSQL.
 

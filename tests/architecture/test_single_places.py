@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,9 +62,9 @@ def name_in_package(path: Path) -> str:
     return path.as_posix().split("/src/", 1)[1]
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in SOURCES:
-        yield name_in_package(path), ast.parse(path.read_text(), str(path))
+@cache
+def trees() -> tuple[tuple[str, ast.Module], ...]:
+    return tuple((name_in_package(path), ast.parse(path.read_text(), str(path))) for path in SOURCES)
 
 
 def dotted(node: ast.expr) -> str:

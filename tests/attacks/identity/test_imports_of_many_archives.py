@@ -7,7 +7,7 @@ import pytest
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 
-ARCHIVES = 12
+ARCHIVES = 5
 
 
 @pytest.fixture(scope="module")
