@@ -46,8 +46,9 @@ def test_every_way_to_start_work_stops_at_the_bound(tmp_path: Path, monkeypatch:
         base = f"/api/repositories/{made.json()['id']}"
         monkeypatch.setattr(queue, "MOST_WAITING", 0)
 
-        for url in ("/api/backup/start", f"{base}/check", f"{base}/compact", f"{base}/resync", f"{base}/rebuild"):
-            body = {"repository": place["path"]} if url.startswith("/api/backup") else {}
+        bodies = {"/api/backup/start": {"repository": place["path"]}, f"{base}/rebuild": {"from": "archives"}}
+        for url in (*bodies, f"{base}/check", f"{base}/compact", f"{base}/resync"):
+            body = bodies.get(url, {})
             answer = running.client.post(url, json=body, headers=admin)
             assert error_of(answer) == (429, "operations.too_many_waiting"), url
             assert answer.headers["Retry-After"] == "60"

@@ -170,6 +170,8 @@ def play(
         base = f"/api/repositories/{repository['id']}/archives/{archive['id']}"
         for path in ("", "tree", "link"):
             fetch(client, f"{base}/browse", path=path)
+        for path in ("tree/file", "tree/evil"):
+            fetch(client, f"{base}/files", path=path)
         jobs = []
         if "check" in ways:
             jobs.append(restore_check(client, repository, archive))

@@ -43,7 +43,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     while (message := await receive())["type"] == "http.request" and message.get("more_body"):
         continue
     size = LARGE if scope["path"] == "/large" else 2
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(size).encode())]})
+    status = 400 if b"late" in dict(scope["headers"]) else 200
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", str(size).encode())]})
     await send({"type": "http.response.body", "body": b"o" * size})
 
 
@@ -191,8 +192,8 @@ def test_a_body_in_many_small_chunks_is_taken_and_so_are_a_few_fields_behind_it(
             reader, writer = await ask(CHUNKED)
             for _ in range(10):
                 writer.write(b"1\r\nx\r\n" * 10_000)
-            writer.write(b"0\r\nx: y\r\n\r\n")
-            assert await status_of(reader) == 200
+            writer.write(b"0\r\nlate: y\r\n\r\n")
+            assert await status_of(reader) == 200, "what comes behind the body does not change the head"
 
     play(story)
 
@@ -276,6 +277,7 @@ class Peer:
     """A connection as the gate sees it."""
 
     is_known = False
+    is_closed = False
     since = 0.0
 
     def __init__(self, address: str) -> None:
@@ -289,7 +291,7 @@ class Peer:
         raise NotImplementedError
 
     def is_closing(self) -> bool:
-        return self.is_turned_away
+        return self.is_closed or self.is_turned_away
 
 
 def test_all_addresses_of_one_ipv6_network_count_as_one() -> None:
@@ -301,6 +303,19 @@ def test_all_addresses_of_one_ipv6_network_count_as_one() -> None:
 
     assert sum(peer.is_turned_away for peer in peers) == 7
     assert not other.is_turned_away
+
+
+def test_a_closed_connection_is_ended_if_its_peer_does_not_read_the_rest() -> None:
+    gate, peer, other = Gate(LOOSE), Peer("192.0.2.1"), Peer("192.0.2.1")
+    assert gate.admit(peer, 0.0)
+    assert gate.admit(other, 0.0)
+    peer.is_closed = True
+
+    gate._abort_unread(100.0)
+    assert not peer.is_turned_away, "it has a minute from when it was seen closing"
+    gate._abort_unread(101.0 + connection_gate.CLOSING_SECONDS)
+
+    assert (peer.is_turned_away, other.is_turned_away) == (True, False)
 
 
 def test_the_trusted_proxies_of_the_settings_are_networks_and_addresses() -> None:
