@@ -1,6 +1,7 @@
-"""Which jobs an agent is offered, and what becomes of jobs whose agent is gone."""
+"""Which jobs an agent is offered or must stop, and what becomes of jobs whose agent is gone."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import delete
@@ -10,7 +11,9 @@ from backup_protocol import Block
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.agents import jobs
-from holdfast.agents.models import AgentMachine
+from holdfast.agents.enrollment import CROSSING_SECONDS, ended_jobs
+from holdfast.agents.models import AgentJob, AgentMachine
+from holdfast.kit import clock
 from holdfast.operations import queue
 from holdfast.operations.job_work import JobReport, JobWork, reported
 from holdfast.operations.kinds import Registry
@@ -84,3 +87,30 @@ def test_jobs_of_an_agent_that_no_longer_exists_end(database: Database) -> None:
     for job in (running, waiting):
         assert (status_of(database, job), read(database, job).error_key) == (Status.FAILED, "agents.revoked")
     assert status_of(database, here) is Status.PENDING
+
+
+def test_an_agent_stops_what_has_ended_in_the_store_unless_its_report_has_just_come(database: Database) -> None:
+    add_agent(database)
+    now, long_ago = clock.now(), clock.now() - timedelta(seconds=CROSSING_SECONDS + 1)
+    reports = {"ended here": (None, now), "just reported": ({}, now), "reported long ago": ({}, long_ago)}
+    ids = {}
+    for repository, (name, (report, updated_at)) in enumerate(reports.items(), 1):
+        ids[name] = enqueue(database, BACKUP, repository, executor="agent")
+        with database.writing() as session:
+            operation = session.get_one(Operation, ids[name])
+            operation.status = Status.FAILED
+            session.add(
+                AgentJob(
+                    operation_id=ids[name],
+                    agent_machine_id=AGENT,
+                    job_kind="backup",
+                    payload={},
+                    report=report,
+                    created_at=long_ago,
+                    updated_at=updated_at,
+                )
+            )
+
+    found = ended_jobs(database, AGENT, [*ids.values(), 987654])
+
+    assert sorted(found) == sorted((ids["ended here"], ids["reported long ago"]))

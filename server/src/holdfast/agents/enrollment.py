@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from backup_protocol import AGENT_TOKEN_PREFIX, ENROLLMENT_TOKEN_PREFIX, AgentStatus
@@ -15,18 +15,20 @@ from holdfast.agents import errors, jobs, store
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.fleet import audited
 from holdfast.agents.gateway import Gateway
-from holdfast.agents.models import PREFIX_LENGTH, AgentMachine, EnrollmentToken
+from holdfast.agents.models import PREFIX_LENGTH, AgentJob, AgentMachine, EnrollmentToken
 from holdfast.agents.schemas import NewEnrollmentToken, RegisterBody, Registered
 from holdfast.errors import Conflict
 from holdfast.kit import clock
 from holdfast.kit.tokens import new_token, token_hash
 from holdfast.operations.models import Operation
 from holdfast.operations.status import TERMINAL
-from holdfast.storage.session import after_commit
+from holdfast.storage.session import Database, after_commit
 
 log = structlog.get_logger("holdfast.agents")
 
 SHUT_OUT_SENTENCE = "An administrator shut the agent out before the job ended."
+CROSSING_SECONDS = 60.0
+"""For this long after its report, a job that a heartbeat names as running is not worth a cancel."""
 
 
 def create_token(session: Session, caller: Caller, wanted: NewEnrollmentToken) -> tuple[EnrollmentToken, str]:
@@ -147,15 +149,25 @@ def shut_out(session: Session, gateway: Gateway, agent: AgentMachine, status: Ag
     log.info("an agent is shut out", agent_id=agent.agent_id, status=str(status), ended_jobs=ended)
 
 
-def ended_jobs(gateway: Gateway, agent: KnownAgent, claimed_to_run: Sequence[int]) -> list[int]:
-    """Jobs that the agent still runs although they have ended in the store."""
-    statement = select(Operation.id).where(
-        Operation.id.in_(claimed_to_run),
-        Operation.machine_id == agent.id,
-        Operation.executor == "agent",
-        Operation.status.in_(list(TERMINAL)),
+def ended_jobs(database: Database, agent_machine_id: int, claimed_to_run: Sequence[int]) -> list[int]:
+    """Jobs that the agent still runs although they have ended in the store.
+
+    A job that the agent has just reported is left out: the heartbeat was sent before the report. Agents of the version
+    before end when they get the cancel of a job whose files they have just removed.
+    """
+    just_now = clock.now() - timedelta(seconds=CROSSING_SECONDS)
+    statement = (
+        select(Operation.id)
+        .outerjoin(AgentJob, AgentJob.operation_id == Operation.id)
+        .where(
+            Operation.id.in_(claimed_to_run),
+            Operation.machine_id == agent_machine_id,
+            Operation.executor == "agent",
+            Operation.status.in_(list(TERMINAL)),
+            or_(AgentJob.report.is_(None), AgentJob.updated_at < just_now),
+        )
     )
-    with gateway.database.reading() as session:
+    with database.reading() as session:
         return list(session.scalars(statement))
 
 

@@ -87,7 +87,7 @@ async def heartbeat(agent: ThisAgent, body: HeartbeatBody, gateway: TheGateway) 
     to_stop = view.to_stop(agent.id)
     strange = [job for job in body.running_job_ids if job not in view.running]
     if strange:
-        to_stop += await run_in_threadpool(enrollment.ended_jobs, gateway, agent, strange)
+        to_stop += await run_in_threadpool(enrollment.ended_jobs, gateway.database, agent.id, strange)
     settings = gateway.settings
     return HeartbeatAnswer(
         server_time=now,

@@ -167,12 +167,14 @@ def about_special(count: int) -> list[dict[str, Any]]:
 
 
 def passed_over(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The warning of a restore that has skipped own places and repositories."""
+    """The warning of a restore that has passed over own places and repositories."""
     if not result.get("files_passed_over") and not result.get("passed_over"):
         return []
     first = f"; the first: {result['passed_over'][0]['path']}" if result.get("passed_over") else ""
     count = result.get("files_passed_over", 0)
-    sentence = f"{count} files were skipped, because they belong to the data of the service or to a repository{first}."
+    sentence = (
+        f"{count} files were passed over, because they belong to the data of the service or to a repository{first}."
+    )
     return [{"path": None, "message": _storable(sentence)}]
 
 
