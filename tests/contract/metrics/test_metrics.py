@@ -61,9 +61,12 @@ def test_a_token_for_metrics_opens_nothing_else(running: InProcess) -> None:
                 continue
             url = path.replace("{job_type}", "backup").replace("{", "").replace("}", "")
             url = "/".join("1" if part.endswith(("_id", "agent")) else part for part in url.split("/"))
-            answer = running.client.request(method, url, headers=headers, json={} if method != "get" else None)
+            answer = running.client.request(
+                method, url, headers=headers, json={} if method not in ("get", "head") else None
+            )
             assert answer.status_code == 403, (method, path, answer.text)
-            assert answer.json()["detail"]["key"] == "auth.scope_too_narrow", (method, path)
+            if method != "head":  # which has no body
+                assert answer.json()["detail"]["key"] == "auth.scope_too_narrow", (method, path)
             asked += 1
     assert asked > 80
 
