@@ -52,6 +52,7 @@ NOT_PLAYED = {
     ("docs/schedules.md", "holdfast "): "repositories of several machines; tests/contract/schedules, tests/real",
     ("docs/schedules.md", "curl "): "the same with curl; tests/contract/schedules",
     ("docs/dumps.md", "curl "): "needs a database server; tests/real/dumps",
+    ("docs/dumps.md", "holdfast databases "): "needs a database server; tests/real/dumps",
     ("docs/dumps.md", "holdfast restore "): "needs a database server; tests/real/dumps loads each kind of dump",
     ("docs/cli.md", "holdfast "): "one line of each kind; tests/real/test_command_line.py runs them",
     ("docs/notifications.md", "curl -sS"): "needs receivers of messages",

@@ -169,7 +169,7 @@ class Feeder:
                 break
             digest.update(block)
             size += len(block)
-            tail = (tail + block)[-TAIL_BYTES:]
+            tail = block[-TAIL_BYTES:] if len(block) >= TAIL_BYTES else (tail + block)[-TAIL_BYTES:]
         child.stdout.close()
         code = child.wait()
         mark = dump.get("end_mark")

@@ -28,7 +28,8 @@ from holdfast.schedules.models import Mode, Schedule
 from holdfast.schedules.overview import Span
 from holdfast.schedules.present import Presented
 from holdfast.schedules.run_routes import routes as run_routes
-from holdfast.schedules.running import release
+from holdfast.schedules.running import by_hand
+from holdfast.schedules.running.chains import operations_of
 from holdfast.schedules.schemas import (
     MOST_FIRES,
     CalendarAnswer,
@@ -312,7 +313,7 @@ def run_schedule(
         asked = wanted or RunBody()
         schedule = sight.require_operator(session, caller, schedule_id)
         _check_asked(session, schedule, asked)
-        rows = release.run_now(
+        rows = by_hand.run_now(
             session,
             request.app.state.registry,
             schedule,
@@ -329,7 +330,7 @@ def run_schedule(
                 repository_id=row.repository_id,
                 outcome=row.outcome,
                 reason=row.reason,
-                operations=release.operations_of(row),
+                operations=operations_of(row),
             )
             for row in rows
         ]

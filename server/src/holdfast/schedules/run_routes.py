@@ -20,7 +20,8 @@ from holdfast.operations.present import Presenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
-from holdfast.schedules.running import release
+from holdfast.schedules.running import by_hand
+from holdfast.schedules.running.chains import operations_of
 from holdfast.schedules.schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.sight import Sight, is_operator_everywhere
 from holdfast.schedules.store import RunFilter
@@ -35,7 +36,7 @@ def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, request
     row = _seen(session, caller, schedule_run_id)
     presenter: Presenter = request.app.state.presenter
     summary = present.summaries(session, [row])[0]
-    found = sorted(pages.by_ids(session, release.operations_of(row)), key=lambda operation: operation.id)
+    found = sorted(pages.by_ids(session, operations_of(row)), key=lambda operation: operation.id)
     return RunDetail(**dict(summary), operations=presenter.items(session, found))
 
 
@@ -47,7 +48,7 @@ def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> R
         rights.require_repository(session, caller, row.repository_id, Role.OPERATOR)
     elif not is_operator_everywhere(caller):
         raise forbidden(Role.OPERATOR)
-    cancelled = release.cancel(session, row.id, clock.now())
+    cancelled = by_hand.cancel(session, row.id, clock.now())
     if cancelled is None:
         raise errors.unknown_run(schedule_run_id)
     audit.record(

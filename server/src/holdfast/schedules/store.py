@@ -113,14 +113,20 @@ def note_tick(session: Session, now: datetime, milliseconds: int) -> None:
 
 
 def is_paused(session: Session) -> bool:
-    return bool(session.scalar(select(ScheduleState.paused).where(ScheduleState.id == STATE_ROW)))
+    return bool(session.scalar(_PAUSED))
+
+
+_PAUSED = select(ScheduleState.paused).where(ScheduleState.id == STATE_ROW)
 
 
 # --- blackouts --------------------------------------------------------------------------------------------------------
 
 
 def blackouts(session: Session) -> list[Blackout]:
-    return list(session.scalars(select(Blackout).order_by(Blackout.first_day, Blackout.id)))
+    return list(session.scalars(_BLACKOUTS))
+
+
+_BLACKOUTS = select(Blackout).order_by(Blackout.first_day, Blackout.id)
 
 
 def blackout(session: Session, blackout_id: int) -> Blackout | None:
@@ -311,9 +317,19 @@ def unended(
     return {(row.schedule_id, row.repository_id): row for row in session.scalars(statement.order_by(ScheduleRun.id))}
 
 
-def agent_statuses(session: Session, ids: Iterable[int]) -> dict[int, str]:
-    found = session.execute(select(AgentMachine.id, AgentMachine.status).where(AgentMachine.id.in_(sorted(set(ids)))))
-    return {row.id: row.status for row in found}
+@dataclass(frozen=True, slots=True)
+class Agent:
+    status: str
+    labels: dict[str, str]
+
+
+def agents(session: Session, ids: Iterable[int]) -> dict[int, Agent]:
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    columns = (AgentMachine.id, AgentMachine.status, AgentMachine.labels)
+    found = session.execute(select(*columns).where(AgentMachine.id.in_(wanted)))
+    return {row.id: Agent(row.status, row.labels or {}) for row in found}
 
 
 def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: str, now: datetime) -> None:

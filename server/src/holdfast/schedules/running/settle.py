@@ -13,9 +13,9 @@ from holdfast.operations.status import ACTIVE, TERMINAL, Status
 from holdfast.schedules import store
 from holdfast.schedules.models import Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
 from holdfast.schedules.running import ended, retry
+from holdfast.schedules.running.chains import operations_of
 from holdfast.schedules.running.clock import now_of
 from holdfast.schedules.running.judge import End
-from holdfast.schedules.running.release import operations_of
 
 TOPIC = "operation.updated"
 ROWS_AT_ONCE = 200

@@ -1,0 +1,116 @@
+"""Runs that somebody asks for, and runs that somebody cancels."""
+
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+from holdfast.errors import Conflict, Unprocessable
+from holdfast.operations.kinds import Registry
+from holdfast.schedules import store
+from holdfast.schedules.models import Origin, Outcome, Reason, Schedule, ScheduleRun, WaitingFor
+from holdfast.schedules.running import ended
+from holdfast.schedules.running.chains import enqueue, operations_of, stop
+from holdfast.schedules.running.gathering import gather
+from holdfast.schedules.running.judge import End, Release, Wait
+from holdfast.schedules.running.release import verdict_of
+
+
+def run_now(
+    session: Session,
+    registry: Registry,
+    schedule: Schedule,
+    repository_ids: Sequence[int] | None,
+    steps: Sequence[str] | None,
+    *,
+    respect_windows: bool,
+    caller: Caller,
+    now: datetime,
+) -> list[ScheduleRun]:
+    """Run a schedule because somebody asked for it. Raise Conflict while an earlier run has not ended, Unprocessable.
+
+    Rights are the route's to check. A row whose machine is away, or whose window is closed, is returned waiting.
+    """
+    targets = store.matching(schedule, store.all_targets(session))
+    if repository_ids is not None:
+        targets = [target for target in targets if target.id in set(repository_ids)]
+    if not targets:
+        raise Unprocessable(
+            "schedules.no_targets",
+            "No repository of this schedule was chosen. Nothing was started; choose repositories of the schedule.",
+        )
+    _make_way(session, schedule, {target.id for target in targets}, now)
+    run_id = uuid.uuid4().hex
+    rows = [
+        ScheduleRun(
+            schedule_id=schedule.id,
+            repository_id=target.id,
+            due_at=now,
+            due_count=1,
+            origin=Origin.MANUAL,
+            revision=schedule.revision,
+            start_at=now,
+            look_at=now,
+            waiting_for=WaitingFor.START,
+            outcome=Outcome.WAITING,
+            run_id=run_id,
+            tries=0,
+            steps=[],
+            options={"steps": list(steps) if steps is not None else None, "respect_windows": respect_windows},
+        )
+        for target in targets
+    ]
+    session.add_all(rows)
+    session.flush()
+    around = gather(session, rows, now, reachable={target.id for target in targets})
+    released = []
+    for row in rows:
+        match verdict_of(row, schedule, around):
+            case Release():
+                released.append(row)
+            case Wait(until, waiting_for):
+                row.look_at, row.waiting_for = until, waiting_for
+            case End() as verdict:
+                ended.end(session, schedule, row, verdict, now)
+    enqueue(session, registry, released, around, caller)
+    session.flush()
+    return rows
+
+
+def _make_way(session: Session, schedule: Schedule, repository_ids: Collection[int], now: datetime) -> None:
+    """Give up retries that the new run makes needless. Raise Conflict for a run that has not ended."""
+    for row in store.unended_of(session, schedule.id):
+        if row.repository_id not in repository_ids:
+            continue
+        if row.waiting_for == WaitingFor.RETRY:
+            ended.settle(session, schedule, row, now)
+            continue
+        raise Conflict(
+            "schedules.already_running",
+            "A run of this schedule has not ended yet. Nothing was started; wait for it, or cancel it.",
+            run_row_id=row.id,
+            repository_id=row.repository_id,
+            operation_ids=operations_of(row),
+        )
+
+
+def cancel(session: Session, row_id: int, now: datetime) -> ScheduleRun | None:
+    """Cancel a run: one that waits is skipped, operations of one that runs are asked to stop. Raise Conflict if it has ended."""
+    statement = select(ScheduleRun).where(ScheduleRun.id == row_id).with_for_update()
+    row = session.scalars(statement.execution_options(populate_existing=True)).first()
+    if row is None:
+        return None
+    schedule = store.get_even_deleted(session, row.schedule_id)
+    if row.settled_at is not None or schedule is None:
+        raise Conflict("schedules.run_ended", "The run has ended already. Nothing was changed.", outcome=row.outcome)
+    if row.outcome == Outcome.WAITING:
+        ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.CANCELLED), now)
+    elif row.waiting_for == WaitingFor.RETRY:
+        ended.settle(session, schedule, row, now)
+    else:
+        stop(session, row)
+    session.flush()
+    return row

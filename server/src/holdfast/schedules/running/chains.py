@@ -1,0 +1,207 @@
+"""Rows that may run enter the queue: each as the chain of its operations."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import structlog
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+from holdfast.errors import NotFound, Unprocessable
+from holdfast.operations import pages, queue, transitions
+from holdfast.operations.kinds import Kind, Registry
+from holdfast.operations.queue import Link, Subject
+from holdfast.operations.queue import Origin as Asked
+from holdfast.operations.status import Needs, Status, Trigger
+from holdfast.repositories import store as repositories
+from holdfast.repositories.models import Repository
+from holdfast.schedules.models import OnWindowClose, Origin, Outcome, Reason, Schedule, ScheduleRun
+from holdfast.schedules.running import ended, retry
+from holdfast.schedules.running.due import UNREADABLE
+from holdfast.schedules.running.gathering import EVIDENCE, Around
+from holdfast.schedules.running.judge import End
+from holdfast.schedules.running.plans import closes_at, gap_of, timetable, upload_limit
+from holdfast.schedules.running.steps import PlannedStep, Surroundings, plan
+
+log = structlog.get_logger("holdfast.schedules")
+
+TRIGGERED_BY = "schedule"
+
+
+def enqueue(
+    session: Session,
+    registry: Registry,
+    rows: Iterable[ScheduleRun],
+    around: Around,
+    caller: Caller | None = None,
+) -> None:
+    """Queue the operations of rows that may run, all at once, and note them in the rows."""
+    chains: list[list[Link]] = []
+    chained: list[tuple[ScheduleRun, list[PlannedStep]]] = []
+    for row in rows:
+        schedule, repository = around.schedules[row.schedule_id], around.repositories[row.repository_id]
+        if row.outcome == Outcome.RAN:
+            _repeat(session, registry, row, schedule, repository, around.now)
+            continue
+        try:
+            planned = _planned(session, registry, row, schedule, repository, around)
+            chain = _chain(registry, row, schedule, repository, planned, caller)
+        except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
+            log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
+            row.error_key = refusal.key
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
+            continue
+        except UNREADABLE:
+            log.exception("the steps of a schedule could not be prepared", schedule_id=schedule.id)
+            row.error_key = "schedules.bad_steps"
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
+            continue
+        if not chain:
+            row.steps = [_noted(step, None) for step in planned]
+            ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), around.now)
+            continue
+        chains.append(chain)
+        chained.append((row, planned))
+    for (row, planned), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
+        numbers = iter(ids)
+        row.steps = [_noted(step, next(numbers) if step.operation else None) for step in planned]
+        _mark_released(row, around.schedules[row.schedule_id], around.now)
+
+
+def _planned(
+    session: Session,
+    registry: Registry,
+    row: ScheduleRun,
+    schedule: Schedule,
+    repository: Repository,
+    around: Around,
+) -> list[PlannedStep]:
+    def completed(kind: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        rules = registry.kinds[kind].step_rules
+        assert rules is not None
+        return rules.params(session, step)
+
+    asked = (row.options or {}).get("steps")
+    wanted = [step for step in schedule.steps if asked is None or step["kind"] in asked]
+    surroundings = Surroundings(
+        due_at=row.due_at,
+        gap=gap_of(schedule),
+        evidence={kind: getattr(repository, name) for kind, name in EVIDENCE.items()},
+        template=schedule.archive_name_template,
+        repository_template=repository.archive_name_template,
+        upload_kib=upload_limit(schedule, around.now) if repository.engine_version == 1 else None,
+        has_mirror=repository.id in around.mirrored,
+        has_databases=repository.id in around.dumped and repository.execution_target == "local",
+        bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
+        completed=completed,
+    )
+    return plan(wanted, surroundings, all_due=asked is not None)
+
+
+def _chain(
+    registry: Registry,
+    row: ScheduleRun,
+    schedule: Schedule,
+    repository: Repository,
+    planned: Sequence[PlannedStep],
+    caller: Caller | None,
+) -> list[Link]:
+    subject = repositories.subject(repository)
+    chain = []
+    for step in planned:
+        if step.operation is None:
+            continue
+        kind = registry.kinds[step.operation]
+        params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
+        asked = Asked(
+            Trigger.MANUAL if caller is not None else Trigger.SCHEDULE,
+            caller.user_id if caller is not None else None,
+            caller.username if caller is not None else TRIGGERED_BY,
+            run_id=row.run_id,
+            depends_needs=step.needs,
+            schedule_id=schedule.id,
+            schedule_name=schedule.name,
+        )
+        chain.append(Link(kind, params, asked, _executed_by(kind, params, subject), step.after))
+    return chain
+
+
+def _executed_by(kind: Kind, params: Mapping[str, Any], subject: Subject) -> Subject:
+    return kind.step_rules.subject(params, subject) if kind.step_rules is not None else subject
+
+
+def _noted(step: PlannedStep, operation_id: int | None) -> dict[str, Any]:
+    return {
+        "kind": step.kind,
+        "operation_id": operation_id,
+        "status": str(Status.PENDING) if operation_id else None,
+        "error_key": None,
+        "skipped": step.left_out,
+        "next_at": step.next_at.isoformat() if step.next_at else None,
+        **({"warns": True} if step.warns else {}),
+        **({"undoes": True} if step.undoes else {}),
+    }
+
+
+def _mark_released(row: ScheduleRun, schedule: Schedule, now: datetime) -> None:
+    row.outcome, row.waiting_for, row.reason, row.reason_operation_id = Outcome.RAN, None, None, None
+    row.released_at, row.revision, row.tries = row.released_at or now, schedule.revision, row.tries + 1
+    row.result = row.error_key = None
+    respected = row.origin != Origin.MANUAL or bool((row.options or {}).get("respect_windows"))
+    stops = schedule.on_window_close == OnWindowClose.STOP and respected
+    row.look_at = closes_at(schedule, now) if stops else None
+
+
+def _repeat(
+    session: Session, registry: Registry, row: ScheduleRun, schedule: Schedule, repository: Repository, now: datetime
+) -> None:
+    """Queue again what failed and what was skipped because of it, in the same run."""
+    before = {operation.id: operation for operation in pages.by_ids(session, operations_of(row))}
+    steps = [step for step in row.steps if step.get("operation_id") in before]
+    found = [before[step["operation_id"]] for step in steps]
+    again = retry.to_repeat([(operation.kind, operation.status, operation.skip_reason) for operation in found])
+    places = {found[place].id: number for number, place in enumerate(again)}
+    chain = []
+    for place in again:
+        old = found[place]
+        asked = Asked(
+            Trigger.SCHEDULE,
+            old.triggered_by_id,
+            old.triggered_by,
+            run_id=row.run_id,
+            depends_needs=Needs(old.depends_needs),
+            retry_of=old.id,
+            schedule_id=schedule.id,
+            schedule_name=schedule.name,
+        )
+        after = places.get(old.depends_on_id or 0)
+        kind = registry.kinds[old.kind]
+        subject = _executed_by(kind, old.params, repositories.subject(repository))
+        chain.append(Link(kind, dict(old.params), asked, subject, after))
+    ids = queue.enqueue_chains(session, [chain])[0] if chain else []
+    renewed = {found[place].id: number for place, number in zip(again, ids, strict=True)}
+    row.steps = [
+        {**step, "operation_id": renewed[number], "status": str(Status.PENDING), "error_key": None}
+        if (number := step.get("operation_id")) in renewed
+        else step
+        for step in row.steps
+    ]
+    _mark_released(row, schedule, now)
+
+
+def operations_of(row: ScheduleRun) -> list[int]:
+    """The newest operation of each step, in the order of the steps."""
+    return [step["operation_id"] for step in row.steps or () if step.get("operation_id")]
+
+
+def stop(session: Session, row: ScheduleRun) -> None:
+    """The window has closed, or somebody wants it: cancel what has not ended. The newest first, so that nothing is skipped instead.
+
+    A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has done.
+    """
+    undoing = {step["operation_id"] for step in row.steps if step.get("undoes") and step.get("operation_id")}
+    waiting = {found.id for found in pages.by_ids(session, undoing) if found.status == Status.PENDING}
+    for number in sorted(set(operations_of(row)) - waiting, reverse=True):
+        transitions.request_cancel(session, number)
+    row.look_at = None

@@ -1,0 +1,101 @@
+"""What is known of everything that some rows are about, read at once: a tick looks at thousands of rows."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import column, select, table
+from sqlalchemy.orm import Session, load_only
+
+from holdfast.repositories.models import Repository
+from holdfast.schedules import store
+from holdfast.schedules.models import Schedule, ScheduleRun
+from holdfast.schedules.running.plans import Covered, covered_by
+
+EVIDENCE = {
+    "backup": "last_backup",
+    "prune": "last_prune",
+    "compact": "last_compact",
+    "check": "last_check",
+    "restore_check": "last_restore_check",
+    "mirror": "last_mirror",
+}
+LOADED = (
+    Repository.uuid,
+    Repository.name,
+    Repository.labels,
+    Repository.path,
+    Repository.agent_machine_id,
+    Repository.execution_target,
+    Repository.engine_version,
+    Repository.rclone_remote_id,
+    Repository.mode,
+    Repository.setup_state,
+    Repository.archive_name_template,
+    *(getattr(Repository, name) for name in EVIDENCE.values()),
+)
+"""What of a repository the tick needs: it looks at thousands of them."""
+_mirrors = table("repository_mirrors", column("repository_id"))
+_databases = table("dumped_databases", column("repository_id"))
+"""Known by name alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known of everything that some rows are about."""
+
+    now: datetime
+    paused: bool
+    covered: Covered
+    schedules: Mapping[int, Schedule]
+    repositories: Mapping[int, Repository]
+    targets: Mapping[int, store.Target]
+    agents: Mapping[int, str]
+    earlier: Mapping[tuple[int, int], ScheduleRun]
+    mirrored: Collection[int]
+    dumped: Collection[int]
+    """Repositories that have databases to dump."""
+    reachable: Collection[int]
+    """Repositories whose ssh machine has just answered."""
+
+
+def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachable: Collection[int]) -> Around:
+    repository_ids = sorted({row.repository_id for row in rows})
+    found = {
+        repository.id: repository
+        for repository in session.scalars(
+            select(Repository).options(load_only(*LOADED)).where(Repository.id.in_(repository_ids))
+        )
+    }
+    agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
+    schedules = store.by_ids(session, {row.schedule_id for row in rows})
+    mirrored = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(repository_ids))
+    return Around(
+        now=now,
+        paused=store.is_paused(session),
+        covered=covered_by(store.blackouts(session)),
+        schedules=schedules,
+        repositories=found,
+        targets={number: _target(one, agents) for number, one in found.items()},
+        agents={number: agent.status for number, agent in agents.items()},
+        earlier=store.unended(session, list(schedules), repository_ids),
+        mirrored=frozenset(session.scalars(mirrored)),
+        dumped=_with_databases(session, schedules.values(), repository_ids),
+        reachable=reachable,
+    )
+
+
+def _target(repository: Repository, agents: Mapping[int, store.Agent]) -> store.Target:
+    agent = agents.get(repository.agent_machine_id or 0)
+    labels = {**(agent.labels if agent else {}), **(repository.labels or {})}
+    return store.Target(repository.id, repository.uuid, repository.name, labels, repository.execution_target)
+
+
+def _with_databases(session: Session, schedules: Iterable[Schedule], repository_ids: Sequence[int]) -> Collection[int]:
+    """Repositories whose databases can be dumped. Nobody is asked unless a schedule has such a step."""
+    # A step that cannot be read is its own run's trouble: what is gathered here is for all of them.
+    steps = (step for schedule in schedules if isinstance(schedule.steps, list) for step in schedule.steps)
+    if not any(isinstance(step, dict) and step.get("kind") == "dump" for step in steps):
+        return ()
+    found = select(_databases.c.repository_id).where(_databases.c.repository_id.in_(repository_ids)).distinct()
+    return frozenset(session.scalars(found))
