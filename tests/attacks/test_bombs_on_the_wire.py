@@ -83,7 +83,7 @@ def test_a_frame_that_says_it_is_too_long_is_not_waited_for(letter: bytes, size:
         here.settimeout(PATIENCE)
         there.sendall(agent_call.HEAD.pack(letter, size))
         with pytest.raises(agent_call.LinkCut):
-            agent_call.CalledRun({"method": "info"})._listen(here)
+            agent_call.CalledRun({"method": "info"})._follow(here)
 
 
 LIAR = f"""
