@@ -56,6 +56,7 @@ AT_LENGTH = (
     "real/maintenance/test_prune_agreement.py",
     "real/maintenance/test_wipe_in_parts.py",
     "real/restore/test_kills.py",
+    "real/services",
     "real/targets",
 )
 """What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""

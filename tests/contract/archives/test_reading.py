@@ -201,6 +201,7 @@ def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
     wait_until(lambda: len({one.pid for one in other.readers()} & readers) < len(readers), what="its reader ends")
 
 
+@pytest.mark.campaign
 def test_no_more_than_four_readers_run_at_once(services: Services, tmp_path: Path) -> None:
     running = services.new(HOLDFAST_BORG1=str(ENGINES["1.4"]))
     libraries = [make(running, encryption="none", passphrase=None) for _ in range(5)]
