@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.archives.measure import FEW
 from tests.support.running import Running, Services
 from tests.support.service import wait_until
 
-ARCHIVES = 5
+ARCHIVES = FEW + 1
 
 
 @pytest.fixture(scope="module")
