@@ -197,7 +197,7 @@ def _read_beside_writers(
     rng: random.Random,
     reads: int,
 ) -> None:
-    """Read until so many reads were made and every sort of writer has run beside them."""
+    """Read until this many reads are done and every sort of writer has run beside them."""
     done, paths = 0, sorted(files)
     for number, command in enumerate(_writers(made, rng)):
         with subprocess.Popen(

@@ -21,6 +21,7 @@ from backup_engine import shim
 from backup_engine.command import Command
 from backup_engine.far.request import ended_file, near_command
 from backup_engine.far.streaming import joined
+from backup_engine.file_lock import locked_if_free
 
 MAX_SECRET_BYTES = 60_000
 ENGINE_NICENESS = 10
@@ -226,19 +227,12 @@ class Spool:
 
     @contextlib.contextmanager
     def _lock_if_free(self) -> Iterator[bool]:
-        try:
-            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            yield True
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-        finally:
-            os.close(descriptor)
+        with contextlib.ExitStack() as stack:
+            try:
+                is_free = stack.enter_context(locked_if_free(self.folder / "lock"))
+            except FileNotFoundError:  # the spool was removed
+                is_free = True
+            yield is_free
 
 
 def spools_below(folder: Path) -> list[Spool]:

@@ -10,7 +10,6 @@ database that may be the very thing that was stopped.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from backup_engine.file_lock import locked_if_free
 from backup_engine.process import Spool, SpoolState
 from backup_engine.shim import process_start_time
 from backup_jobs import services
@@ -192,18 +192,9 @@ class Holds:
 
     @contextlib.contextmanager
     def _locked_if_free(self, place: str, name: str) -> Iterator[bool]:
-        """The kernel frees the lock with its process. The lock's file stays: removing it would let two hold it."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = self._file(place, name).with_suffix(".lock")
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-        finally:
-            os.close(descriptor)
+        with locked_if_free(self._file(place, name).with_suffix(".lock")) as is_free:
+            yield is_free
 
 
 # --- one attempt ------------------------------------------------------------------------------------------------------
