@@ -270,3 +270,21 @@ def test_names_that_are_not_units_are_not_passed_on() -> None:
 def test_a_record_survives_being_read_again() -> None:
     hold = Hold("local", UNIT, True, (User("/a", "create"),), 2, 5.0, 1.0, "no")
     assert Hold.read(holds.asdict(hold)) == hold
+
+
+def test_a_backup_never_stops_the_unit_in_which_it_runs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = tmp_path / "cgroup"
+    groups.write_text("0::/system.slice/holdfast.service\n")
+    monkeypatch.setattr(services, "CONTROL_GROUPS", str(groups))
+    asked = tmp_path / "asked"
+    program = tmp_path / "systemctl"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    with pytest.raises(NotStopped, match="this program runs in it"):
+        services.stop(services.control_here, "holdfast.service")
+    assert not asked.exists()
+
+    services.stop(services.control_here, "fast.service")
+    assert asked.read_text().endswith("fast.service\n")

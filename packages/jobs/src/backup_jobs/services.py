@@ -17,6 +17,7 @@ CHANGE_SECONDS = 180.0
 SHOWN_CHARACTERS = 300
 RUNNING = frozenset({"active", "activating", "reloading"})
 
+CONTROL_GROUPS = "/proc/self/cgroup"
 NOT_STOPPED = "backup.service_not_stopped"
 UNKNOWN = "backup.service_unknown"
 REFUSED = "backup.service_refused"
@@ -75,8 +76,19 @@ def start(control: Control, name: str) -> str | None:
     return None if answer.code == 0 else answer.shown
 
 
+def is_own_unit(name: str) -> bool:
+    """Whether this process runs in a unit, as systemd's control groups show."""
+    try:
+        with open(CONTROL_GROUPS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as elsewhere in the agent
+            return any(name in line.rstrip("\n").split("/") for line in file)
+    except OSError:
+        return False
+
+
 def control_here(argv: tuple[str, ...], seconds: float) -> Answer:
-    """The control of this machine."""
+    """The control of this machine. It refuses to stop the unit of this process, which could not start it again."""
+    if "stop" in argv and is_own_unit(argv[-1]):
+        return Answer(None, "this program runs in it.")
     try:
         environment = {"PATH": os.environ.get("PATH", SEARCH_PATH), "LANG": "C.UTF-8"}
         ended = bounded.run(argv, b"", seconds, environment, start_new_session=True)
