@@ -1,5 +1,7 @@
 """Messages come from changes: failing since, another error, a reminder, recovered."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -269,3 +271,17 @@ def test_the_default_rule_is_added_once_and_stays_deleted(world: World) -> None:
     world.notifications._add_default_rule()
 
     assert world.rules() == []
+
+
+def test_processes_that_start_together_for_the_first_time_add_one_default_rule(world: World) -> None:
+    together = threading.Barrier(4)
+
+    def start() -> None:
+        together.wait()
+        world.notifications._add_default_rule()
+
+    with ThreadPoolExecutor(4) as processes:
+        for started in [processes.submit(start) for _ in range(4)]:
+            started.result()
+
+    assert len(world.rules()) == 1

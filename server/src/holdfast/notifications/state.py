@@ -19,6 +19,7 @@ from holdfast.notifications.models import Delivery, DeliveryState, DestinationKi
 from holdfast.notifications.reports.gather import Sources
 from holdfast.notifications.reports.send import is_report_due, send_due
 from holdfast.operations.models import KernelSetting
+from holdfast.storage.inserts import insert_unless_there
 from holdfast.storage.session import Database
 
 TICK_SECONDS = 30.0
@@ -99,6 +100,5 @@ class Notifications:
             if session.get(KernelSetting, FIRST_START) is not None:
                 return
         with self._database.writing() as session:
-            if session.get(KernelSetting, FIRST_START, with_for_update=True) is None:
-                session.add(KernelSetting(name=FIRST_START, value=True))
+            if insert_unless_there(session, KernelSetting, {"name": FIRST_START, "value": True}) is not None:
                 edit.add_default_rule(session)

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit.schema import Schema
 from holdfast.operations.models import KernelSetting
+from holdfast.storage.inserts import insert_or_replace
 
 Limit = Annotated[int, Field(ge=1, le=64, strict=True)]
 
@@ -60,7 +61,7 @@ def change(session: Session, wanted: LimitsChange) -> Limits:
 
 
 def put(session: Session, name: str, value: Any) -> None:
-    session.merge(KernelSetting(name=name, value=value))
+    insert_or_replace(session, KernelSetting, {"name": name}, {"value": value})
 
 
 def get(session: Session, name: str) -> Any | None:

@@ -6,10 +6,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
 
 
-def insert_unless_there(session: Session, model: type[DeclarativeBase], values: dict[str, Any]) -> int | None:
-    """Insert a row and return its id; None if a unique column already has the value, also in another transaction."""
-    identifier = model.__table__.c.id
-    statement = conflict_aware_insert(session, model).values(values).on_conflict_do_nothing().returning(identifier)
+def insert_unless_there(session: Session, model: type[DeclarativeBase], values: dict[str, Any]) -> Any | None:
+    """Insert a row and return its key; None if a unique column already has the value, also in another transaction."""
+    (key,) = model.__table__.primary_key
+    statement = conflict_aware_insert(session, model).values(values).on_conflict_do_nothing().returning(key)
     return session.execute(statement).scalar_one_or_none()
 
 
