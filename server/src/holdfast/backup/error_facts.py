@@ -37,6 +37,13 @@ FACTS = (
         "No archive was made.",
     ),
     Fact(
+        "backup.own_places_unknown",
+        (422, "operation"),
+        "An ssh connection leads to the service's own machine, which has no Python to find the service's own data with.",
+        "Install python3 and test the connection again, or run the engine without ssh.",
+        "No archive was made.",
+    ),
+    Fact(
         "backup.sources_not_allowed",
         (
             403,

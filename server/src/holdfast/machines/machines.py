@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.access.vault import Vault
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.engines import Engines
-from holdfast.machines import store
+from holdfast.machines import errors, store
 from holdfast.machines.connection_test import ConnectionTest
 from holdfast.machines.deploy import KeyDeployment
 from holdfast.machines.keys import Keys
@@ -38,7 +39,7 @@ same = [one["path"] for one in given["known"] if _identity(one["path"]) == (one[
 print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
-MISSING = "holdfast-missing-"
+MISSING, OURS = "holdfast-missing-", "holdfast-own-place"
 NEEDED = frozenset({"reach", "host_key", "key", "engine"})
 """Steps of the test without which no engine can run on a machine."""
 
@@ -125,19 +126,35 @@ class Machines:
     def own_places_left_out(
         self, connection_id: int, sources: Sequence[str], known: Sequence[Mapping[str, Any]]
     ) -> tuple[str, ...]:
-        """Run Python on that machine: only it can recognise that it is the service's own machine."""
+        """Ask Python on that machine; where it does not answer, ask the shell whether that machine is this one.
+
+        Raise Unprocessable if it is: which names lead to the service's places cannot be known then.
+        """
         connection, link = self._known(connection_id), self.links.link(connection_id)
-        if connection.python_program is None:
-            return ()
-        given = json.dumps({"sources": list(sources), "known": list(known)})
-        words = (connection.python_program, "-I", "-S", "-c", Path(own_places.__file__).read_text() + LEFT_OUT, given)
-        answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
+        if connection.python_program is not None:
+            given = json.dumps({"sources": list(sources), "known": list(known)})
+            program = Path(own_places.__file__).read_text() + LEFT_OUT
+            words = (connection.python_program, "-I", "-S", "-c", program, given)
+            answer = ssh.run_script(link, f"exec {shlex.join(words)}\n")
+            with suppress(ValueError):
+                if answer.code == 0 and isinstance(patterns := answer.document(), list):
+                    return tuple(map(str, patterns))
+        same = "".join(
+            f'[ "$(stat -c %d:%i {shlex.quote(one["path"])} 2>/dev/null)" != {one["device"]}:{one["inode"]} ] ||'
+            f" echo {OURS}\n"
+            for one in known
+        )
+        answer = ssh.run_script(link, f"{same}exit 0\n")
         if answer.code != 0:
-            return ()
-        try:
-            return tuple(map(str, answer.document()))
-        except (ValueError, TypeError):
-            return ()
+            raise errors.refused(answer.failure or "ssh.failed")
+        if OURS in answer.output.split():
+            sentence = (
+                "This ssh connection leads to the service's own machine, and without Python there it is unknown how "
+                "to leave the service's own data out. Install python3 and test the connection again, or run the "
+                "engine without ssh (execution_target local)."
+            )
+            raise Unprocessable("backup.own_places_unknown", sentence)
+        return ()
 
     def _probed(self, connection_id: int) -> SshConnection:
         """The connection once its engine is known. Raise Unprocessable with the step of the test that fails."""

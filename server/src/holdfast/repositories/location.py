@@ -48,7 +48,8 @@ class SshMachines(Protocol):
     ) -> tuple[str, ...]:
         """The engine's patterns that keep the service's own places out of a backup there, if they are there.
 
-        `known` are the places with their device and inode here. None where that cannot be determined.
+        `known` are the places with their device and inode here. Raise Unprocessable if they are there and the patterns
+        cannot be determined.
         """
 
     def control(self, connection_id: int) -> Control:

@@ -1,0 +1,67 @@
+"""An ssh connection that leads to the service's own machine, as another way to the service's own data."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.places.own import archived, backed_up, data_folder, own_files
+from tests.support.engines import ENGINES
+from tests.support.running import PASSPHRASE, Running, Services
+from tests.support.sshd import Sshd, sshd
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def running(services: Services) -> Running:
+    return services.new()
+
+
+@pytest.fixture(scope="module")
+def repository(running: Running, machine: Sshd) -> dict[str, Any]:
+    """Of the folder above the data folder; its engine runs by ssh, on this same machine."""
+    above = data_folder(running).parent
+    return running.admin.create_repository(
+        running.new_path("far"),
+        [above],
+        passphrase=PASSPHRASE,
+        execution_target="ssh",
+        ssh_connection_id=machine.connection(running.admin, "itself", engine_path=str(ENGINES["1.4"])),
+        exclude_patterns=[f"{above}/far*", f"{above}/repository-*"],
+    )
+
+
+def set_python(running: Running, program: str | None) -> None:
+    with closing(sqlite3.connect(Path(data_folder(running)) / "holdfast.db", timeout=60)) as store, store:
+        store.execute("UPDATE ssh_connections SET python_program = ?", (program,))
+
+
+def test_a_backup_by_ssh_of_the_services_own_machine_leaves_the_data_folder_out(
+    running: Running, repository: dict[str, Any]
+) -> None:
+    ended = backed_up(running.admin, repository)
+
+    paths = archived(running, repository, ended)
+    assert ended["status"].startswith("completed"), ended
+    assert paths
+    assert own_files(paths) == []
+
+
+@pytest.mark.parametrize("program", [None, "/bin/false", "/bin/echo"])
+def test_without_an_answer_of_its_python_nothing_is_backed_up_there(
+    running: Running, repository: dict[str, Any], program: str | None
+) -> None:
+    set_python(running, program)
+
+    ended = backed_up(running.admin, repository)
+
+    assert (ended["status"], ended["error_key"]) == ("failed", "backup.own_places_unknown"), ended
+    assert "python3" in ended["error_message"]
