@@ -1,8 +1,10 @@
 """A real sshd, on loopback or in a network of its own: with a home folder and keys that it shares with nobody."""
 
 import contextlib
+import functools
 import getpass
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -18,6 +20,7 @@ from tests.support.service import Client, end_with_parent, free_port, wait_until
 
 PROGRAM = shutil.which("sshd") or "/usr/sbin/sshd"
 PASSWORD = "a password of the account"
+SERVING = ("sshd", "sshd-session")
 PRIVILEGE_SEPARATION = Path("/run/sshd")
 CONFIGURATION = """
 Port {port}
@@ -33,7 +36,16 @@ KbdInteractiveAuthentication no
 LogLevel VERBOSE
 MaxStartups 200
 SetEnv HOME={home} PATH={path}
+{penalties}
 """
+
+
+@functools.cache
+def has_penalties() -> bool:
+    """Whether this sshd refuses an address for a while after failed logins (OpenSSH 9.8 and newer)."""
+    told = subprocess.run(["ssh", "-V"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r"OpenSSH_(\d+)\.(\d+)", told)
+    return found is not None and (int(found[1]), int(found[2])) >= (9, 8)
 
 
 @dataclass
@@ -78,6 +90,7 @@ class Sshd:
                 home=self.home,
                 path=self.path,
                 password=password,
+                penalties="PerSourcePenalties no" if has_penalties() else "",
             )
         )
         command = [*self.prefix, PROGRAM, "-D", "-e", "-f", str(configuration)]
@@ -139,7 +152,7 @@ class Sshd:
         """Kill what serves the connections, as a cut would end them; what they started goes on or not by itself."""
         cut = 0
         for session in self.sessions():
-            for part in (session, *[child for child in session.children() if child.name() == "sshd"]):
+            for part in (session, *[child for child in session.children() if child.name() in SERVING]):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     part.send_signal(signal.SIGKILL)
                     cut += 1

@@ -54,7 +54,8 @@ def test_parallel_false_logins_do_not_slow_a_true_one() -> None:
         return await turns.all_of([*false, true])
 
     assert set(asyncio.run(flood())) == {None}
-    assert turns.order.index("true") <= 2 * PLACES, "served after what was being hashed already, before the flood"
+    # Two of the flood were being hashed already. Which thread of those that follow comes first is the system's choice.
+    assert turns.order.index("true") <= MAX_OF_ADDRESS // 4, "served before the flood"
 
 
 def test_an_address_that_floods_is_turned_away_and_others_are_not() -> None:

@@ -196,6 +196,7 @@ def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:
     other = make(library.running)
     assert other.get("small").status_code == 200
     readers = {one.pid for one in other.readers()}
+    library.running.wait_until_idle()
     answer = library.running.admin.delete(f"/api/repositories/{other.repository['id']}")
     assert answer.status_code in (200, 204), answer.text
     wait_until(lambda: len({one.pid for one in other.readers()} & readers) < len(readers), what="its reader ends")

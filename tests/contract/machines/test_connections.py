@@ -152,14 +152,20 @@ def test_a_host_without_an_address_is_told(running: Running, admin: Client) -> N
     admin.delete(f"/api/ssh-connections/{number}")
 
 
-def test_what_is_no_ssh_server_is_told(running: Running, admin: Client) -> None:
+@pytest.mark.parametrize(
+    ("greeting", "key"),
+    [(b"220 mail.example ESMTP\r\n", "ssh.not_ssh"), (b"Not allowed at this time\r\n", "ssh.shut_out")],
+)
+def test_what_is_no_ssh_server_or_lets_nobody_in_for_now_is_told(
+    running: Running, admin: Client, greeting: bytes, key: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=lambda: server.accept()[0].sendall(b"220 mail.example ESMTP\r\n"), daemon=True).start()
+        threading.Thread(target=lambda: server.accept()[0].sendall(greeting), daemon=True).start()
         port = server.getsockname()[1]
         body = {"name": running.new_name("mail"), "host": "127.0.0.1", "username": "backup", "port": port}
         number = admin.post("/api/ssh-connections", json=body).json()["id"]
 
-        assert failed_step(tried(admin, number))["key"] == "ssh.not_ssh"
+        assert failed_step(tried(admin, number))["key"] == key
     admin.delete(f"/api/ssh-connections/{number}")
 
 

@@ -26,6 +26,13 @@ ENDINGS: Mapping[str, str] = {
     "sqlite": "sql",
 }
 MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
+SILENT_OR_FAILED = """
+exec 3>&1
+errors=$("$0" "$@" 2>&1 >&3 3>&-) && [ -z "$errors" ] && exit 0
+printf '%s\\n' "$errors" >&2
+exit 1
+"""
+"""sqlite3 3.46 ends the dump of a damaged file with COMMIT and with 0: only its messages tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,8 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
     if database.kind == "sqlite":
         if not (database.database or "").startswith("/"):
             raise InvalidRequest("The path of an SQLite file must be absolute.")
-        argv = [_program(("sqlite3",), path), "-batch", "-readonly", database.database, ".dump"]
+        program = _program(("sqlite3",), path)
+        argv = ["/bin/sh", "-c", SILENT_OR_FAILED, program, "-batch", "-readonly", database.database, ".dump"]
         return {"argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
     if database.kind == "mysql":
         return _mysql(database, plain, path)

@@ -37,7 +37,10 @@ WITH_LAST_WORDS = 'ssh "$@"; code=$?; [ "$code" = 0 ] || sleep 0.5; exit "$code"
 
 HOST_KEY_CHANGED = "ssh.host_key_changed"
 KEY_REFUSED = "ssh.key_refused"
+SHUT_OUT = b"Not allowed at this time"
+"""What sshd (OpenSSH 9.8 and newer) tells an address from which logins have failed, instead of its greeting."""
 REASONS = (
+    (re.compile(SHUT_OUT.decode()), "ssh.shut_out"),
     (re.compile(r"IDENTIFICATION HAS CHANGED|No \S+ host key is known for"), HOST_KEY_CHANGED),
     (re.compile(r"Permission denied|Too many authentication failures"), KEY_REFUSED),
     (re.compile(r"cannot be run"), "ssh.not_installed"),
@@ -54,6 +57,7 @@ SENTENCES = {
     "ssh.connection_refused": "Nothing listens on this port of the host; start sshd there, or correct the port.",
     "ssh.no_answer": "The host does not answer; check that it is up, the network, and firewalls.",
     "ssh.not_ssh": "The program on this port is not an ssh server; correct the port.",
+    "ssh.shut_out": "The host refuses this machine for some minutes because logins from it have failed; wait, then try again.",
     "ssh.closed": "The host closed the connection; look at the log of its sshd.",
     "ssh.failed": "The ssh connection failed; look at the log of the host's sshd.",
     "ssh.not_installed": "The programs ssh and ssh-keyscan are not installed here; install openssh-client.",
@@ -205,6 +209,8 @@ def reach(host: str, port: int) -> str | None:
         return "ssh.connection_refused"
     except (OSError, UnicodeError):
         return "ssh.no_answer"
+    if greeting.startswith(SHUT_OUT):
+        return "ssh.shut_out"
     return None if greeting.startswith(b"SSH-") else "ssh.not_ssh"
 
 

@@ -118,6 +118,12 @@ FACTS = (
         "Correct the port.",
     ),
     Fact(
+        "ssh.shut_out",
+        (422, "operation"),
+        "The host refuses the service's machine for some minutes, because logins from it have failed.",
+        "Wait, then try again. `PerSourcePenalties` in the host's `sshd_config` sets for how long.",
+    ),
+    Fact(
         "ssh.other_fingerprint",
         (409,),
         "The host shows another key than the one you accept.",

@@ -46,7 +46,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ -z "$prefix" ]; then
-    if [ "$(id -u)" = 0 ]; then prefix=/opt/backup-agent; else prefix=$HOME/.local/share/backup-agent; fi
+    if [ "$(id -u)" = 0 ]; then prefix=/opt/backup-agent; else prefix=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}/.local/share/backup-agent; fi
 fi
 if [ "$uninstall" = yes ]; then
     [ -x "$prefix/bin/backup-agent" ] || fail "there is no agent in $prefix; name its folder with --prefix"
