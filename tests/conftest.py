@@ -21,12 +21,11 @@ hypothesis.settings.load_profile("tests")
 ON_ONE_STORE = (
     "attacks/access",
     "contract/access",
-    "contract/archives/test_index_runs.py",
-    "contract/archives/test_webdav.py",
+    "contract/archives",
     "contract/backup",
-    "contract/archives/test_reading.py",
     "contract/maintenance",
     "contract/mirror",
+    "contract/notifications",
     "contract/packages",
     "contract/repositories",
     "contract/restore",
@@ -49,7 +48,20 @@ WITH_ONE_SERIES = (
 
 The adapter itself, in `engine`, is tried with both.
 """
+WITH_ONE_MAJOR = (
+    "attacks/identity",
+    "attacks/places",
+    "attacks/test_agent_restores_count.py",
+    "attacks/test_hostile_downloads.py",
+    "real/dumps",
+    "real/schedules",
+)
+"""Tests that are there for both majors: `make test` plays them with engine 1, the campaign with engine 2.
+
+The contract of engine 2 is in `contract/engine2`, its adapter in `engine`: those are played each time.
+"""
 AT_LENGTH = (
+    "attacks/identity/test_remotes.py",
     "real/archives",
     "real/machines/test_kills.py",
     "real/maintenance/test_lanes.py",
@@ -61,21 +73,22 @@ AT_LENGTH = (
 )
 """What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""
 
+TWINS = {
+    ON_ONE_STORE: ("postgresql", "sqlite"),
+    WITH_ONE_SERIES: ("1.2", "1.4"),
+    WITH_ONE_MAJOR: ("2", "1"),
+}
+"""For each list the word of the tests that only the campaign plays, and the word of those that `make test` plays."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = {item.nodeid for item in items}
     for item in items:
-        if _is_under(item, AT_LENGTH) or _is_second_store(item, known) or _is_older_series(item, known):
+        if _is_under(item, AT_LENGTH) or any(
+            _is_under(item, places) and _is_twin(item.nodeid, *words, known) for places, words in TWINS.items()
+        ):
             item.add_marker(pytest.mark.campaign)
-
-
-def _is_second_store(item: pytest.Item, known: set[str]) -> bool:
-    return _is_under(item, ON_ONE_STORE) and _is_twin(item.nodeid, "postgresql", "sqlite", known)
-
-
-def _is_older_series(item: pytest.Item, known: set[str]) -> bool:
-    return _is_under(item, WITH_ONE_SERIES) and _is_twin(item.nodeid, "1.2", "1.4", known)
 
 
 def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:

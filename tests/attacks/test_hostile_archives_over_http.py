@@ -36,7 +36,7 @@ IN_EVERY_RUN = 25
 IN_THE_CAMPAIGN = 1000
 OF_A_REPOSITORY = 50
 """Archives of one repository: each restore check asks the engine for the list of all of them."""
-WAYS = ("tar", "zip", "check", "restore")
+WAYS = ("files", "tar", "zip", "check", "restore")
 ENDS = {"completed", "completed_with_warnings", "failed"}
 AT_A_TIME = 2
 
@@ -170,8 +170,9 @@ def play(
         base = f"/api/repositories/{repository['id']}/archives/{archive['id']}"
         for path in ("", "tree", "link"):
             fetch(client, f"{base}/browse", path=path)
-        for path in ("tree/file", "tree/evil"):
-            fetch(client, f"{base}/files", path=path)
+        if "files" in ways:
+            for path in ("tree/file", "tree/evil"):
+                fetch(client, f"{base}/files", path=path)
         jobs = []
         if "check" in ways:
             jobs.append(restore_check(client, repository, archive))

@@ -41,14 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=missing))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     started = Services(tmp_path_factory.mktemp("services"))
     yield started
     started.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(services: Services) -> Running:
     return services.get("sqlite")
 

@@ -19,7 +19,7 @@ ENGINE = ENGINES["1.4"]
 PLACES = [
     pytest.param("ssh repository", 1, marks=pytest.mark.campaign),  # the engine runs here, as for a local one
     *((target, 1) for target in ("engine by ssh", "agent")),
-    *([("agent", 2), pytest.param("engine by ssh", 2, marks=pytest.mark.campaign)] if ENGINE_2 else []),
+    *((target, 2) for target in ("engine by ssh", "agent") if ENGINE_2),
 ]
 
 

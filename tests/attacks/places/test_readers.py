@@ -42,7 +42,7 @@ class Holding:
         return {"repository_id": self.repository["id"], "archive": self.operation["archive_name"], **more}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def all_held() -> dict[int, Holding]:
     return {}
 

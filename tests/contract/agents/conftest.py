@@ -6,7 +6,7 @@ from tests.contract.agents.agent import Machines
 from tests.support.running import Running, Services
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Services of their own: jobs that no agent ever takes stay in the queue, which others want to see empty."""
     services = Services(tmp_path_factory.mktemp("agent-services"))
@@ -14,7 +14,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     services.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def on_sqlite(services: Services) -> Machines:
     return Machines(services.get("sqlite"))
 

@@ -8,7 +8,7 @@ from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def story(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Story:
     """The repository that the worlds are copies of: made once for all test processes."""
     base = tmp_path_factory.getbasetemp()
@@ -18,7 +18,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Story:
         return tell(shared / "story")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worlds(services: Services, story: Story) -> Callable[[str], World]:
     """The world on each store, built when it is first asked for.
 

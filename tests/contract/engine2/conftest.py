@@ -9,7 +9,7 @@ from tests.support.running import Running, Services
 collect_ignore_glob = [] if ENGINE_2 else ["test_*.py"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(services: Services) -> Running:
     """The service that others use too."""
     return services.get("sqlite")
@@ -21,7 +21,7 @@ def program(running: Running) -> Path:
     return running.folder / "borg2"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(running: Running) -> World:
     """A repository of engine 2 with two indexed archives. Tests read it, and change nothing in it."""
     return build(running)

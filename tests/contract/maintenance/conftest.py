@@ -21,7 +21,7 @@ def made(running: Running, **settings: Any) -> Made:
     return Made(running, repository, engine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kept(services: Services) -> dict[str, Made]:
     """For each store, a repository that tests of refusals share: they change nothing."""
     del services

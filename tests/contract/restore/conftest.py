@@ -7,7 +7,7 @@ from tests.support.engines import ENGINE_2
 from tests.support.running import Finished, Running, Services
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def knowns(services: Services) -> dict[str, Known]:
     del services
     return {}

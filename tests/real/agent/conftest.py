@@ -7,7 +7,7 @@ import pytest
 from tests.support.agent_site import AgentSite
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
     built = AgentSite.build(tmp_path_factory.mktemp("site"), HOLDFAST_AGENT_HEARTBEAT_SECONDS="2")
     yield built

@@ -5,7 +5,7 @@ import pytest
 from tests.real.archives.service import Installed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """A service with a scripted engine that tests share: each has a repository of its own."""
     installed = Installed.start(tmp_path_factory.mktemp("scripted"))
@@ -13,7 +13,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     installed.process.stop(60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def by_chunks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """A service with the real engine that tests share."""
     installed = Installed.start(tmp_path_factory.mktemp("by-chunks"), scripted=False)

@@ -7,14 +7,14 @@ from tests.support.engines import ENGINES
 from tests.support.running import Services
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     services = Services(tmp_path_factory.mktemp("restore-services"))
     yield services
     services.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def workshops(services: Services) -> dict[str, Workshop]:
     """A workshop for each engine, so that what one test has backed up another may restore."""
     return {}

@@ -140,7 +140,7 @@ def test_what_cannot_be_downloaded_is_refused_before_the_first_byte(
 # --- large ones ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def large_archives() -> dict[int, tuple[Path, Archive]]:
     return {}
 

@@ -5,7 +5,7 @@ import pytest
 from tests.support.running import Services
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     services = Services(tmp_path_factory.mktemp("services"))
     yield services

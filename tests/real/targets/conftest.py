@@ -28,7 +28,7 @@ class OneCell:
             closing.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def one_cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCell]:
     keeper = OneCell(tmp_path_factory)
     yield keeper
