@@ -83,7 +83,9 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
         if not (database.database or "").startswith("/"):
             raise InvalidRequest("The path of an SQLite file must be absolute.")
         program = _program(("sqlite3",), path)
-        argv = ["/bin/sh", "-c", SILENT_OR_FAILED, program, "-batch", "-readonly", database.database, ".dump"]
+        # A link that takes the place of the file, or of a folder above it, is not followed.
+        options = ("-batch", "-readonly", "-nofollow")
+        argv = ["/bin/sh", "-c", SILENT_OR_FAILED, program, *options, database.database, ".dump"]
         return {"argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
     if database.kind == "mysql":
         return _mysql(database, plain, path)

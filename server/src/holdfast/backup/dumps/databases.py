@@ -1,7 +1,9 @@
 """The databases of a repository: read, added, changed, removed, with a line in the audit log each."""
 
+import os
 import shlex
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select
@@ -99,6 +101,10 @@ def _check(session: Session, places: ServicePlaces, repository: Repository, want
     path = wanted.database or ""
     if not path.startswith("/"):
         raise Unprocessable("backup.database_not_absolute", "The path of an SQLite file must be absolute.")
+    _require_foreign(session, places, path)
+
+
+def _require_foreign(session: Session, places: ServicePlaces, path: str) -> None:
     if places.here(session).holds(path):
         raise Unprocessable(
             "backup.own_places", "This file is part of the service's own data, which is left out of dumps."
@@ -114,10 +120,17 @@ def require_here(repository: Repository) -> None:
         )
 
 
-def opened(vault: Vault, stored: DumpedDatabase) -> Database:
-    """The database with its password, for the engine."""
+def opened(session: Session, places: ServicePlaces, vault: Vault, stored: DumpedDatabase) -> Database:
+    """The database with its password, for the engine; an SQLite file by the path that it really has now.
+
+    Raise Unprocessable if a link leads to the service's own data.
+    """
     password = vault.decrypt(stored.password, secret_context(stored.uuid)) if stored.password else None
-    return _plain(stored, password)
+    database = _plain(stored, password)
+    if database.kind == "sqlite":
+        database = replace(database, database=os.path.realpath(database.database or ""))
+        _require_foreign(session, places, database.database or "")
+    return database
 
 
 def _plain(stored: DumpedDatabase, password: str | None = None) -> Database:

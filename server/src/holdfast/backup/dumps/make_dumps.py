@@ -28,6 +28,7 @@ from holdfast.repositories import jobs
 from holdfast.repositories.job_kinds import concluded
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 
 BODY = Body(dump.run, dump.interrupted)
@@ -57,17 +58,20 @@ def present(operation: Operation) -> dict[str, Any]:
 def run(opener: Opener, vault: Vault, programs: str | None, context: Context) -> Outcome | TryAgain:
     opened = RepositoryWork.open(opener, context)
     with context.database.reading() as session:
-        block = make_block(session, vault, programs, context.operation)
+        block = make_block(session, opener.own_places, vault, programs, context.operation)
     if not block.databases:
         return Outcome(Status.FAILED, "backup.no_databases", NO_DATABASES)
     work = Work(context, opened.engine, opened.location, block, dump.Dumps())
     return concluded(JOB, context, attempt(BODY, work))
 
 
-def make_block(session: Session, vault: Vault, programs: str | None, operation: Operation) -> dump.DumpBlock:
+def make_block(
+    session: Session, places: ServicePlaces, vault: Vault, programs: str | None, operation: Operation
+) -> dump.DumpBlock:
     repository = repository_of(session, operation)
     params = DumpParams.model_validate(operation.params)
-    found = tuple(databases.opened(vault, each) for each in databases.of_repository(session, repository.id))
+    stored = databases.of_repository(session, repository.id)
+    found = tuple(databases.opened(session, places, vault, each) for each in stored)
     refused = REFUSED_IN_NAMES if repository.engine_version == 2 else ""
     started = operation.started_at or operation.created_at
     return dump.DumpBlock(
