@@ -122,3 +122,36 @@ def test_an_older_copy_on_another_machine_is_used_after_a_persons_word(site: Sit
     backed_up(admin, repository)
     site.running.wait_until_idle()
     assert sorted(bool(archive["lost_at"]) for archive in archives(admin, repository).values()) == [False, False, True]
+
+
+@pytest.mark.parametrize(("target", "major"), PLACES)
+def test_an_older_copy_on_another_machine_is_imported_after_a_persons_word(site: Site, target: str, major: int) -> None:
+    admin = site.admin
+    repository, path = site.repository(target, major)
+    backed_up(admin, repository)
+    site.running.wait_until_idle()
+    copy = site.running.new_path("copy")
+    shutil.copytree(path, copy)
+    backed_up(admin, repository)
+    site.running.wait_until_idle()
+    assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
+    shutil.rmtree(path)
+    copy.rename(path)
+    same = ("path", "engine_version", "source_paths", "repository_type", "execution_target", "ssh_connection_id")
+    body = {name: repository[name] for name in same if repository.get(name) is not None}
+    body |= {"name": site.running.new_name("older"), "passphrase": PASSPHRASE, "index_mode": "archives"}
+    if target == "agent":
+        body["agent_machine_id"] = site.agent.agent_id
+
+    refused = admin.post("/api/repositories/import", json=body)
+    if target == "agent":
+        assert admin.wait_for_end(refused.json()["setup_operation_id"])["error_key"] == "engine.repository_older"
+        assert admin.delete(f"/api/repositories/{refused.json()['id']}").status_code == 204
+    else:
+        assert error_of(refused) == (409, "engine.repository_older")
+    taken = admin.post("/api/repositories/import", json={**body, "older_ok": True})
+
+    assert taken.status_code == 201, taken.text
+    if target == "agent":
+        assert admin.wait_for_end(taken.json()["setup_operation_id"])["status"] == "completed"
+    backed_up(admin, taken.json())

@@ -73,7 +73,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
 
 
 def _held(session: Session, repository_id: int) -> Repository | None:
-    """The repository's row, held: two lists that are read at once are brought in line one after the other."""
+    """The repository's row, held: two lists that are read at once are applied one after the other."""
     statement = select(Repository).where(Repository.id == repository_id).with_for_update()
     return session.scalars(statement).first()
 

@@ -92,7 +92,7 @@ class IndexState:
     def reconcile(self, session: Session, *, at_once: bool = False) -> tuple[int, int]:
         """Queue what each repository's mode keeps fresh, where it is older than an interval or has gaps.
 
-        `at_once` is for a person who asks: then it is queued however fresh it is.
+        `at_once` is for a request by a person: then it is queued however fresh it is.
         """
         repositories = store.visible(session, None)
         enqueued = 0

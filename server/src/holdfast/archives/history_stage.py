@@ -127,7 +127,7 @@ class _Run:
             return Outcome(Status.FAILED, "archives.index_disk_full", sentence, result=self._tally.result())
         except NOT_TO_BE_TRUSTED as damage:
             self._indexes.forget(self._repository.uuid)
-            return TryAgain("archives.index_damaged", f"The file history is built anew: {damage}.", TRY_AGAIN_SECONDS)
+            return TryAgain("archives.index_damaged", f"The file history is rebuilt: {damage}.", TRY_AGAIN_SECONDS)
         except NOT_NOW as unavailable:
             return TryAgain("archives.index_unavailable", f"{unavailable}.", TRY_AGAIN_SECONDS)
 
@@ -358,7 +358,7 @@ def trust_only(session: Session, repository: Repository, index: HistoryIndex) ->
 
 
 def forget_index(session: Session, repository_id: int) -> None:
-    """Have the next run build the index anew."""
+    """Have the next run rebuild the index."""
     session.execute(update(Repository).where(Repository.id == repository_id).values(history_generation=None))
     session.execute(
         update(Archive)

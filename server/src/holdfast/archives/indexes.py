@@ -40,11 +40,11 @@ class Indexes(ABC):
         """The index, or None where there is none that can be read."""
 
     def writing(self, repository_uuid: str) -> HistoryIndex:
-        """The index, made anew where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
+        """The index, created again where there is none that can be trusted. Raise IndexUnavailable, IndexStorageFull."""
         if index := self.reading(repository_uuid):
             return index
         if self._is_there(repository_uuid):
-            log.warning("the history index cannot be used and is built anew", repository=repository_uuid)
+            log.warning("the history index cannot be used and is rebuilt", repository=repository_uuid)
             self.forget(repository_uuid)
         self._make(repository_uuid)
         index = self.reading(repository_uuid)
@@ -54,7 +54,7 @@ class Indexes(ABC):
 
     @abstractmethod
     def forget(self, repository_uuid: str) -> None:
-        """Remove the index of a repository that is gone, or one that is to be built anew."""
+        """Remove the index of a repository that is gone, or one that is to be rebuilt."""
 
     @abstractmethod
     def size(self, repository_uuid: str) -> int:
@@ -81,7 +81,7 @@ class Indexes(ABC):
 
     @abstractmethod
     def _is_current(self, repository_uuid: str, index: HistoryIndex) -> bool:
-        """Is this still the index of the repository, or has somebody built another one by now?"""
+        """Is this still the index of the repository, or has another process built another one by now?"""
 
     def ask(self, repository_uuid: str, question: Callable[[HistoryIndex | None], T]) -> T:
         """Ask the index, if there is one. One that turns out to be damaged is thrown away, and was never there."""

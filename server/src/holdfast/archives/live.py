@@ -45,7 +45,7 @@ class LiveAnswers:
     def browse(
         self, repository: Repository, archive: Archive, directory: bytes, limit: int, cursor: str | None
     ) -> BrowsePage:
-        """A directory of an archive that is not indexed, from the engine's listing."""
+        """A folder of an archive that is not indexed, from the engine's listing."""
         archive_records.require_present(archive)
 
         def read(step: Step) -> BrowsePage:

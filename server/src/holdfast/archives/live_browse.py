@@ -1,4 +1,4 @@
-"""One directory out of an engine's listing."""
+"""One folder out of an engine's listing."""
 
 from itertools import chain
 from pathlib import Path
@@ -14,9 +14,9 @@ _FEW = 1000
 
 
 def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None) -> BrowsePage:
-    """Given the engine's listing of an archive, return a page of one directory, as the index would.
+    """Given the engine's listing of an archive, return a page of one folder, as the index would.
 
-    Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a directory's pages.
+    Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a folder's pages.
     """
     after = position_of(cursor) if cursor else None
     found = _members(output, directory, after, limit)
@@ -37,8 +37,8 @@ def position_of(cursor: str) -> bytes:
 
 
 def _members(output: Path, directory: bytes, after: bytes | None, limit: int) -> dict[bytes, Entry] | None:
-    """The first entries of a directory after a name, one more than the limit; of a path that is there twice the last one
-    counts. None without directory. However many names the directory has, few are kept."""
+    """The first entries of a folder after a name, one more than the limit; of a path that is there twice the last one
+    counts. None if there is no such folder. However many names the folder has, few are kept."""
     prefix = directory + b"/" if directory else b""
     found: dict[bytes, Entry] = {}
     exists = not directory

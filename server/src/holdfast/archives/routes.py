@@ -217,7 +217,7 @@ def read_archive(
     )
 
 
-@routes.get("/status", summary="How well the repository is cared for", responses=documented(404))
+@routes.get("/status", summary="State of the index, and what was checked", responses=documented(404))
 def read_status(
     caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, cadence: TheCadence
 ) -> StatusAnswer:
@@ -225,7 +225,7 @@ def read_status(
     return status_view.status(session, repository, overdue=has_feature(settings, "overdue_flags"), cadence=cadence)
 
 
-@routes.post("/rebuild", summary="Derive data anew", responses=documented(404))
+@routes.post("/rebuild", summary="Derive data again", responses=documented(404))
 def rebuild(
     caller: LoginOnly,
     repository_id: RowId,

@@ -90,7 +90,7 @@ def _cell(
 
 
 def _is_outdated(ended: Operation | None, success: datetime | None) -> bool:
-    """True when an archive is newer than the last backup of ours: somebody else has made it."""
+    """True when an archive is newer than the last backup by Holdfast: another program has made it."""
     return bool(ended and ended.completed_at and success and success > ended.completed_at)
 
 

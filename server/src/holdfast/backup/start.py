@@ -59,7 +59,7 @@ def enqueue(
 
 
 def _within_sources(repository: Repository, params: BackupParams) -> BackupParams:
-    """What somebody who is no admin may back up: the repository's own sources, or paths below them. Raise Forbidden."""
+    """What a user who is not an admin may back up: the repository's own sources, or paths below them. Raise Forbidden."""
     if params.source_paths is None:
         return params
     if outside := sources_outside(repository, params.source_paths):

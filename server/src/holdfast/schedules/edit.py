@@ -108,7 +108,7 @@ class Editor:
         return self._add(session, caller, schedule, "schedule.created")
 
     def duplicate(self, session: Session, caller: Caller, schedule: Schedule, name: str | None) -> Schedule:
-        """A copy, disabled until somebody has looked at it."""
+        """A copy, disabled until a person enables it."""
         now = clock.now()
         self._stored_steps(
             session, caller, schedule.steps, schedule.steps

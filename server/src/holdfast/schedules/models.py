@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a due time did not run. `cancelled`: somebody cancelled the run while it waited."""
+    """Why a due time did not run. `cancelled`: a person cancelled the run while it waited."""
 
     DISABLED = "disabled"
     DELETED = "deleted"

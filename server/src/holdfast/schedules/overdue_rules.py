@@ -44,7 +44,7 @@ class ScheduleRules:
         return found
 
     def _scheduled(self, session: Session) -> Mapping[int, Cells]:
-        """Computed anew when a schedule, a repository or the labels of an agent have changed."""
+        """Computed again when a schedule, a repository or the labels of an agent have changed."""
         seen = (*session.execute(_SCHEDULES_CHANGED).one(), *session.execute(_REPOSITORIES_CHANGED).one())
         seen = (*seen, *session.execute(_AGENTS_CHANGED).one())
         with self._guard:

@@ -110,7 +110,7 @@ def may_use(caller: Caller, script: StoredScript) -> bool:
 
 
 def require_usable(session: Session, caller: Caller, script_id: int) -> StoredScript:
-    """Raise NotFound: a script that the caller may not use is none that they hear of."""
+    """Raise NotFound: a script that the caller may not use does not exist for them."""
     script = store.get(session, script_id)
     if not may_use(caller, script):
         raise errors.unknown(script_id)

@@ -196,7 +196,7 @@ class StepsOfScripts:
         return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
 
     def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
-        """Secrets that were given before stay with the same script in the same place, unless they are given anew."""
+        """Secrets that were given before stay with the same script in the same place, unless they are given again."""
         del session
         names = (
             step.get("secret_id")

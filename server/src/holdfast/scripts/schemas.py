@@ -99,7 +99,7 @@ class RunScript(Schema):
     model_config = ConfigDict(extra="forbid")
 
     repository_id: RowId | None = Field(
-        None, description="Repository that the script hears of, and whose machine runs it."
+        None, description="Repository that the script is given, and whose machine runs it."
     )
     parameters: Values = {}
 
@@ -169,7 +169,7 @@ class ScriptAnswer(Schema):
 
 
 class ScriptDetail(ScriptAnswer):
-    content: str | None = Field(description="Of the newest version; null for everybody but admins.")
+    content: str | None = Field(description="Of the newest version; null unless you are an admin.")
     used_by: list[dict[str, Any]] = Field(description="Schedules that use it, as far as you may see scripts at all.")
 
 

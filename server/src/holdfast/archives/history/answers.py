@@ -32,7 +32,7 @@ class Change:
 
     @property
     def content_changed(self) -> bool | None:
-        """None when it cannot be told: size and time are equal and one of the two was read from the CLI listing."""
+        """None when it is unknown: size and time are equal and one of the two was read from the CLI listing."""
         if self.before is None or self.after is None or self.before == self.after:
             return True
         if self.before.size != self.after.size or self.before.link != self.after.link or self._differs(_kind):

@@ -144,7 +144,7 @@ class Comparer:
         return kept[1]
 
     def _under(self, snapshot: Snapshot, comparison: Comparison, prefix: bytes) -> Comparison:
-        """Keep what is the prefix itself or lies in it; `a/b` is not a prefix of `a/bc`."""
+        """Keep what is the prefix itself or is below it; `a/b` is not a prefix of `a/bc`."""
         wanted = prefix.removesuffix(b"/") or prefix
         if not wanted or not len(comparison.paths):
             return comparison
@@ -170,7 +170,7 @@ def _without(versions: Ids, sorted_others: Ids) -> Ids:
 
 
 def directories_below(directory: int, parent: Ids) -> npt.NDArray[np.bool_]:
-    """Given a directory, return for every directory id whether it is that one or lies in it."""
+    """Given a directory, return for every directory id whether it is that one or is below it."""
     inside = np.zeros(max(len(parent), directory + 1), np.bool_)
     inside[directory] = True
     while True:

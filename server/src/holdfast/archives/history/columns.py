@@ -70,7 +70,7 @@ class CachedColumn:
         self._forget(b"")
 
     def take(self, snapshot: Snapshot, epoch: bytes, ids: Numbers) -> Numbers:
-        """Return the numbers at these ids, as of the sweep that the snapshot sees last."""
+        """Return the numbers at these ids, as of the sweep that the transaction sees last."""
         if not len(ids):
             return np.zeros(0, COLUMN_TYPES[self._kind])
         chunks = np.flatnonzero(np.bincount(ids >> CHUNK_BITS)).tolist()

@@ -48,7 +48,7 @@ def searchable_parts(needle: str) -> list[str]:
 
 
 def trigrams(parts: list[str], most: int = 24) -> list[str]:
-    """Given parts of a search text, return trigrams of them, at most so many: enough to find candidates.
+    """Given parts of a search text, return trigrams of them, at most this many: enough to find candidates.
 
     Of more than a few only those are taken that lie side by side: the others find little less, and each costs a walk
     through a list of its own.

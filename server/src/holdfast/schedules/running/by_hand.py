@@ -1,4 +1,4 @@
-"""Runs that somebody asks for, and runs that somebody cancels."""
+"""Runs that a person starts, and runs that a person cancels."""
 
 import uuid
 from collections.abc import Collection, Sequence
@@ -30,7 +30,7 @@ def run_now(
     caller: Caller,
     now: datetime,
 ) -> list[ScheduleRun]:
-    """Run a schedule because somebody asked for it. Raise Conflict while an earlier run has not ended, Unprocessable.
+    """Run a schedule because a person asked for it. Raise Conflict while an earlier run has not ended, Unprocessable.
 
     Rights are the route's to check. A row whose machine is away, or whose window is closed, is returned waiting.
     """

@@ -196,7 +196,7 @@ def operations_of(row: ScheduleRun) -> list[int]:
 
 
 def stop(session: Session, row: ScheduleRun) -> None:
-    """The window has closed, or somebody wants it: cancel what has not ended. The newest first, so that nothing is skipped instead.
+    """The window has closed, or a person cancels it: cancel what has not ended. The newest first, so that nothing is skipped instead.
 
     A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has done.
     """

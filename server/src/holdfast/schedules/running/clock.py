@@ -93,7 +93,7 @@ def recompute(session: Session, schedule: Schedule, now: datetime) -> None:
 
 
 def adopt_zones(session: Session, now: datetime, most: int = 200) -> int:
-    """Compute due times anew that were computed with other zone data; return of how many schedules."""
+    """Compute again the due times that were computed with other zone data; return of how many schedules."""
     stale = (
         select(Schedule)
         .where(Schedule.next_due_at.is_not(None), func.coalesce(Schedule.tz_version, "") != zones.VERSION)

@@ -1,4 +1,4 @@
-"""How a run row gets its final state, and who hears of it."""
+"""How a run row gets its final state, and who is notified."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

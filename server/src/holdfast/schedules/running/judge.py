@@ -22,7 +22,7 @@ class Row:
     start_at: datetime
     waiting_for: WaitingFor | None = None
     is_manual: bool = False
-    """Somebody asked for it: rules that are there for times when nobody looks do not apply."""
+    """A person asked for it: rules that are there for times when nobody looks do not apply."""
     is_retry: bool = False
 
 

@@ -108,7 +108,7 @@ Covered = Callable[[datetime, Mapping[str, str]], bool]
 
 
 def covered_by(stored: Sequence[Blackout]) -> Covered:
-    """Whether a moment lies in a blackout of a repository with these labels."""
+    """Whether a time is within a blackout of a repository with these labels."""
     known = [
         blackouts.Blackout(each.name, each.first_day, each.last_day, each.timezone, each.yearly, each.labels or {})
         for each in stored

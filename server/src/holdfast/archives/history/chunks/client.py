@@ -256,7 +256,7 @@ class EngineChunks(HelperProcess):
 
     def segments(self, joined_ids: bytes) -> bytes:
         """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
-        bytes; 0 where that cannot be told."""
+        bytes; 0 where that is unknown."""
         count = len(joined_ids) // ID_BYTES
         self._ask({"op": "segments", "count": count}, joined_ids)
         data = self._frame(b"I", count * _SEGMENT_BYTES)

@@ -154,7 +154,7 @@ class _Scanner:
         return Scan(self._pieces, ChunkTable(list(self._ids), self._first, self._last, self._count), len(wanted))
 
     def _gaps(self, runs: list[Run]) -> Iterator[_Gap]:
-        """Yield what lies before each run, and after the last."""
+        """Yield the bytes before each run, and after the last."""
         chunk, offset = 0, 0
         for run in runs:
             yield _Gap(chunk, offset, run.new, int(self._known.first[run.known]))

@@ -1,6 +1,6 @@
 """Hands out chunks of a repository, decrypted. Runs under the engine's own Python, as its own process.
 
-This is the only file that touches the engine's private API, so it is small, stands alone (no import of ours) and is used
+This is the only file that touches the engine's private API, so it is small, stands alone (it imports nothing of Holdfast) and is used
 only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
 under a shared lock, the content of files without one (see `Contents`).
 

@@ -122,7 +122,7 @@ class _Fields:
 
 
 class _Chunks:
-    """The list of chunks of a large item, read anew each time it is walked through."""
+    """The list of chunks of a large item, read again each time it is walked through."""
 
     def __init__(self, record: bytes, start: int) -> None:
         self._record = record

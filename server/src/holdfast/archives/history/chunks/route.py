@@ -46,7 +46,7 @@ class RouteChooser:
         return decision
 
     def known(self, program: Path, version: str) -> RouteDecision | None:
-        """The same, if it can be told without a test."""
+        """The same, if it is known without a test."""
         if not _TRIED.fullmatch(version):
             return RouteDecision(Route.LISTING, f"engine {version} is not one the chunk route was written for")
         if interpreter_of(program) is None:
