@@ -53,14 +53,16 @@ class Network:
             subprocess.run(command, check=False, capture_output=True)
 
 
-def why_not() -> str | None:
-    """Why no network can be made here, None if one can."""
+def why_not(*namespaces: str) -> str | None:
+    """Why no namespace of these kinds, options of `unshare`, can be made here; None if one can. Default: a network."""
     if os.geteuid() != 0:
-        return "a network namespace needs root"
-    if missing := [name for name in ("ip", "unshare", "nsenter") if shutil.which(name) is None]:
+        return "namespaces need root"
+    needed = ("unshare",) if namespaces else ("ip", "unshare", "nsenter")
+    if missing := [name for name in needed if shutil.which(name) is None]:
         return f"not installed: {', '.join(missing)}"
-    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
-    return tried.stderr.strip() or "unshare --net fails" if tried.returncode else None
+    command = ["unshare", *(namespaces or ("--net",)), "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    return tried.stderr.strip() or f"{' '.join(command)} fails" if tried.returncode else None
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """/api/ssh-connections"""
 
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.fields import error_of
+from tests.support import networks
 from tests.support.processes import all_pids
 from tests.support.running import Running
 from tests.support.service import Client, free_port
@@ -240,10 +240,11 @@ def test_the_key_is_rotated_where_the_machine_can_be_reached(
     assert fingerprints == [new["fingerprint"], old["fingerprint"]]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="an account with a password needs a mount namespace, and that needs root")
 def test_the_key_is_deployed_with_a_password_that_is_kept_nowhere(
     running: Running, admin: Client, tmp_path: Path
 ) -> None:
+    if reason := networks.why_not("--mount"):
+        pytest.skip(reason)  # an account with a password needs a mount namespace
     with sshd(tmp_path / "machine", takes_passwords=True) as machine:
         number = machine.unauthorized_connection(admin, running.new_name("fresh"))
         place = f"/api/ssh-connections/{number}"

@@ -96,6 +96,14 @@ def test_another_mount_shows_a_place(data: Path, tmp_path: Path) -> None:
     assert places.exclusions(["/"]) == (f"pp:{tmp_path}/second/data", f"pp:{data}")
 
 
+def test_another_mount_shows_a_place_where_the_table_does_not_name_its_file_system(data: Path, tmp_path: Path) -> None:
+    """As in a chroot: its root is no mount, and the table has the names of the machine outside."""
+    (tmp_path / "second").symlink_to(data.parent)
+    mounts = [Mount("8:1", f"/outside{data.parent}", str(tmp_path / "second"), "ext4")]
+
+    assert f"{tmp_path}/second/{data.name}" in OwnPlaces([str(data)], mounts=mounts).names
+
+
 def test_a_mount_of_a_part_shows_that_part(data: Path, tmp_path: Path) -> None:
     (tmp_path / "second").symlink_to(data / "ssh")
     mounts = [Mount("8:1", "/", "/", "ext4"), Mount("8:1", f"{data}/ssh", str(tmp_path / "second"), "ext4")]

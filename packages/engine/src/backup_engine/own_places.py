@@ -155,6 +155,7 @@ def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
     """The real path of a place, and each other path at which a mount shows it or a part of it."""
     real = os.path.realpath(place)
     yield real
+    yield from _bound_above(real, mounts)
     holder = None
     for mount in mounts:
         if is_at_or_in(real, mount.point) and (holder is None or len(mount.point) >= len(holder.point)):
@@ -174,6 +175,27 @@ def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
         # Another mount may hide this one: something else is visible there now.
         if _identity(seen) is not None and _identity(seen) == _identity(same):
             yield seen
+
+
+def _bound_above(real: str, mounts: Sequence[Mount]) -> Iterator[str]:
+    """Each path at which a mount shows a place because it shows a folder above it, compared by device and inode.
+
+    In a chroot the mount table does not name the file system that the place is in, so names in it lead nowhere.
+    """
+    above = {found: folder for folder in _way_up(real) if (found := _identity(folder)) is not None}
+    for mount in mounts:
+        folder = above.get(_identity(mount.point) or (-1, -1))
+        if folder is not None and folder != mount.point:
+            yield _joined(mount.point, real[len(folder.rstrip("/")) :])
+
+
+def _way_up(path: str) -> Iterator[str]:
+    """A path and the folders above it, up to the root."""
+    for _ in range(MOST_LEVELS):
+        yield path
+        if path == "/":
+            return
+        path = os.path.dirname(path)
 
 
 def _physical(path: str) -> set[str]:

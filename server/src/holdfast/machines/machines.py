@@ -16,7 +16,7 @@ from backup_engine.interface import Engine
 from backup_jobs import services
 from backup_jobs.services import Control
 from holdfast.access.vault import Vault
-from holdfast.errors import Unprocessable
+from holdfast.errors import Unavailable, Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.engines import Engines
 from holdfast.machines import errors, store
@@ -40,6 +40,8 @@ print(json.dumps(OwnPlaces(same).exclusions(given["sources"])))
 """
 """Runs behind the text of `backup_engine.own_places`."""
 MISSING, OURS = "holdfast-missing-", "holdfast-own-place"
+LASTING = (ssh.HOST_KEY_CHANGED, ssh.KEY_REFUSED, "ssh.not_installed")
+"""Failures of ssh that another attempt does not change."""
 NEEDED = frozenset({"reach", "host_key", "key", "engine"})
 """Steps of the test without which no engine can run on a machine."""
 
@@ -128,7 +130,8 @@ class Machines:
     ) -> tuple[str, ...]:
         """Ask Python on that machine; where it does not answer, ask the shell whether that machine is this one.
 
-        Raise Unprocessable if it is: which names lead to the service's places cannot be known then.
+        Raise Unprocessable if it is: which names lead to the service's places cannot be known then. Raise Unavailable
+        if it does not answer.
         """
         connection, link = self._known(connection_id), self.links.link(connection_id)
         if connection.python_program is not None:
@@ -145,8 +148,12 @@ class Machines:
             for one in known
         )
         answer = ssh.run_script(link, f"{same}exit 0\n")
+        if answer.failure in LASTING:
+            raise errors.refused(answer.failure)
         if answer.code != 0:
-            raise errors.refused(answer.failure or "ssh.failed")
+            message = (answer.errors.strip().splitlines() or ["no answer"])[-1][:200]
+            sentence = f"The repository's host cannot be reached ({message}); check its address, ssh and the key."
+            raise Unavailable("engine.unreachable", sentence)
         if OURS in answer.output.split():
             sentence = (
                 "This ssh connection leads to the service's own machine, and without Python there it is unknown how "

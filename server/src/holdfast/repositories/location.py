@@ -49,7 +49,7 @@ class SshMachines(Protocol):
         """The engine's patterns that keep the service's own places out of a backup there, if they are there.
 
         `known` are the places with their device and inode here. Raise Unprocessable if they are there and the patterns
-        cannot be determined.
+        cannot be determined, Unavailable if the machine does not answer.
         """
 
     def control(self, connection_id: int) -> Control:
