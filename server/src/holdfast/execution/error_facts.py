@@ -196,6 +196,7 @@ FACTS = (
         "engine.unreachable",
         (
             422,
+            503,
             "operation",
         ),
         "The repository's host cannot be reached, or has no engine.",
