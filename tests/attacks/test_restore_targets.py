@@ -51,9 +51,9 @@ class Operator:
         body = self.body(kind, machine_id, destination, **more)
         return {word: self.client.post(f"/api/restore/{word}", json=body) for word in ("start", "preview")}
 
-    def starts(self, kind: str, machine_id: int | None, destination: str) -> Any:
+    def starts(self, kind: str, machine_id: int | None, destination: str, **more: Any) -> Any:
         """As `tries`, without the preview: that one waits two minutes for a repository that is busy."""
-        return self.client.post("/api/restore/start", json=self.body(kind, machine_id, destination))
+        return self.client.post("/api/restore/start", json=self.body(kind, machine_id, destination, **more))
 
     def grant(self, kind: str, machine_id: int | None, folder: str, **more: Any) -> int:
         body = {"user_id": self.user["id"], "machine_type": kind, "folder": folder, **more}
@@ -171,9 +171,14 @@ def test_a_restore_that_waited_fails_when_its_grant_was_taken_back(machines: Mac
 def test_a_restore_by_a_runner_that_waited_fails_when_its_grant_was_taken_back(
     running: Running, operator: Operator, ssh_machine: int
 ) -> None:
+    repository = running.new_repository()  # restores that other tests have left wait at the known one
+    archive = running.admin.wait_for_end(running.admin.start_backup(repository))["archive_name"]
+    right = f"/api/users/{operator.user['id']}/repositories/{repository['id']}"
+    assert running.admin.put(right, json={"role": "operator"}).status_code == 200
     grant = operator.grant("ssh", ssh_machine, "/srv")
-    with running.held_backup(running.known.repository):
-        job = operator.starts("ssh", ssh_machine, "/srv/x").json()["job_id"]
+    with running.held_backup(repository):
+        wanted = {"repository_id": repository["id"], "archive": archive}
+        job = operator.starts("ssh", ssh_machine, "/srv/x", **wanted).json()["job_id"]
         assert running.admin.delete(f"/api/restore-grants/{grant}").status_code == 204
 
     ended = running.admin.wait_for_end(job)
