@@ -48,6 +48,19 @@ class Site:
         made = self.admin.create_repository(path, sources, ssh_connection_id=self.connections[major], **kinds, **more)
         return made, path
 
+    def older_copy(self, target: str, major: int) -> dict[str, Any]:
+        """A repository of a target that was set back to how it was before its second backup."""
+        repository, path = self.repository(target, major)
+        backed_up(self.admin, repository)
+        self.running.wait_until_idle()
+        copy = self.running.new_path("copy")
+        shutil.copytree(path, copy)
+        backed_up(self.admin, repository)
+        self.running.wait_until_idle()
+        shutil.rmtree(path)
+        copy.rename(path)
+        return repository
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -101,15 +114,7 @@ def test_a_stranger_on_another_machine_is_neither_written_to_nor_listed(site: Si
 @pytest.mark.parametrize(("target", "major"), PLACES)
 def test_an_older_copy_on_another_machine_is_used_after_a_persons_word(site: Site, target: str, major: int) -> None:
     admin = site.admin
-    repository, path = site.repository(target, major)
-    backed_up(admin, repository)
-    site.running.wait_until_idle()
-    copy = site.running.new_path("copy")
-    shutil.copytree(path, copy)
-    backed_up(admin, repository)
-    site.running.wait_until_idle()
-    shutil.rmtree(path)
-    copy.rename(path)
+    repository = site.older_copy(target, major)
     confirm = f"/api/repositories/{repository['id']}/confirm-older"
 
     assert admin.wait_for_end(admin.start_backup(repository))["error_key"] == "engine.repository_older"
@@ -127,16 +132,8 @@ def test_an_older_copy_on_another_machine_is_used_after_a_persons_word(site: Sit
 @pytest.mark.parametrize(("target", "major"), PLACES)
 def test_an_older_copy_on_another_machine_is_imported_after_a_persons_word(site: Site, target: str, major: int) -> None:
     admin = site.admin
-    repository, path = site.repository(target, major)
-    backed_up(admin, repository)
-    site.running.wait_until_idle()
-    copy = site.running.new_path("copy")
-    shutil.copytree(path, copy)
-    backed_up(admin, repository)
-    site.running.wait_until_idle()
+    repository = site.older_copy(target, major)
     assert admin.delete(f"/api/repositories/{repository['id']}").status_code == 204
-    shutil.rmtree(path)
-    copy.rename(path)
     same = ("path", "engine_version", "source_paths", "repository_type", "execution_target", "ssh_connection_id")
     body = {name: repository[name] for name in same if repository.get(name) is not None}
     body |= {"name": site.running.new_name("older"), "passphrase": PASSPHRASE, "index_mode": "archives"}

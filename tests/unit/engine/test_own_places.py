@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from backup_engine import own_places
 from backup_engine.own_places import Mount, OwnPlaces, current_mounts, is_really_within, is_within
 
 
@@ -99,9 +100,22 @@ def test_another_mount_shows_a_place(data: Path, tmp_path: Path) -> None:
 def test_another_mount_shows_a_place_where_the_table_does_not_name_its_file_system(data: Path, tmp_path: Path) -> None:
     """As in a chroot: its root is no mount, and the table has the names of the machine outside."""
     (tmp_path / "second").symlink_to(data.parent)
-    mounts = [Mount("8:1", f"/outside{data.parent}", str(tmp_path / "second"), "ext4")]
+    device = data.stat().st_dev
+    at = f"{os.major(device)}:{os.minor(device)}"
+    mounts = [Mount(at, f"/outside{data.parent}", str(tmp_path / "second"), "ext4")]
 
     assert f"{tmp_path}/second/{data.name}" in OwnPlaces([str(data)], mounts=mounts).names
+
+
+def test_a_mount_of_another_device_is_not_looked_at(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server may be gone, and then a look does not return."""
+    looked, identity = [], own_places._identity
+    monkeypatch.setattr(own_places, "_identity", lambda path: looked.append(path) or identity(path))
+
+    OwnPlaces([str(data)], mounts=[Mount("0:4095", "/", "/srv/far", "nfs4")])
+
+    assert str(data) in looked
+    assert "/srv/far" not in looked
 
 
 def test_a_mount_of_a_part_shows_that_part(data: Path, tmp_path: Path) -> None:

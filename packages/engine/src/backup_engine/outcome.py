@@ -540,8 +540,13 @@ def _sentence(reason: str, accumulator: Accumulator) -> str:
         message = _on_one_line(accumulator.last_remote_line).rstrip(".")
         if message.startswith(OF_AN_AGENT):
             return f"{message}. Look at the agent's log on its machine."
-        return f"The repository's host cannot be reached ({message}); check its address, ssh and the key."
+        return unreachable(message)
     return SENTENCES[reason]
+
+
+def unreachable(message: str) -> str:
+    """The sentence for a host that cannot be reached, with what ssh or the engine there reported last."""
+    return f"The repository's host cannot be reached ({_on_one_line(message)}); check its address, ssh and the key."
 
 
 def _held_by(holder: LockHolder) -> str:

@@ -180,10 +180,15 @@ def _spots(place: str, mounts: Sequence[Mount]) -> Iterator[str]:
 def _bound_above(real: str, mounts: Sequence[Mount]) -> Iterator[str]:
     """Each path at which a mount shows a place because it shows a folder above it, compared by device and inode.
 
-    In a chroot the mount table does not name the file system that the place is in, so names in it lead nowhere.
+    In a chroot the mount table does not name the file system that the place is in, so names in it lead nowhere. Only
+    mounts of the same devices are looked at: another one may be of a server that does not answer. (On btrfs, files have
+    other device numbers than their mount.)
     """
     above = {found: folder for folder in _way_up(real) if (found := _identity(folder)) is not None}
+    devices = {f"{os.major(device)}:{os.minor(device)}" for device, _ in above}
     for mount in mounts:
+        if mount.device not in devices and mount.kind != "btrfs":
+            continue
         folder = above.get(_identity(mount.point) or (-1, -1))
         if folder is not None and folder != mount.point:
             yield _joined(mount.point, real[len(folder.rstrip("/")) :])

@@ -13,6 +13,7 @@ from backup_engine.command import Machine
 from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.interface import Engine
+from backup_engine.outcome import UNREACHABLE, unreachable
 from backup_jobs import services
 from backup_jobs.services import Control
 from holdfast.access.vault import Vault
@@ -151,9 +152,8 @@ class Machines:
         if answer.failure in LASTING:
             raise errors.refused(answer.failure)
         if answer.code != 0:
-            message = (answer.errors.strip().splitlines() or ["no answer"])[-1][:200]
-            sentence = f"The repository's host cannot be reached ({message}); check its address, ssh and the key."
-            raise Unavailable("engine.unreachable", sentence)
+            message = (answer.errors.strip().splitlines() or ["no answer"])[-1]
+            raise Unavailable(UNREACHABLE, unreachable(message.rstrip(".")))
         if OURS in answer.output.split():
             sentence = (
                 "This ssh connection leads to the service's own machine, and without Python there it is unknown how "

@@ -117,7 +117,7 @@ def _successes(session: Session, repository_id: int, begin: datetime, end: datet
 
 
 def _has_backup(row: ScheduleRun, schedule: Schedule) -> bool:
-    """Whether the row was to make a backup: a released run has its own alarm."""
+    """Whether the row was to make a backup, by the steps that were queued, or by those of the schedule if none was."""
     steps = [step for step in row.steps or () if step.get("operation_id")]
     return needs_backup(steps or schedule.steps)
 
