@@ -19,11 +19,14 @@ hypothesis.settings.register_profile("campaign", deadline=None)
 hypothesis.settings.load_profile("tests")
 
 ON_ONE_STORE = (
-    "attacks/access",
+    "attacks",
     "contract/access",
+    "contract/agents",
+    "contract/alarms",
     "contract/archives",
     "contract/backup",
     "contract/maintenance",
+    "contract/metrics",
     "contract/mirror",
     "contract/notifications",
     "contract/packages",
@@ -32,6 +35,8 @@ ON_ONE_STORE = (
     "contract/schedules",
     "contract/scripts",
     "contract/system",
+    "unit/alarms",
+    "unit/notifications",
 )
 """Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays PostgreSQL.
 
@@ -39,6 +44,7 @@ All others run on both: queries, locks and events are each store's own.
 """
 WITH_ONE_SERIES = (
     "contract",
+    "engine/test_real_engines.py",
     "real/history",
     "real/maintenance/test_damage.py",
     "real/restore",
@@ -46,7 +52,7 @@ WITH_ONE_SERIES = (
 )
 """Tests that are there for both series of engine 1: `make test` plays them with the newer one, the campaign with the older.
 
-The adapter itself, in `engine`, is tried with both.
+What the older one prints is recorded, and the recordings are read each time.
 """
 WITH_ONE_MAJOR = (
     "attacks/identity",
@@ -60,16 +66,42 @@ WITH_ONE_MAJOR = (
 
 The contract of engine 2 is in `contract/engine2`, its adapter in `engine`: those are played each time.
 """
-AT_LENGTH = (
-    "attacks/identity/test_remotes.py",
-    "real/archives",
+ON_ONE_MACHINE = (
+    "attacks/identity/test_other_machines.py",
+    "attacks/test_agent_restores_count.py::test_an_ssh_machine_that_restores_one_of_three_files_fails_and_names_the_others",
+    "contract/machines/test_engine_there.py::test_a_machine_that_does_not_answer_for_a_moment_is_tried_again",
+    "contract/machines/test_restore.py::test_a_backup_by_the_machine_leaves_the_service_on_it_out",
+    "real/agent/test_received_restores.py",
+    "real/agent/test_sent_restores.py",
+    "real/machines/test_cut_networks.py",
     "real/machines/test_kills.py",
+    "real/machines/test_poured_restores.py",
+    "real/schedules/test_story.py::test_an_agent_that_was_away_gets_one_run_when_it_is_back",
+    "real/scripts/test_on_ssh.py",
+    "real/targets",
+)
+"""Tests of agents and ssh machines that repeat there what `make test` plays on the service's own machine.
+
+What is different there is played each time: their story, their contract, and what is killed on them.
+"""
+AT_LENGTH = (
+    "attacks/identity/test_imports_of_many_archives.py::test_the_history_of_an_import_does_not_wait_for_the_sizes",
+    "attacks/identity/test_remotes.py",
+    "attacks/identity/test_repository_identity.py::test_an_older_copy_is_imported_after_the_record_of_the_lost_one_was_deleted",
+    "contract/engine2/test_maintenance.py::test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction",
+    "contract/mirror/test_engine_2.py",
+    "real/archives",
+    "real/history/test_equal_to_the_engine.py::test_a_history_of_backups_changes_deletions_and_renames_is_answered_as_by_the_engine",
+    "real/history/test_file_chunks.py::test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_none",
     "real/maintenance/test_lanes.py",
     "real/maintenance/test_prune_agreement.py",
     "real/maintenance/test_wipe_in_parts.py",
+    "real/mirror/test_backends.py",
+    "real/mirror/test_native.py",
     "real/restore/test_kills.py",
     "real/services",
-    "real/targets",
+    "real/test_claimers.py",
+    "web/test_administration.py::test_a_repository_gets_a_mirror_that_is_a_copy",
 )
 """What needs minutes of real engines is played by the campaign alone, and so is a test with the mark `campaign`."""
 
@@ -85,7 +117,7 @@ TWINS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = {item.nodeid for item in items}
     for item in items:
-        if _is_under(item, AT_LENGTH) or any(
+        if _is_under(item, (*AT_LENGTH, *ON_ONE_MACHINE)) or any(
             _is_under(item, places) and _is_twin(item.nodeid, *words, known) for places, words in TWINS.items()
         ):
             item.add_marker(pytest.mark.campaign)
@@ -99,4 +131,5 @@ def _is_twin(name: str, word: str, other: str, known: set[str]) -> bool:
 
 
 def _is_under(item: pytest.Item, places: tuple[str, ...]) -> bool:
-    return re.match(rf"tests/({'|'.join(places)})(/|::)", item.nodeid) is not None
+    """Whether a test is in one of the folders or files, or is one of the tests."""
+    return re.match(rf"tests/({'|'.join(places)})(/|::|\[|$)", item.nodeid) is not None

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.partition.campaign import campaign
 from tests.chaos.partition.plan import LONG, SHORT, plan
 
-ROUNDS = 10
+ROUNDS = 5
 """`make chaos` plays more of them, and longer ones."""
 WORLDS = 4
 FIRST_SEED = 2026

@@ -23,6 +23,7 @@ from holdfast.archives import fleet_routes
 from holdfast.archives import routes as archive_routes
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.live import LiveAnswers
+from holdfast.archives.retention.routes import routes as retention_routes
 from holdfast.backup import create_archive
 from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.dumps import make_dumps
@@ -249,6 +250,7 @@ class Service:
             archive_routes.routes,
             archive_routes.second_version,
             archive_routes.deprecated,
+            retention_routes,
             fleet_routes.routes,
             activity_routes,
             overview_routes,

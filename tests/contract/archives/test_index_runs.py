@@ -77,6 +77,20 @@ def empty(quiet: Running) -> dict[str, dict[str, Any]]:
     return {mode: quiet.new_repository(index_mode=mode) for mode in ("full", "archives", "off")}
 
 
+def test_reconcile_by_a_person_looks_at_once_however_fresh_the_list_is(quiet: Running) -> None:
+    """Before the other tests: each repository that they make in this service would be looked at as well."""
+    repository = quiet.new_repository(index_mode="archives")
+    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
+    wait_for_index(quiet.admin, repository)
+    before = index_work(quiet.admin, repository)
+
+    quiet.admin.post("/api/operations/reconcile")
+
+    wait_for_index(quiet.admin, repository)
+    queued = index_work(quiet.admin, repository)[len(before) :]
+    assert [(one["kind"], one["trigger"]) for one in queued] == [("archives", "reconcile"), ("stats", "reconcile")]
+
+
 @pytest.mark.parametrize(("mode", "word", "stage"), STAGES)
 def test_each_mode_runs_what_it_has_and_says_whether_it_is_kept_fresh(
     quiet: Running, empty: dict[str, dict[str, Any]], mode: str, word: str, stage: str | None
@@ -335,19 +349,6 @@ def test_reconcile_queues_what_was_never_synced_and_nothing_twice(paused: Runnin
     assert first["enqueued"] >= 3
     assert again["enqueued"] == 0
     assert first["repositories"] == len(get(paused.admin, "/api/repositories/")["repositories"])
-
-
-def test_reconcile_by_a_person_looks_at_once_however_fresh_the_list_is(quiet: Running) -> None:
-    repository = quiet.new_repository(index_mode="archives")
-    quiet.admin.wait_for_end(quiet.admin.start_backup(repository))
-    wait_for_index(quiet.admin, repository)
-    before = index_work(quiet.admin, repository)
-
-    quiet.admin.post("/api/operations/reconcile")
-
-    wait_for_index(quiet.admin, repository)
-    queued = index_work(quiet.admin, repository)[len(before) :]
-    assert [(one["kind"], one["trigger"]) for one in queued] == [("archives", "reconcile"), ("stats", "reconcile")]
 
 
 def test_reconcile_leaves_a_mode_that_is_off_alone(paused: Running) -> None:

@@ -1,4 +1,4 @@
-"""A prune of one series removes nothing if its plan names an archive of another."""
+"""A prune removes nothing if its plan names an archive of another series, or does not follow the policy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +19,13 @@ NAMES = "home-[0-9]{4}"
 class PlanningHost(ScriptedHost):
     """Its engine plans to keep one archive and to remove another."""
 
-    def __init__(self, keep: str, prune: str) -> None:
+    def __init__(self, keep: str, prune: str, times: tuple[str, str] = ("2026-11-15", "2026-11-15")) -> None:
         super().__init__({})
         lines = (f"Keeping archive (rule: daily #1): {keep}", f"Would prune: {prune}")
-        self._planned = [f"{line} Sun, 2026-11-15 00:25:08 [{'a' * 63}{number}]" for number, line in enumerate(lines)]
+        self._planned = [
+            f"{line} Sun, {day} 00:25:08 [{'a' * 63}{number}]"
+            for number, (line, day) in enumerate(zip(lines, times, strict=True))
+        ]
 
     def step(
         self, name: str, command: Command, *, on_event: Callable[[Event], None] | None = None, **more: Any
@@ -52,3 +55,11 @@ def test_a_plan_within_the_series_or_of_a_prune_of_everything_is_carried_out(pru
     ended = pruned(host, names)
     assert isinstance(ended, Completed)
     assert host.steps == ["plan", "prune"]
+
+
+def test_a_plan_that_keeps_other_archives_than_the_policy_says_is_never_begun() -> None:
+    host = PlanningHost("home-2026", "home-2025", times=("2026-11-14", "2026-11-15"))
+    ended = pruned(host, NAMES)
+    assert isinstance(ended, Failed)
+    assert ended.error_key == "prune.rules_disagree"
+    assert host.steps == ["plan"]

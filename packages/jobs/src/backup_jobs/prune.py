@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from backup_engine import retention
 from backup_engine.events import Event, LogMessage
 from backup_engine.parse import PrunedArchive, PruneResult, parse_prune_lines
 from backup_engine.requests import InvalidRequest, PruneRequest, RetentionPolicy
@@ -33,6 +34,10 @@ SERIES_AMBIGUOUS = (
     "prune.series_ambiguous",
     "Other archives match the names of this series. Nothing was removed; give the series a template of its own.",
 )
+RULES_DISAGREE = (
+    "prune.rules_disagree",
+    "The engine would keep other archives than the policy says. Nothing was removed; look at the dry run and at the log.",
+)
 LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that it has removed them all."
 
 
@@ -51,7 +56,7 @@ class PruneLines:
 
 
 def run(work: Work[PruneBlock]) -> Ended:
-    """Plan first: a prune whose plan would keep nothing is never begun."""
+    """Plan first: a prune whose plan would keep nothing, or other archives than the policy says, is never begun."""
     command = work.engine.prune(work.location, _request(work))
     step, plan = _planned(work)
     if bad := ended_without_success(work.host, step):
@@ -63,6 +68,8 @@ def run(work: Work[PruneBlock]) -> Ended:
         return Completed(step.exit.code, details=_details(work, plan.keep, ()))
     if not plan.keep:
         return Failed(*WOULD_REMOVE_EVERYTHING, step.exit.code, _details(work, (), ()))
+    if not retention.agrees(plan, policy_of(work.block), major=work.engine.program.major):
+        return Failed(*RULES_DISAGREE, step.exit.code, _details(work, (), ()))
     lines = PruneLines()
     progress = PhaseProgress(work.host, PHASES)
 

@@ -100,4 +100,16 @@ FACTS = (
         "The archive itself is untouched.",
     ),
     Fact("archives.bad_repository_id", (422,), "`repository_id` is not a number.", "Give the id of a repository."),
+    Fact(
+        "retention.too_much",
+        (422,),
+        "There are too many backups and archives to simulate.",
+        "Choose an earlier last day, fewer backups, or one series.",
+    ),
+    Fact(
+        "retention.until_out_of_range",
+        (422,),
+        "The last day of a simulation is in the past or too far ahead.",
+        "Choose a day between today and 731 days ahead.",
+    ),
 )

@@ -38,6 +38,13 @@ FACTS = (
         "Give at least one keep value, or set the repository's retention.",
     ),
     Fact(
+        "prune.rules_disagree",
+        ("operation",),
+        "The engine would keep other archives than the retention policy says.",
+        "Look at the dry run and at the log; this version of the engine may have other rules.",
+        "Nothing was removed.",
+    ),
+    Fact(
         "prune.series_ambiguous",
         ("operation",),
         "Other archives match the names of this series.",

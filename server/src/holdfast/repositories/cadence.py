@@ -38,6 +38,11 @@ class Cadence(Protocol):
     ) -> MissedRuns:
         """Missed backups on the days of a time zone, from the first to the last."""
 
+    def backups_between(
+        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
+    ) -> list[datetime] | None:
+        """When backups are due, oldest first, no more than `most`; None without a schedule that makes any."""
+
 
 class NoCadence:
     """For repositories without a schedule."""
@@ -51,3 +56,9 @@ class NoCadence:
     ) -> MissedRuns:
         del session, repository, zone, first, last
         return MissedRuns()
+
+    def backups_between(
+        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
+    ) -> list[datetime] | None:
+        del session, repository, after, until, most
+        return None

@@ -1,13 +1,10 @@
 """``borg prune``: remove the archives that a retention policy does not keep."""
 
-import re
-
+from backup_engine import retention
 from backup_engine.borg1 import arguments
 from backup_engine.detect import EngineUnsupported
 from backup_engine.features import Features
 from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
-
-WITHIN = re.compile(r"[1-9]\d{0,5}[Hdwmy]")
 
 
 def command(features: Features, location: RepositoryLocation, request: PruneRequest, lock_wait: int) -> tuple[str, ...]:
@@ -31,8 +28,7 @@ def command(features: Features, location: RepositoryLocation, request: PruneRequ
 def _within(policy: RetentionPolicy) -> tuple[str, ...]:
     if not policy.keep_within:
         return ()
-    if not WITHIN.fullmatch(policy.keep_within):
-        raise InvalidRequest(f"keep_within {policy.keep_within!r} is not a span such as 12H, 7d, 4w, 6m or 1y.")
+    retention.span_of(policy.keep_within)  # refuses what the engine would refuse
     return (f"--keep-within={policy.keep_within}",)
 
 

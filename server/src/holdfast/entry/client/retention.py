@@ -1,10 +1,11 @@
 """`holdfast retention`: which archives of a repository a prune keeps."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client import connection, exit_codes, retention_strip
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import Repository, find_repository
 from holdfast.entry.client.output import AsJson, fail, print_fields, print_json, remark, say
@@ -23,7 +24,15 @@ retention = group(
     "Retention: which archives a prune of a repository keeps.",
     "holdfast retention show etc",
     "holdfast retention set etc --keep-daily 7 --keep-weekly 4 --keep-monthly 6",
+    "holdfast retention simulate etc",
+    "holdfast retention compare etc --keep-daily 14 --keep-monthly 12 --days 365",
 )
+
+Days = Annotated[int, typer.Option(min=0, max=731, help="How many days ahead to look.")]
+Every = Annotated[
+    int | None,
+    typer.Option(min=5, help="Minutes between backups to come, instead of what schedules or past backups tell."),
+]
 
 
 @retention.command("show")
@@ -69,6 +78,60 @@ def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
     """Drop all rules of a repository: a prune without rules of its own is refused then."""
     service = connection.api()
     _change(find_repository(service, repository)["id"], {}, service, as_json=as_json)
+
+
+@retention.command("simulate")
+def simulate_retention(
+    repository: Repository,
+    keep_within: KeepWithin = None,
+    keep_last: KeepLast = None,
+    keep_hourly: KeepHourly = None,
+    keep_daily: KeepDaily = None,
+    keep_weekly: KeepWeekly = None,
+    keep_monthly: KeepMonthly = None,
+    keep_yearly: KeepYearly = None,
+    days: Days = 90,
+    every_minutes: Every = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the rules of a repository, or the given ones, would keep today and later. Nothing is removed."""
+    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
+    _simulate(repository, {"policy": rules or None}, days, every_minutes, as_json=as_json)
+
+
+@retention.command("compare")
+def compare_retention(
+    repository: Repository,
+    keep_within: KeepWithin = None,
+    keep_last: KeepLast = None,
+    keep_hourly: KeepHourly = None,
+    keep_daily: KeepDaily = None,
+    keep_weekly: KeepWeekly = None,
+    keep_monthly: KeepMonthly = None,
+    keep_yearly: KeepYearly = None,
+    days: Days = 90,
+    every_minutes: Every = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the rules of a repository with the given ones: what each would keep today and later."""
+    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
+    if not rules:
+        fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
+    _simulate(repository, {"compare_with": rules}, days, every_minutes, as_json=as_json)
+
+
+def _simulate(
+    repository: str, policies: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool
+) -> None:
+    service = connection.api()
+    found = find_repository(service, repository)
+    until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    body = {**policies, "until": until, "every_minutes": every_minutes}
+    answer = service.post(f"/api/repositories/{found['id']}/retention/simulate", body)
+    if as_json:
+        print_json(answer)
+    else:
+        retention_strip.draw(found["name"], answer)
 
 
 def _change(repository_id: int, rules: dict[str, Any], service: connection.Api, *, as_json: bool) -> None:

@@ -13,9 +13,10 @@ from holdfast.operations.status import SUCCEEDED
 from holdfast.repositories.cadence import MissedRuns, Threshold
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
+from holdfast.schedules.calendar.plan import Calendar, due_between
 from holdfast.schedules.models import Outcome, Reason, Schedule, ScheduleRun
 from holdfast.schedules.running import ended
-from holdfast.schedules.running.plans import gap_of
+from holdfast.schedules.running.plans import calendar_of, gap_of
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
 
@@ -68,6 +69,28 @@ class ScheduleCadence:
                 if day not in good:
                     missed[day].append(schedules[row.schedule_id].archive_name_template)
         return MissedRuns(is_known=bool(backups), days=missed)
+
+    def backups_between(
+        self, session: Session, repository: Repository, after: datetime, until: datetime, most: int
+    ) -> list[datetime] | None:
+        known = store.all_targets(session, [repository.id])
+        making = [
+            schedule
+            for schedule in store.enabled(session)
+            if needs_backup(schedule.steps) and store.matching(schedule, known)
+        ]
+        if not making:
+            return None
+        due = {moment for schedule in making for moment in _due_between(schedule, after, until, most)}
+        return sorted(due)[:most]
+
+
+def _due_between(schedule: Schedule, after: datetime, until: datetime, most: int) -> list[datetime]:
+    """When a schedule is due; one that waits for its machine, as often as it may be."""
+    calendar = calendar_of(schedule)
+    if calendar.mode == "availability":
+        calendar = Calendar("interval", interval_minutes=calendar.min_success_interval_minutes, starts_at=after)
+    return due_between(calendar, after, until, most)
 
 
 def missed_since(session: Session, since: datetime) -> dict[int, int]:

@@ -1,0 +1,41 @@
+"""When backups are to be expected: as asked, as scheduled, or as often as so far."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+Origin = Literal["request", "schedule", "past", "assumed"]
+FEWEST_FOR_A_HABIT = 3
+LAST_ONES = 30
+DAILY = timedelta(days=1)
+SHORTEST = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    origin: Origin
+    starts: tuple[datetime, ...]
+    """Oldest first."""
+    every: timedelta | None = None
+    """None where a calendar tells."""
+
+
+def regular(origin: Origin, every: timedelta, last: datetime | None, now: datetime, until: datetime) -> Coming:
+    """Backups at even distances, counted from the last one; the first of them is still to come."""
+    first = now + every if last is None else last + every
+    if first <= now:
+        first += every * ((now - first) // every + 1)
+    count = max(0, (until - first) // every + 1) if first <= until else 0
+    return Coming(origin, tuple(first + number * every for number in range(count)), every)
+
+
+def habit(starts: Sequence[datetime]) -> timedelta | None:
+    """The usual distance of the newest archives, given newest first; None where there are too few to tell."""
+    known = starts[:LAST_ONES]
+    if len(known) < FEWEST_FOR_A_HABIT:
+        return None
+    usual = timedelta(seconds=median((newer - older).total_seconds() for newer, older in pairwise(known)))
+    return max(usual, SHORTEST)

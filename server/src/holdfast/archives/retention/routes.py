@@ -1,0 +1,212 @@
+"""HTTP for the simulation of retention. Nothing is changed, and no engine is asked."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from sqlalchemy.orm import Session
+
+from backup_engine.requests import InvalidRequest, RetentionPolicy
+from backup_engine.retention import Aged, aged, span_of
+from holdfast.access.caller import SignedInToRead
+from holdfast.access.plans import has_feature
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.api.router import router
+from holdfast.archives import losses_view
+from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.losses_schemas import Losses
+from holdfast.archives.retention import coming, simulate
+from holdfast.archives.retention.coming import Coming
+from holdfast.archives.retention.schemas import (
+    Backups,
+    Gap,
+    Judged,
+    PointsOfDay,
+    Simulated,
+    Simulation,
+    SimulationRequest,
+)
+from holdfast.archives.routes import TheCadence, TheIndex
+from holdfast.errors import Unprocessable
+from holdfast.kit import clock
+from holdfast.kit.fields import RowId
+from holdfast.repositories import archive_records, store
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.cadence import Cadence
+from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.repositories.schemas import Retention
+from holdfast.runner.engine_requests import asks_engine
+
+routes = router("/api/repositories/{repository_id}/retention", "archives")
+
+DEFAULT_AHEAD, MOST_AHEAD = timedelta(days=90), timedelta(days=731)
+MOST_BACKUPS = 20_000
+LOSSES_SHOWN = 20
+
+
+@routes.post("/simulate", summary="What retention policies would keep, today and later", responses=documented(404))
+@asks_engine
+def simulate_retention(
+    caller: SignedInToRead,
+    settings: TheSettings,
+    repository_id: RowId,
+    wanted: SimulationRequest,
+    database: TheDatabase,
+    index: TheIndex,
+    places: ThePlaces,
+    cadence: TheCadence,
+) -> Simulation:
+    """By the engine's own rules, with a prune at the end of each day that has a backup.
+
+    Days are those of UTC, as in a prune. No engine is asked; a prune asks it once more and stops if it says otherwise.
+    """
+    now = clock.now()
+    until = _until(wanted.until, now)
+    with database.reading() as session:
+        repository = store.require(session, caller, repository_id, Role.VIEWER)
+        known = archive_records.all_of(session, repository_id)
+        sealed = places.sealed(session, caller, repository)
+        archives = _considered(known, wanted.series)
+        backups = _coming(session, cadence, repository, wanted, [archive.start for archive in archives], now, until)
+    if len(backups.starts) > MOST_BACKUPS:
+        raise _too_much()
+    dated = [aged(archive.start) for archive in archives]
+    told = has_feature(settings, "archive_history")
+    first = wanted.policy or Retention.model_validate(repository.retention)
+    answers = []
+    for policy in (first, wanted.compare_with):
+        if policy is None:
+            continue
+        simulated, going = _simulated(policy, repository, archives, dated, backups, now, until)
+        simulated.losses = _losses(index, repository, known, going, sealed) if told and going else None
+        answers.append(simulated)
+    return Simulation(
+        until=until,
+        archives=len(archives),
+        backups=Backups(
+            origin=backups.origin,
+            every_minutes=None if backups.every is None else round(backups.every / timedelta(minutes=1)),
+            count=len(backups.starts),
+        ),
+        simulated=answers[0],
+        compared=answers[1] if len(answers) > 1 else None,
+    )
+
+
+def _considered(known: Sequence[Archive], series: str | None) -> list[Archive]:
+    """The archives that can be restored, newest first."""
+    there = [one for one in known if one.lost_at is None and (series is None or one.series == series)]
+    return sorted(there, key=lambda archive: (archive.start, archive.id), reverse=True)
+
+
+def _until(asked: date | None, now: datetime) -> date:
+    if asked is None:
+        return (now + DEFAULT_AHEAD).date()
+    if not now.date() <= asked <= (now + MOST_AHEAD).date():
+        raise Unprocessable(
+            "retention.until_out_of_range",
+            f"The last day must be between today and {MOST_AHEAD.days} days ahead; choose a nearer day.",
+        )
+    return asked
+
+
+def _coming(
+    session: Session,
+    cadence: Cadence,
+    repository: Repository,
+    wanted: SimulationRequest,
+    starts: Sequence[datetime],
+    now: datetime,
+    until: date,
+) -> Coming:
+    end = datetime.combine(until + simulate.DAY, time(), UTC)
+    last = starts[0] if starts else None
+    if wanted.every_minutes is not None:
+        return coming.regular("request", timedelta(minutes=wanted.every_minutes), last, now, end)
+    scheduled = cadence.backups_between(session, repository, now, end, MOST_BACKUPS + 1)
+    if scheduled is not None:
+        return Coming("schedule", tuple(scheduled))
+    usual = coming.habit(starts)
+    if usual is not None:
+        return coming.regular("past", usual, last, now, end)
+    return coming.regular("assumed", coming.DAILY, last, now, end)
+
+
+def _simulated(
+    retention: Retention,
+    repository: Repository,
+    archives: Sequence[Archive],
+    dated: Sequence[Aged],
+    backups: Coming,
+    now: datetime,
+    until: date,
+) -> tuple[Simulated, set[int]]:
+    """What a policy does, and the ids of the archives that it would remove today."""
+    policy = _policy(retention, repository.engine_version)
+    staying = simulate.kept_now(dated, policy, repository.engine_version, now)
+    try:
+        left = simulate.ahead(dated, backups.starts, policy, major=repository.engine_version, now=now, until=until)
+    except simulate.TooMuch as error:
+        raise _too_much() from error
+    going = {archive.id for position, archive in enumerate(archives) if position not in staying}
+    simulated = Simulated(
+        policy=retention,
+        archives=[
+            Judged(archive_id=archive.id, name=archive.name, start=archive.start, rule=staying.get(position))
+            for position, archive in enumerate(archives)
+        ],
+        kept_now=len(staying),
+        removed_now=len(going),
+        counts=[PointsOfDay(day=day, restore_points=count) for day, count in left.counts],
+        days=[PointsOfDay(day=day, restore_points=count) for day, count in left.days],
+        oldest=left.restore_points[-1] if left.restore_points else None,
+        gaps=[
+            Gap(age=age, worst_seconds=round(gap.total_seconds()))
+            for age, gap in simulate.gaps(left.restore_points, until)
+        ],
+        losses=None,
+    )
+    return simulated, going
+
+
+def _policy(retention: Retention, major: int) -> RetentionPolicy:
+    """Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine does not have."""
+    policy = RetentionPolicy(**retention.model_dump())
+    if policy.keeps_nothing:
+        raise Unprocessable(
+            "prune.empty_policy",
+            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
+        )
+    try:
+        if policy.keep_within:
+            span_of(policy.keep_within)
+    except InvalidRequest as error:
+        raise Unprocessable(error.key, f"The engine would refuse it: {error}") from error
+    if policy.keep_within and major != 1:
+        raise Unprocessable(
+            "engine.unsupported",
+            "BorgBackup 2 does not know keep_within; use keep_last, keep_daily or another count.",
+        )
+    return policy
+
+
+def _losses(
+    index: ArchiveIndex, repository: Repository, known: Sequence[Archive], going: set[int], sealed: Sealed
+) -> Losses | None:
+    return index.ask(
+        repository,
+        lambda opened, covered: (
+            None
+            if opened is None
+            else losses_view.losses(opened, covered, known, going, sealed, limit=LOSSES_SHOWN, cursor=None)
+        ),
+    )
+
+
+def _too_much() -> Unprocessable:
+    return Unprocessable(
+        "retention.too_much",
+        "There are too many backups and archives to simulate. Choose an earlier last day, fewer backups, or one series.",
+    )

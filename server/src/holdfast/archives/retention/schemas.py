@@ -1,0 +1,83 @@
+"""A simulated retention, as clients see it."""
+
+from datetime import date
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from holdfast.archives.losses_schemas import Losses
+from holdfast.archives.retention.coming import Origin
+from holdfast.archives.retention.simulate import Band
+from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.schema import Schema
+from holdfast.repositories.schemas import Retention
+
+
+class SimulationRequest(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    policy: Retention | None = Field(None, description="Default: the repository's retention.")
+    compare_with: Retention | None = Field(None, description="A second policy, simulated over the same backups.")
+    until: date | None = Field(None, description="Last day (UTC), at most 731 days ahead. Default: 90 days ahead.")
+    every_minutes: int | None = Field(
+        None,
+        ge=5,
+        le=525_600,
+        description="Time between backups to come. Default: as the schedules of the repository say, else as often as so far.",
+    )
+    series: Annotated[str, PlainText(0, 4096)] | None = Field(
+        None, description="Only the archives of this series. Default: all."
+    )
+
+
+class Backups(Schema):
+    """The backups that are expected."""
+
+    origin: Origin = Field(
+        description="`request`, `schedule`, `past` (as often as so far) or `assumed` (daily, where nothing is known)."
+    )
+    every_minutes: int | None = Field(description="Null where a schedule's calendar tells.")
+    count: int
+
+
+class Judged(Schema):
+    archive_id: int
+    name: str
+    start: Timestamp
+    rule: str | None = Field(description="The engine's rule that keeps it, such as `daily`; null: it is removed.")
+
+
+class PointsOfDay(Schema):
+    day: date
+    restore_points: int
+
+
+class Gap(Schema):
+    age: Band
+    worst_seconds: int = Field(description="Longest time between two restore points of that age.")
+
+
+class Simulated(Schema):
+    """What one policy does."""
+
+    policy: Retention
+    archives: list[Judged] = Field(description="What a prune would do today, newest first.")
+    kept_now: int
+    removed_now: int
+    counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day, from today on.")
+    days: list[PointsOfDay] = Field(
+        description="Restore points that are left on the last day, by the day they are from."
+    )
+    oldest: Timestamp | None = Field(description="The oldest restore point on the last day.")
+    gaps: list[Gap] = Field(description="On the last day.")
+    losses: Losses | None = Field(
+        description="What would exist nowhere after a prune today; null if nothing would go, or without an index."
+    )
+
+
+class Simulation(Schema):
+    until: date
+    archives: int = Field(description="Archives that were considered.")
+    backups: Backups
+    simulated: Simulated
+    compared: Simulated | None

@@ -1,0 +1,89 @@
+"""What a retention policy leaves over time: run forward over the archives there are and the backups to come."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby, pairwise
+from typing import Literal
+
+from backup_engine.requests import RetentionPolicy
+from backup_engine.retention import Aged, aged, kept, span_of
+
+DAY = timedelta(days=1)
+MOST_LOOKS = 4_000_000
+"""How often the rules may look at an archive in all: about two seconds."""
+Band = Literal["day", "week", "month", "quarter", "year", "older"]
+BANDS: tuple[tuple[Band, int | None], ...] = (
+    ("day", 1),
+    ("week", 7),
+    ("month", 31),
+    ("quarter", 92),
+    ("year", 366),
+    ("older", None),
+)
+
+
+class TooMuch(Exception):
+    """The simulation would take too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a policy leaves in the end, and how many restore points there are on the way."""
+
+    counts: tuple[tuple[date, int], ...]
+    """At the end of each day."""
+    restore_points: tuple[datetime, ...]
+    """Newest first, on the last day."""
+
+    @property
+    def days(self) -> list[tuple[date, int]]:
+        """The days that have restore points in the end, newest first, and how many."""
+        return list(Counter(start.date() for start in self.restore_points).items())
+
+
+def kept_now(archives: Sequence[Aged], policy: RetentionPolicy, major: int, now: datetime) -> dict[int, str]:
+    """The positions of those archives, given newest first, that a prune would keep at a moment."""
+    since = now - span_of(policy.keep_within) if policy.keep_within else None
+    return kept(archives, policy, major=major, within_since=since)
+
+
+def ahead(
+    archives: Sequence[Aged],
+    coming: Sequence[datetime],
+    policy: RetentionPolicy,
+    *,
+    major: int,
+    now: datetime,
+    until: date,
+) -> Ahead:
+    """Archives newest first, backups to come oldest first. Each day ends with a prune if a backup was made.
+
+    Raise TooMuch.
+    """
+    there = list(archives)
+    made = {day: list(starts) for day, starts in groupby(coming, key=lambda start: start.astimezone(UTC).date())}
+    rules = sum(bool(getattr(policy, name)) for name in policy.__slots__)
+    counts, looks = [], 0
+    for number in range((until - now.date()).days + 1):
+        day = now.date() + number * DAY
+        if starts := made.get(day):
+            there = [*map(aged, reversed(starts)), *there]
+            looks += len(there) * rules
+            if looks > MOST_LOOKS:
+                raise TooMuch
+            staying = kept_now(there, policy, major, datetime.combine(day + DAY, time(), UTC))
+            there = [archive for position, archive in enumerate(there) if position in staying]
+        counts.append((day, len(there)))
+    return Ahead(tuple(counts), tuple(archive.start for archive in there))
+
+
+def gaps(restore_points: Sequence[datetime], until: date) -> list[tuple[Band, timedelta]]:
+    """The longest time between two restore points, by the age of the younger one. The last one's age counts as well."""
+    end = datetime.combine(until + DAY, time(), UTC)
+    worst: dict[Band, timedelta] = {}
+    for newer, older in pairwise([end, *restore_points]):
+        band = next(name for name, days in BANDS if days is None or end - newer < days * DAY)
+        worst[band] = max(worst.get(band, timedelta()), newer - older)
+    return [(name, worst[name]) for name, _ in BANDS if name in worst]

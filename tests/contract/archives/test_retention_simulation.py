@@ -1,0 +1,131 @@
+"""What retention policies would keep, today and later."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.contract.archives.world import World
+from tests.contract.fields import error_of, is_timestamp
+
+
+def simulated(world: World, **body: Any) -> dict[str, Any]:
+    answer = world.admin.post(f"{world.url}/retention/simulate", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
+
+
+def test_a_simulation_removes_what_a_dry_run_of_the_engine_removes(world: World) -> None:
+    for policy in ({"keep_last": 2}, {"keep_daily": 1, "keep_yearly": 1}, {"keep_within": "1y", "keep_monthly": 1}):
+        ours = simulated(world, policy=policy)["simulated"]
+        answer = world.admin.post(f"{world.url}/prune", json={**policy, "dry_run": True})
+        assert answer.status_code == 200, answer.text
+        theirs = answer.json()["prune_result"]
+
+        assert {one["name"]: one["rule"] for one in ours["archives"] if one["rule"]} == {
+            one["archive"]: one["rule"] for one in theirs["keep"]
+        }
+        assert (ours["kept_now"], ours["removed_now"]) == (theirs["kept_count"], theirs["pruned_count"])
+
+
+def test_what_a_policy_would_lose_today_is_what_the_losses_of_its_archives_are(world: World) -> None:
+    found = simulated(world, policy={"keep_last": 1})["simulated"]
+    going = [one["archive_id"] for one in found["archives"] if one["rule"] is None]
+    body = {"archive_ids": going, "limit": 20}
+
+    assert found["losses"] == world.admin.post(f"{world.url}/losses", json=body).json()
+    assert found["losses"]["paths_lost"] > 0
+    assert simulated(world, policy={"keep_last": 100})["simulated"]["losses"] is None
+
+
+def test_days_to_come_are_filled_by_backups_and_emptied_by_the_policy(world: World) -> None:
+    last = today() + timedelta(days=60)
+    found = simulated(world, policy={"keep_daily": 7}, until=last.isoformat(), every_minutes=24 * 60)
+
+    assert found["until"] == last.isoformat()
+    assert found["backups"] == {"origin": "request", "every_minutes": 24 * 60, "count": found["backups"]["count"]}
+    assert found["backups"]["count"] in (60, 61)
+    policy = found["simulated"]
+    assert [one["day"] for one in policy["counts"]] == [
+        (today() + timedelta(days=number)).isoformat() for number in range(61)
+    ]
+    assert {one["restore_points"] for one in policy["counts"][7:]} == {7}
+    assert [one["restore_points"] for one in policy["days"]] == [1] * 7
+    assert is_timestamp(policy["oldest"])
+    assert {gap["age"] for gap in policy["gaps"]} == {"day", "week"}
+    assert all(0 < gap["worst_seconds"] <= 24 * 3600 for gap in policy["gaps"])
+
+
+def test_two_policies_are_compared_over_the_same_backups(world: World) -> None:
+    found = simulated(world, policy={"keep_daily": 3}, compare_with={"keep_daily": 5}, every_minutes=24 * 60)
+
+    ends = [sum(one["restore_points"] for one in found[which]["days"]) for which in ("simulated", "compared")]
+    assert ends == [3, 5]
+    assert found["compared"]["policy"]["keep_daily"] == 5
+
+
+def test_one_series_is_simulated_by_itself(world: World) -> None:
+    docs = simulated(world, policy={"keep_last": 1}, series="docs")
+    assert docs["archives"] == 3
+    assert {world.word(one["archive_id"]) for one in docs["simulated"]["archives"]} == {"d1", "d2", "d3"}
+    assert simulated(world, policy={"keep_last": 1}, series="nothing")["archives"] == 0
+
+
+def test_without_a_schedule_backups_come_as_often_as_so_far(world: World) -> None:
+    assert simulated(world, policy={"keep_last": 1})["backups"]["origin"] == "past"
+    assert simulated(world, policy={"keep_last": 1}, series="web")["backups"]["origin"] == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ({"policy": {}}, "prune.empty_policy"),
+        ({"policy": {"keep_daily": 0}}, "prune.empty_policy"),
+        ({"policy": {"keep_last": 1}, "compare_with": {}}, "prune.empty_policy"),
+        ({"policy": {"keep_within": "5M"}}, "engine.invalid_request"),
+        ({"policy": {"keep_last": 1}, "until": "2020-01-01"}, "retention.until_out_of_range"),
+        ({"policy": {"keep_last": 1}, "until": "2999-01-01"}, "retention.until_out_of_range"),
+        ({"policy": {"keep_within": "9y"}, "every_minutes": 5, "until": "+731"}, "retention.too_much"),
+        ({"policy": {"keep_within": "9y"}, "every_minutes": 60, "until": "+731"}, "retention.too_much"),
+        ({"policy": {"keep_last": 1}, "every_minutes": 4}, None),
+        ({"policy": {"keep_sometimes": 1}}, None),
+        ({"policies": {}}, None),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(world: World, body: dict[str, Any], key: str | None) -> None:
+    if str(body.get("until", "")).startswith("+"):
+        body = {**body, "until": (today() + timedelta(days=int(body["until"]))).isoformat()}
+    answer = world.admin.post(f"{world.url}/retention/simulate", json=body)
+
+    assert (answer.status_code if key is None else error_of(answer)) == (422 if key is None else (422, key))
+
+
+def test_a_stranger_simulates_nothing(world: World) -> None:
+    answer = world.running.stranger.post(f"{world.url}/retention/simulate", json={"policy": {"keep_last": 1}})
+
+    assert error_of(answer) == (404, "repository.not_found")
+
+
+def test_a_schedule_tells_when_backups_come(world: World) -> None:
+    body = {
+        "name": world.running.new_name("simulated"),
+        "cron_expression": "0 2 * * *",
+        "timezone": "UTC",
+        "targets": {"repository_ids": [world.repository["id"]]},
+        "steps": [{"kind": "backup"}],
+    }
+    made = world.admin.post("/api/schedules/", json=body)
+    assert made.status_code == 201, made.text
+    try:
+        found = simulated(world, policy={"keep_daily": 3}, until=(today() + timedelta(days=10)).isoformat())
+    finally:
+        assert world.admin.delete(f"/api/schedules/{made.json()['id']}").status_code in (200, 204)
+
+    assert found["backups"]["origin"] == "schedule"
+    assert found["backups"]["count"] in (10, 11)
+    assert found["simulated"]["oldest"].endswith("02:00:00.000000+00:00")

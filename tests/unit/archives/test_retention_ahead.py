@@ -1,0 +1,75 @@
+"""The future of restore points, and the time between them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from backup_engine.requests import RetentionPolicy
+from backup_engine.retention import aged
+from holdfast.archives.retention import coming, simulate
+
+NOW = datetime(2026, 11, 17, 3, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def daily(count: int) -> list[datetime]:
+    return [NOW + (number + 1) * DAY for number in range(count)]
+
+
+def test_every_day_ends_as_if_its_prune_had_been_made_on_that_day() -> None:
+    policy = RetentionPolicy(keep_daily=3, keep_weekly=2)
+    starts = daily(40)
+    last = (NOW + 40 * DAY).date()
+
+    whole = simulate.ahead([], starts, policy, major=1, now=NOW, until=last)
+
+    there: list[datetime] = []
+    for start in starts:
+        there = [start, *there]
+        staying = simulate.kept_now([aged(each) for each in there], policy, 1, start)
+        there = [each for position, each in enumerate(there) if position in staying]
+    assert list(whole.restore_points) == there
+    assert whole.counts[0] == (NOW.date(), 0)
+    assert whole.counts[-1] == (last, len(there))
+
+
+def test_two_years_of_daily_backups_are_soon_simulated() -> None:
+    policy = RetentionPolicy(keep_daily=14, keep_weekly=8, keep_monthly=12, keep_yearly=2)
+    found = simulate.ahead([], daily(731), policy, major=2, now=NOW, until=(NOW + 731 * DAY).date())
+    assert len(found.counts) == 732
+    assert found.restore_points[0] == NOW + 731 * DAY
+
+
+def test_a_simulation_that_would_take_too_long_is_given_up() -> None:
+    starts = [NOW + number * timedelta(minutes=60) for number in range(17_000)]
+    with pytest.raises(simulate.TooMuch):
+        simulate.ahead([], starts, RetentionPolicy(keep_within="9y"), major=1, now=NOW, until=(NOW + 730 * DAY).date())
+
+
+def test_gaps_are_told_by_age_and_the_age_of_the_newest_counts() -> None:
+    end = datetime(2026, 11, 18, tzinfo=UTC)
+    points = [end - 2 * DAY, end - 3 * DAY, end - 20 * DAY, end - 400 * DAY]
+    assert simulate.gaps(points, NOW.date()) == [
+        ("day", 2 * DAY),
+        ("week", 17 * DAY),
+        ("month", 380 * DAY),
+    ]
+    assert simulate.gaps([], NOW.date()) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "first"),
+    [(None, NOW + DAY), (NOW - timedelta(hours=1), NOW + timedelta(hours=23)), (NOW - 9 * DAY, NOW + DAY)],
+)
+def test_regular_backups_count_from_the_last_one(last: datetime | None, first: datetime) -> None:
+    found = coming.regular("past", DAY, last, NOW, NOW + 3 * DAY)
+    assert found.starts[0] == first
+    assert all(NOW < start <= NOW + 3 * DAY for start in found.starts)
+    assert len(found.starts) == 3
+
+
+def test_a_habit_needs_three_archives_and_is_no_faster_than_five_minutes() -> None:
+    starts = [NOW - number * timedelta(hours=6) for number in range(9)]
+    assert coming.habit(starts) == timedelta(hours=6)
+    assert coming.habit(starts[:2]) is None
+    assert coming.habit([NOW, NOW, NOW]) == timedelta(minutes=5)
