@@ -5303,6 +5303,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/retention/simulate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SimulationRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Simulation"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/search": {
         parameters: {
             query?: never;
@@ -8261,6 +8302,12 @@ export interface components {
              */
             kind?: "backup";
         };
+        Backups: {
+            count: number;
+            every_minutes: number | null;
+            /** @enum {string} */
+            origin: "request" | "schedule" | "past" | "assumed";
+        };
         BlackoutAnswer: {
             /** Format: date */
             first_day: string;
@@ -8814,6 +8861,11 @@ export interface components {
              */
             target?: "local" | "ssh";
         };
+        Gap: {
+            /** @enum {string} */
+            age: "day" | "week" | "month" | "quarter" | "year" | "older";
+            worst_seconds: number;
+        };
         Health: {
             failing?: string[] | null;
             last_tick_at?: string | null;
@@ -8939,6 +8991,13 @@ export interface components {
             repository_id: number;
             repository_name: string;
             total: number;
+        };
+        Judged: {
+            archive_id: number;
+            name: string;
+            rule: string | null;
+            /** Format: date-time */
+            start: string;
         };
         KeptArchive: {
             archive: string;
@@ -9736,6 +9795,11 @@ export interface components {
         };
         PausedAnswer: {
             paused: boolean;
+        };
+        PointsOfDay: {
+            /** Format: date */
+            day: string;
+            restore_points: number;
         };
         PresentRange: {
             from_archive_id: number;
@@ -10673,6 +10737,32 @@ export interface components {
             path_b64?: string | null;
             size: number;
             type: string;
+        };
+        Simulated: {
+            archives: components["schemas"]["Judged"][];
+            counts: components["schemas"]["PointsOfDay"][];
+            days: components["schemas"]["PointsOfDay"][];
+            gaps: components["schemas"]["Gap"][];
+            kept_now: number;
+            losses: components["schemas"]["Losses"] | null;
+            oldest: string | null;
+            policy: components["schemas"]["Retention"];
+            removed_now: number;
+        };
+        Simulation: {
+            archives: number;
+            backups: components["schemas"]["Backups"];
+            compared: components["schemas"]["Simulated"] | null;
+            simulated: components["schemas"]["Simulated"];
+            /** Format: date */
+            until: string;
+        };
+        SimulationRequest: {
+            compare_with?: components["schemas"]["Retention"] | null;
+            every_minutes?: number | null;
+            policy?: components["schemas"]["Retention"] | null;
+            series?: string | null;
+            until?: string | null;
         };
         Snooze: {
             until: string | null;
