@@ -155,3 +155,27 @@ def test_a_schedule_is_edited_and_the_form_shows_its_next_runs(running: Running,
     assert changed["cron_expression"] == "30 13 * * *"
     assert [step["kind"] for step in changed["steps"]] == ["backup", "check"]
     assert changed["steps"][1]["verify_data"] is True
+
+
+def test_rules_of_retention_are_tried_saved_and_carried_out(running: Running, inside: Page) -> None:
+    repository = running.new_repository(index_mode="full", retention={"keep_daily": 7})
+    for _ in range(2):
+        assert running.admin.wait_for_end(running.admin.start_backup(repository))["status"] == "completed"
+    archives = f"/api/repositories/{repository['id']}/archives"
+    wait_until(lambda: len(running.admin.get(archives).json()["archives"]) == 2, what="both archives are listed")
+    go(inside, f"/repositories/{repository['id']}/maintenance")
+    expect(inside.get_by_role("img", name="Restore points: restore points on")).to_be_visible()
+
+    inside.get_by_label("daily", exact=True).fill("")
+    inside.get_by_label("newest", exact=True).fill("1")
+    expect(inside.get_by_role("img", name="Saved rules: restore points on")).to_be_visible()
+    expect(inside.get_by_text("A prune today keeps 1 archive and removes 1.")).to_be_visible()
+    inside.get_by_role("button", name="Save as the rules of this repository").click()
+    expect(inside.get_by_text("Saved. The next prune uses them.")).to_be_visible()
+    retention = running.admin.get(f"/api/repositories/{repository['id']}").json()["retention"]
+    assert {name: value for name, value in retention.items() if value} == {"keep_last": 1}
+
+    inside.get_by_role("button", name="Prune by these rules…").click()
+    inside.get_by_role("button", name="Remove 1 archive").click()
+    expect(inside.get_by_role("heading", name="Prune")).to_be_visible()
+    wait_until(lambda: len(running.admin.get(archives).json()["archives"]) == 1, what="one archive is left")

@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { dayAhead, daysBetween, firstDay, isEmpty, isSame, marks, policyOf, type Simulated } from './retention'
+
+const simulated = (...days: string[]) =>
+  ({ days: days.map((day) => ({ day, restore_points: 1 })) }) as unknown as Simulated
+
+describe('retention', () => {
+  it('takes over the rules that keep something', () => {
+    expect(policyOf({ keep_daily: 7, keep_weekly: 0, keep_yearly: null })).toEqual({ keep_daily: 7 })
+    expect(isEmpty({ keep_daily: 0 })).toBe(true)
+    expect(isEmpty({ keep_daily: 1 })).toBe(false)
+  })
+
+  it('knows a changed rule, and that nothing is the same as zero', () => {
+    expect(isSame({ keep_daily: 7 }, { keep_daily: 7, keep_weekly: 0 })).toBe(true)
+    expect(isSame({ keep_daily: 7 }, { keep_daily: 8 })).toBe(false)
+  })
+
+  it('puts the strips of two policies on one line of time', () => {
+    const newer = simulated('2027-01-03', '2027-01-01')
+    const both = [newer, simulated('2026-12-30')]
+    const first = firstDay(both, '2027-01-05')
+    expect(first).toBe('2026-12-30')
+    expect(daysBetween(first, '2027-01-05')).toBe(7)
+    expect(marks(newer, first).map((mark) => mark.at)).toEqual([4, 2])
+    expect(firstDay([], '2027-01-05')).toBe('2027-01-05')
+  })
+
+  it('counts days in UTC', () => {
+    expect(dayAhead(1, Date.parse('2026-12-31T23:30:00Z'))).toBe('2027-01-01')
+  })
+})
