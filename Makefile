@@ -39,9 +39,9 @@ web: ## Build the web pages, if their source has changed
 dev: ## Serve the web pages with hot reload on port 5173, in front of `make run`
 	@tools/web.sh dev
 
-demo: ## Take a guided tour: a service on sample data, a backup, its log (DEMO_EXIT=1 stops the service afterwards)
+demo: ## Fill a service with a year of sample backups and serve it (DEMO_EXIT=1 stops it when it is filled)
 	@tools/setup.sh demo
-	@exec tools/with-engine tools/demo.sh
+	@exec tools/with-engine .venv/bin/python tools/demo.py
 
 ##@ Check
 test: ## Set up, check, and run the tests (WORKERS=, ARGS='-k name')

@@ -101,12 +101,15 @@ const files = createRoute({
 const timeMachine = createRoute({
   getParentRoute: () => root,
   path: '/files/$id',
-  validateSearch: (search: Params): { at?: number; path?: string; pathb64?: string; sel?: string; gone?: boolean } => ({
+  validateSearch: (
+    search: Params,
+  ): { at?: number; path?: string; pathb64?: string; sel?: string; gone?: boolean; top?: boolean } => ({
     at: number(search.at),
     path: text(search.path),
     pathb64: text(search.pathb64),
     sel: text(search.sel),
     gone: search.gone === false ? false : undefined,
+    top: search.top === true ? true : undefined,
   }),
   component: lazyRouteComponent(() => import('./features/files/TimeMachine'), 'TimeMachine'),
 })

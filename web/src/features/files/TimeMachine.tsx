@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { type KeyboardEvent, useEffect, useState } from 'react'
+import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
 import { bytes, counted } from '../../lib/numbers'
@@ -22,11 +22,16 @@ interface Search {
   pathb64?: string
   sel?: string
   gone?: boolean
+  top?: boolean
 }
 
 /** A folder, seen through time. */
 export function TimeMachine() {
   const id = Number((useParams({ strict: false }) as { id: string }).id)
+  return <Machine key={id} id={id} />
+}
+
+function Machine({ id }: { id: number }) {
   const search = useSearch({ strict: false }) as Search
   const navigate = useNavigate()
   const where = search.pathb64 ? { path_b64: search.pathb64 } : { path: search.path ?? '' }
@@ -42,6 +47,7 @@ export function TimeMachine() {
   })
   const change = (next: Partial<Search>, replace = false) =>
     void navigate({ to: '/files/$id', params: { id: String(id) }, search: { ...search, ...next } as never, replace })
+  useDescent(query.isPlaceholderData ? undefined : query.data, search, change)
   return (
     <div className="time-machine">
       <Path id={id} search={search} />
@@ -56,6 +62,21 @@ export function TimeMachine() {
       </Loaded>
     </div>
   )
+}
+
+/** Who opens a repository begins in the first folder that holds more than another folder. */
+function useDescent(
+  lanes: Lanes | undefined,
+  search: Search,
+  change: (next: Partial<Search>, replace: boolean) => void,
+) {
+  const descending = useRef(!search.path && !search.pathb64 && !search.top)
+  useEffect(() => {
+    if (!descending.current || !lanes) return
+    const only = lanes.entries.length === 1 ? lanes.entries[0] : undefined
+    if (only?.type === 'd') change({ path: only.path, pathb64: only.path_b64 ?? undefined }, true)
+    else descending.current = false
+  })
 }
 
 function NoIndex({ lanes }: { lanes: Lanes }) {
@@ -83,7 +104,7 @@ function Path({ id, search }: { id: number; search: Search }) {
         <Link
           to="/files/$id"
           params={{ id: String(id) }}
-          search={{ at: search.at } as never}
+          search={{ at: search.at, top: true } as never}
           activeOptions={{ exact: true, includeSearch: true }}
         >
           /

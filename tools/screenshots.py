@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Takes the pictures of the README and the documents, of a service that `tools/demo.py --keep-open FILE` has filled.
+
+tools/screenshots.py FILE [FOLDER]    (FOLDER: docs/images)
+"""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+HOUSE = Path(__file__).resolve().parents[1]
+SIZE = {"width": 1280, "height": 800}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+
+
+def log_in(page: Page, known: dict[str, str]) -> None:
+    page.goto(known["url"])
+    page.get_by_label("User name").fill(known["username"])
+    page.get_by_label("Password").fill(known["password"])
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("navigation", name="Main", exact=True).wait_for()
+
+
+def pictures(page: Page, url: str) -> list[tuple[str, str]]:
+    """What is shown, and where."""
+    page.goto(f"{url}/repositories")
+    link = page.get_by_role("link", name="web-server").first.get_attribute("href") or ""
+    number = re.findall(r"[0-9]+", link)[0]
+    return [
+        ("overview", "/"),
+        ("repository", f"/repositories/{number}"),
+        ("time-machine", f"/files/{number}"),
+        ("retention", f"/repositories/{number}/maintenance"),
+        ("search", "/search?q=invoices%2F2026"),
+        ("schedules", "/schedules"),
+    ]
+
+
+def main() -> None:
+    known = json.loads(Path(sys.argv[1]).read_text())
+    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else HOUSE / "docs" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        for theme in ("light", "dark"):
+            context = browser.new_context(viewport=SIZE, color_scheme=theme, reduced_motion="reduce")
+            page = context.new_page()
+            log_in(page, known)
+            for name, path in pictures(page, known["url"]):
+                page.goto(known["url"] + path)
+                expect(page.locator("main")).to_be_visible()
+                page.wait_for_timeout(2500)
+                if name == "time-machine":
+                    page.get_by_text("invoices", exact=True).click()
+                    page.wait_for_timeout(1500)
+                page.screenshot(path=folder / f"{name}-{theme}.png")
+                print(f"{name}-{theme}.png")
+            context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
