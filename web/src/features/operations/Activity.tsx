@@ -120,7 +120,7 @@ export function OperationTable({ items }: { items: Item[] }) {
           {items.map((item, index) => (
             <Fragment key={item.id}>
               {(index === 0 || dayOf(items[index - 1] as Item) !== dayOf(item)) && (
-                <tr className="day">
+                <tr className="day-row">
                   <th colSpan={5} scope="rowgroup">
                     {dayWords.format(new Date(item.created_at))}
                   </th>
