@@ -12,6 +12,10 @@ log=$(mktemp)
 started=$(date +%s)
 elapsed() { echo $(($(date +%s) - started)); }
 
+if curl -s "$server/health/live" >/dev/null; then
+    echo "try_tour: something else answers on port $port; choose another: tools/try_tour.sh PORT" >&2
+    exit 1
+fi
 make run PORT="$port" >"$log" 2>&1 &
 service=$!
 trap 'kill $service 2>/dev/null || true; wait $service || true; rm -f "$log"' EXIT
