@@ -18,7 +18,8 @@ def main() -> None:
         config = configuration()
         with database.engine.begin() as connection:
             config.attributes["connection"] = connection
-            number = len(list((Path(config.get_main_option("script_location") or "") / "versions").glob("*.py"))) + 1
+            versions = Path(config.get_main_option("script_location") or "") / "versions"
+            number = max(int(file.name[:4]) for file in versions.glob("[0-9]*.py")) + 1
             command.revision(config, message=sys.argv[1], autogenerate=True, rev_id=f"{number:04d}")
 
 

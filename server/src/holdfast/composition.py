@@ -24,6 +24,7 @@ from holdfast.archives import routes as archive_routes
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.live import LiveAnswers
 from holdfast.archives.retention.routes import routes as retention_routes
+from holdfast.archives.sizes_routes import routes as size_routes
 from holdfast.backup import create_archive
 from holdfast.backup import on_agent as backup_on_agent
 from holdfast.backup.dumps import make_dumps
@@ -251,6 +252,7 @@ class Service:
             archive_routes.second_version,
             archive_routes.deprecated,
             retention_routes,
+            size_routes,
             fleet_routes.routes,
             activity_routes,
             overview_routes,

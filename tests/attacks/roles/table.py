@@ -203,6 +203,7 @@ GET    /api/repositories/{repository_id}/history                                
 GET    /api/repositories/{repository_id}/lanes                                  viewer
 POST   /api/repositories/{repository_id}/losses                                 viewer        reads
 POST   /api/repositories/{repository_id}/retention/simulate                     viewer        reads
+GET    /api/repositories/{repository_id}/sizes                                  viewer
 GET    /api/repositories/{repository_id}/search                                 viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}/browse           viewer
 GET    /api/v2/repositories/{repository_id}/archives/live                       viewer

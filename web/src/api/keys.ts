@@ -11,6 +11,7 @@ export const keys = {
   browse: (id: number, archive: number, path: string) => ['repository', id, 'browse', archive, path] as const,
   lanes: (id: number, path: string) => ['repository', id, 'lanes', path] as const,
   history: (id: number, path: string) => ['repository', id, 'history', path] as const,
+  sizes: (id: number) => ['repository', id, 'sizes'] as const,
   retention: (id: number, asked: object) => ['repository', id, 'retention', asked] as const,
   searchAll: (q: string) => ['search', q] as const,
   operations: (filter: object) => ['operations', filter] as const,

@@ -11,10 +11,11 @@ from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Forbidden
+from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.operations.locks import Sharing
 from holdfast.operations.queue import Subject
-from holdfast.repositories import errors, ssh_address
+from holdfast.repositories import errors, size_records, ssh_address
 from holdfast.repositories.models import Repository
 
 SHARED_WRITERS = frozenset({2})
@@ -115,6 +116,9 @@ def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
     known = {name: value for name, value in values.items() if value is not None}
     if known:
         session.execute(update(Repository).where(Repository.id == repository_id).values(**known))
+        if "unique_size" in known:
+            measured_at = known.get("last_stats") or clock.now()
+            size_records.note(session, repository_id, measured_at, known["total_size"], known["unique_size"])
         tell(session, repository_id, "evidence")
 
 

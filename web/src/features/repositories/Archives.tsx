@@ -47,6 +47,7 @@ export function Archives() {
           ) : null
         }
       </Loaded>
+      <Growth id={id} />
       <Loaded query={query} height={300}>
         {(pages) => {
           const all = pages.pages.flatMap((page) => page.archives)

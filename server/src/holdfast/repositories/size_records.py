@@ -1,0 +1,45 @@
+"""How large a repository was on each day: one row for a day, the last measurement of it."""
+
+from datetime import UTC, date, datetime
+
+from sqlalchemy import BigInteger, Date, ForeignKey, Integer, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from holdfast.repositories import archive_records
+from holdfast.storage.base import Base
+from holdfast.storage.inserts import insert_or_replace
+from holdfast.storage.types import Identifier, UtcDateTime
+
+
+class RepositorySize(Base):
+    __tablename__ = "repository_sizes"
+
+    repository_id: Mapped[int] = mapped_column(
+        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    """In UTC."""
+    measured_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    total_size: Mapped[int] = mapped_column(BigInteger)
+    unique_size: Mapped[int] = mapped_column(BigInteger)
+    archive_count: Mapped[int] = mapped_column(Integer)
+
+
+def note(session: Session, repository_id: int, measured_at: datetime, total_size: int, unique_size: int) -> None:
+    insert_or_replace(
+        session,
+        RepositorySize,
+        {"repository_id": repository_id, "day": measured_at.astimezone(UTC).date()},
+        {
+            "measured_at": measured_at,
+            "total_size": total_size,
+            "unique_size": unique_size,
+            "archive_count": archive_records.count(session, repository_id),
+        },
+    )
+
+
+def between(session: Session, repository_id: int, first: date, last: date) -> list[RepositorySize]:
+    """Oldest first."""
+    wanted = RepositorySize.repository_id == repository_id, RepositorySize.day.between(first, last)
+    return list(session.scalars(select(RepositorySize).where(*wanted).order_by(RepositorySize.day)))
