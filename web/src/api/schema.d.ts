@@ -5486,6 +5486,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/sizes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    since?: string | null;
+                    until?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Sizes"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/status": {
         parameters: {
             query?: never;
@@ -8515,6 +8555,12 @@ export interface components {
             newest: string | null;
             oldest: string | null;
         };
+        DataPoint: {
+            /** Format: date-time */
+            at: string;
+            new_bytes: number;
+            original_size: number;
+        };
         DatabaseAnswer: {
             /** Format: date-time */
             created_at: string;
@@ -9229,6 +9275,12 @@ export interface components {
         };
         MaintenanceJobs: {
             jobs: components["schemas"]["MaintenanceJob"][];
+        };
+        Mark: {
+            /** Format: date-time */
+            at: string;
+            kind: string;
+            operation_id: number;
         };
         Me: {
             all_repositories_role: ("viewer" | "operator") | null;
@@ -10764,6 +10816,23 @@ export interface components {
             series?: string | null;
             until?: string | null;
         };
+        SizePoint: {
+            archive_count: number;
+            /** Format: date-time */
+            at: string;
+            total_size: number;
+            unique_size: number;
+        };
+        Sizes: {
+            data: components["schemas"]["DataPoint"][];
+            marks: components["schemas"]["Mark"][];
+            points: components["schemas"]["SizePoint"][];
+            /** Format: date */
+            since: string;
+            storage: components["schemas"]["Storage"] | null;
+            /** Format: date */
+            until: string;
+        };
         Snooze: {
             until: string | null;
         };
@@ -10819,6 +10888,12 @@ export interface components {
             step: "reach" | "host_key" | "key" | "engine" | "python" | "disk";
             /** @enum {string} */
             verdict: "ok" | "failed" | "unknown" | "skipped";
+        };
+        Storage: {
+            free_bytes: number;
+            /** Format: date-time */
+            measured_at: string;
+            total_bytes: number;
         };
         SyncBody: {
             /** @default false */

@@ -9,6 +9,7 @@ import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Heatmap } from '../../ui/Heatmap'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
+import { Growth } from './Growth'
 import { Sizes, useInvalidate, useRepository, useRepositoryId } from './Repository'
 
 type Archive = Schemas['ArchiveAnswer']
