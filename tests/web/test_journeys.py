@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.running import PASSWORD, Running
 from tests.web.conftest import log_in
@@ -138,3 +139,45 @@ def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> N
     card.get_by_role("button", name="Run now").click()
     expect(inside.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
     expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+
+
+def test_a_page_whose_script_did_not_arrive_loads_itself_again(context: BrowserContext) -> None:
+    page = context.new_page()
+    lost: list[str] = []
+
+    def lose_the_first(route: Route) -> None:
+        if lost:
+            route.continue_()
+        else:
+            lost.append(route.request.url)
+            route.abort("connectionreset")
+
+    page.route("**/assets/index-*.js", lose_the_first)
+    page.goto("/")
+
+    expect(page.get_by_label("User name")).to_be_visible()
+    assert lost
+
+
+@pytest.mark.parametrize("trouble", ["busy", "away"])
+def test_a_service_that_does_not_answer_at_once_is_asked_again_instead_of_showing_nothing(
+    context: BrowserContext, trouble: str
+) -> None:
+    page = context.new_page()
+    asked: list[str] = []
+
+    def refuse_twice(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 2:
+            route.continue_()
+        elif trouble == "busy":
+            route.fulfill(status=503, json={"detail": {"key": "api.busy", "message": "Busy.", "params": {}}})
+        else:
+            route.abort("connectionrefused")
+
+    page.route("**/api/auth/refresh", refuse_twice)
+    page.goto("/")
+
+    expect(page.get_by_text("Connecting…")).to_be_visible()
+    expect(page.get_by_label("User name")).to_be_visible()
+    assert len(asked) == 3

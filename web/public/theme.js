@@ -7,3 +7,33 @@
   const dark = wanted ? wanted === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches
   document.documentElement.classList.toggle('dark', dark)
 })()
+
+// A script that did not arrive, because the network changed or the service was just starting, is asked for again.
+;(() => {
+  const key = 'holdfast-reloads'
+  const most = 5
+  let tries = most
+  try {
+    tries = Number(sessionStorage.getItem(key)) || 0
+  } catch {}
+  addEventListener('holdfast-loaded', () => {
+    try {
+      sessionStorage.removeItem(key)
+    } catch {}
+  })
+  addEventListener(
+    'error',
+    (event) => {
+      if (!(event.target instanceof HTMLScriptElement || event.target instanceof HTMLLinkElement) || tries >= most)
+        return
+      try {
+        sessionStorage.setItem(key, String(tries + 1))
+      } catch {
+        return
+      }
+      tries = most
+      setTimeout(() => location.reload(), 1000)
+    },
+    true,
+  )
+})()

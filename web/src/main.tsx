@@ -26,6 +26,8 @@ const client = new QueryClient({
   },
 })
 
+window.dispatchEvent(new Event('holdfast-loaded'))
+
 function App() {
   const state = session.useSession()
   useEffect(() => {
@@ -40,7 +42,7 @@ function App() {
       client.clear()
     }
   }, [inside])
-  if (state.name === 'unknown') return null
+  if (state.name === 'unknown') return <p className="connecting">Connecting…</p>
   if (state.name === 'out') return <Login />
   if (state.mustChangePassword) return <OwnPassword />
   return <RouterProvider router={router} />

@@ -62,20 +62,27 @@ function locked<T>(work: () => Promise<T>): Promise<T> {
   return navigator.locks ? (navigator.locks.request('holdfast-refresh', work) as Promise<T>) : work()
 }
 
+/** How long to wait before asking again, while nobody knows yet whether somebody is logged in. */
+const WAITS = [500, 1000, 2000, 4000, 8000]
+const pause = (milliseconds: number) => new Promise((done) => setTimeout(done, milliseconds))
+
 async function ask(): Promise<boolean> {
-  try {
-    const answer = await fetch('/api/auth/refresh', { method: 'POST', headers: WEB_HEADER })
-    if (answer.ok) {
+  for (const wait of [...WAITS, null]) {
+    const answer = await fetch('/api/auth/refresh', { method: 'POST', headers: WEB_HEADER }).catch(() => null)
+    if (answer?.ok) {
       begin(await answer.json())
       return true
     }
-    if (answer.status === 401 || answer.status === 403) become({ name: 'out' })
-    return false
-  } catch {
-    // Not reachable: a session that was there may still be.
-    if (state.name === 'unknown') become({ name: 'out', reason: 'The service does not answer. Try again in a moment.' })
-    return false
+    if (answer?.status === 401 || answer?.status === 403) {
+      become({ name: 'out' })
+      return false
+    }
+    // Not reachable or too busy: a session that was there may still be, and events tell when the service is back.
+    if (state.name !== 'unknown') return false
+    if (wait !== null) await pause(wait)
   }
+  become({ name: 'out', reason: 'The service does not answer. Try again in a moment.' })
+  return false
 }
 
 export async function logOut(): Promise<void> {
