@@ -62,7 +62,7 @@ function locked<T>(work: () => Promise<T>): Promise<T> {
   return navigator.locks ? (navigator.locks.request('holdfast-refresh', work) as Promise<T>) : work()
 }
 
-/** How long to wait before asking again, while nobody knows yet whether somebody is logged in. */
+/** How long to wait before asking again, while it is not known yet whether there is a session. */
 const WAITS = [500, 1000, 2000, 4000, 8000]
 const pause = (milliseconds: number) => new Promise((done) => setTimeout(done, milliseconds))
 
