@@ -4,6 +4,7 @@ import json
 import os
 import random
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,8 @@ def test_a_span_that_no_engine_takes_is_refused(wrong: str) -> None:
 # --- a plan of the engine ------------------------------------------------------------------------------------------------
 
 
-def named(days: int, rule: str | None = None, name: str = "a") -> PrunedArchive:
-    return PrunedArchive(f"{name}-{days}", "0" * 64, NOW - timedelta(days=days), rule)
+def named(days: int, rule: str | None = None) -> PrunedArchive:
+    return PrunedArchive(f"a-{days}", "0" * 64, NOW - timedelta(days=days), rule)
 
 
 def test_a_plan_that_follows_the_policy_agrees() -> None:
@@ -128,7 +129,11 @@ def test_the_clock_of_the_engines_machine_decides_what_is_within_a_span() -> Non
     assert not agrees(PruneResult((named(1, "within"),), (named(0),)), RetentionPolicy(keep_within="4d"), major=1)
 
 
-def test_checkpoints_are_the_engines_own_business() -> None:
-    checkpoints = named(0, "checkpoint", "a.checkpoint"), named(5, None, "old")
-    plan = PruneResult((checkpoints[0], named(1, "daily")), (checkpoints[1],))
+def test_checkpoints_are_the_business_of_engine_1_and_no_special_names_for_engine_2() -> None:
+    newest, old = (replace(one, archive="a.checkpoint") for one in (named(0, "checkpoint"), named(5)))
+    plan = PruneResult((newest, named(1, "daily")), (old,))
     assert agrees(plan, RetentionPolicy(keep_daily=1), major=1)
+
+    usual = replace(named(0, "daily"), archive="a.checkpoint"), replace(named(5), archive="b.checkpoint.1")
+    assert agrees(PruneResult(usual[:1], usual[1:]), RetentionPolicy(keep_daily=1), major=2)
+    assert not agrees(PruneResult(usual, ()), RetentionPolicy(keep_daily=1), major=2)

@@ -98,8 +98,8 @@ def agrees(plan: PruneResult, policy: RetentionPolicy, *, major: int) -> bool:
     The clock of the engine's machine decides how far `keep_within` goes back; the archives that it keeps tell.
     """
     keep = [archive for archive in plan.keep if archive.rule != "checkpoint"]
-    dated = [archive for archive in (*keep, *plan.prune) if not CHECKPOINT.search(archive.archive)]
-    ordered = sorted((aged(archive.time) for archive in dated), key=lambda archive: archive.start, reverse=True)
+    gone = [archive for archive in plan.prune if major == ENGINE_2 or not CHECKPOINT.search(archive.archive)]
+    ordered = sorted((aged(one.time) for one in (*keep, *gone)), key=lambda archive: archive.start, reverse=True)
     young = [archive.time for archive in keep if archive.rule == WITHIN_RULE]
     since = min(young) - timedelta(seconds=1) if policy.keep_within and young else None
     ours = kept(ordered, policy, major=major, within_since=since)
