@@ -44,12 +44,7 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
       data(
         api.PUT('/api/repositories/{repository_id}', {
           params: path,
-          body: {
-            retention: {
-              ...repository.retention,
-              ...Object.fromEntries(RULES.map(([rule]) => [rule, policy[rule] || null])),
-            },
-          } as Schemas['RepositoryChange'],
+          body: { retention: whole(policy, repository) } as Schemas['RepositoryChange'],
         }),
       ),
     onSuccess: refresh,
@@ -97,8 +92,8 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
         <Ahead
           key={ahead}
           id={repository.id}
-          policy={within(policy, repository)}
-          saved={changed && !isEmpty(saved) ? within(saved, repository) : null}
+          policy={whole(policy, repository)}
+          saved={changed && !isEmpty(saved) ? whole(saved, repository) : null}
           days={ahead}
         />
       )}
@@ -120,9 +115,10 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
   )
 }
 
-const within = (policy: Policy, repository: Schemas['RepositoryAnswer']) => ({
-  ...policy,
-  keep_within: repository.retention.keep_within,
+/** With the rules of the repository that cannot be changed here: a prune applies them, too. */
+const whole = (policy: Policy, repository: Schemas['RepositoryAnswer']) => ({
+  ...repository.retention,
+  ...Object.fromEntries(RULES.map(([rule]) => [rule, policy[rule] || null])),
 })
 
 /** A value once it has stayed the same for a moment: typing asks once. */
