@@ -129,6 +129,7 @@ def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> N
     dialog = inside.get_by_role("dialog")
     name = running.new_name("every-night")
     dialog.get_by_label("Name").fill(name)
+    dialog.get_by_label(repository["name"], exact=True).wait_for()  # the list may come later than the form
     for box in dialog.get_by_role("group", name="What").get_by_role("checkbox").all():
         box.uncheck()
     dialog.get_by_label(repository["name"], exact=True).check()
