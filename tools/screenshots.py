@@ -53,10 +53,10 @@ def main() -> None:
             for name, path in pictures(page, known["url"]):
                 page.goto(known["url"] + path)
                 expect(page.locator("main")).to_be_visible()
-                page.wait_for_timeout(2500)
                 if name == "time-machine":
                     page.get_by_text("invoices", exact=True).click()
-                    page.wait_for_timeout(1500)
+                    page.get_by_text("2026-01.pdf").wait_for()
+                expect(page.locator(".skeleton")).to_have_count(0)
                 page.screenshot(path=folder / f"{name}-{theme}.png")
                 print(f"{name}-{theme}.png")
             context.close()

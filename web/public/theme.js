@@ -17,6 +17,7 @@
     tries = Number(sessionStorage.getItem(key)) || 0
   } catch {}
   addEventListener('holdfast-loaded', () => {
+    tries = most // the page itself says from now on what is missing, and no input is lost
     try {
       sessionStorage.removeItem(key)
     } catch {}
@@ -24,8 +25,9 @@
   addEventListener(
     'error',
     (event) => {
-      if (!(event.target instanceof HTMLScriptElement || event.target instanceof HTMLLinkElement) || tries >= most)
-        return
+      const lost = event.target
+      const isStyle = lost instanceof HTMLLinkElement && lost.rel === 'stylesheet'
+      if (!(lost instanceof HTMLScriptElement || isStyle) || tries >= most) return
       try {
         sessionStorage.setItem(key, String(tries + 1))
       } catch {

@@ -61,6 +61,8 @@ def test_what_makes_a_repository_smaller_is_marked(running: Running) -> None:
     [
         {"since": "2026-01-02", "until": "2026-01-01"},
         {"since": "2000-01-01", "until": "2026-01-01"},
+        {"until": "0001-01-01"},
+        {"since": "9999-12-31", "until": "9999-12-31"},
     ],
 )
 def test_a_span_that_is_none_is_refused(world: World, span: dict[str, Any]) -> None:

@@ -46,6 +46,18 @@ def test_a_simulation_that_would_take_too_long_is_given_up() -> None:
         simulate.ahead([], starts, RetentionPolicy(keep_within="9y"), major=1, now=NOW, until=(NOW + 730 * DAY).date())
 
 
+def test_archives_that_claim_to_be_of_the_future_are_in_their_place_and_stop_nothing() -> None:
+    claimed, last = datetime.max.replace(tzinfo=UTC), NOW + 9 * DAY
+    found = simulate.ahead([aged(claimed)], daily(9), RetentionPolicy(keep_last=2), major=1, now=NOW, until=last.date())
+    assert found.restore_points == (claimed, last)
+    assert coming.regular("past", DAY, claimed, NOW, NOW + 2 * DAY).starts[0] == NOW + DAY
+
+
+def test_a_span_longer_than_time_itself_keeps_everything() -> None:
+    archives = [aged(NOW - number * 300 * DAY) for number in range(5)]
+    assert len(simulate.kept_now(archives, RetentionPolicy(keep_within="999999y"), 1, NOW)) == 5
+
+
 def test_gaps_are_told_by_age_and_the_age_of_the_newest_counts() -> None:
     end = datetime(2026, 11, 18, tzinfo=UTC)
     points = [end - 2 * DAY, end - 3 * DAY, end - 20 * DAY, end - 400 * DAY]

@@ -29,6 +29,7 @@ routes = router("/api/repositories/{repository_id}", "archives")
 DEFAULT_DAYS, MOST_DAYS, MOST_MARKS = 365, 3660, 500
 MAKES_SMALLER = ("prune", "compact", "delete_archive", "wipe")
 DAY = timedelta(days=1)
+EARLIEST, LATEST = date(1970, 1, 1), date(9000, 1, 1)
 
 
 @routes.get("/sizes", summary="How a repository has grown", responses=documented(404))
@@ -41,8 +42,8 @@ def read_sizes(
 ) -> Sizes:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     last = until or clock.now().date()
-    first = since or last - timedelta(days=DEFAULT_DAYS - 1)
-    if not 0 <= (last - first).days < MOST_DAYS:
+    first = since or max(last, EARLIEST) - timedelta(days=DEFAULT_DAYS - 1)
+    if not EARLIEST <= last <= LATEST or not 0 <= (last - first).days < MOST_DAYS:
         raise Unprocessable("archives.bad_span", f"The span must have 1 to {MOST_DAYS} days.")
     archives = [one for one in archive_records.all_of(session, repository_id) if one.lost_at is None]
     return Sizes(

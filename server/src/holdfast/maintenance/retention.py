@@ -7,9 +7,9 @@ from pydantic import Field
 
 from backup_engine.features import REFUSED_IN_NAMES
 from backup_engine.requests import RetentionPolicy
-from holdfast.errors import Unprocessable
 from holdfast.repositories.archive_names import MICROSECONDS, MILLISECONDS, Series, series_of_template
 from holdfast.repositories.models import Repository
+from holdfast.repositories.policies import policy_of
 from holdfast.repositories.schemas import Retention
 
 ENGINE_2 = 2
@@ -19,17 +19,6 @@ def merged(asked: Mapping[str, Any], repository: Mapping[str, Any]) -> dict[str,
     """A requested value wins, also 0, which switches a rule of the repository off."""
     given = {name: value for name, value in asked.items() if value is not None}
     return {**{name: value for name, value in repository.items() if name in Retention.model_fields}, **given}
-
-
-def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
-    """Raise Unprocessable for a policy without a single rule: it would remove everything."""
-    policy = RetentionPolicy(**values)
-    if policy.keeps_nothing:
-        raise Unprocessable(
-            "prune.empty_policy",
-            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
-        )
-    return policy
 
 
 class PruneParams(Retention):

@@ -21,13 +21,14 @@ from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.maintenance import check
 from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
-from holdfast.maintenance.retention import PruneParams, merged, policy_of
+from holdfast.maintenance.retention import PruneParams, merged
 from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody, UndeleteParams
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, jobs, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
+from holdfast.repositories.policies import policy_of
 
 
 def start_check(

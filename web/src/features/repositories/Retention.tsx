@@ -290,7 +290,7 @@ function Prune({ repository, policy }: { repository: Schemas['RepositoryAnswer']
           {preview.isPending ? 'Asking the engine…' : 'Prune by these rules…'}
         </Button>
         <span className="muted">
-          {refusal ? refusalWord(refusal) : 'First the engine tells which archives go; then you decide.'}
+          {refusal ? refusalWord(refusal) : 'You see what the engine would remove before anything is removed.'}
         </span>
       </div>
       {preview.error && <Problem error={preview.error} />}

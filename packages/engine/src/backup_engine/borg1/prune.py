@@ -28,7 +28,7 @@ def command(features: Features, location: RepositoryLocation, request: PruneRequ
 def _within(policy: RetentionPolicy) -> tuple[str, ...]:
     if not policy.keep_within:
         return ()
-    retention.span_of(policy.keep_within)  # refuses what the engine would refuse
+    retention.check_within(policy, major=1)
     return (f"--keep-within={policy.keep_within}",)
 
 

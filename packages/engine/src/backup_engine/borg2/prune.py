@@ -1,8 +1,8 @@
 """``borg prune``: mark the archives as deleted that a retention policy does not keep."""
 
+from backup_engine import retention
 from backup_engine.borg1.prune import check_glob
 from backup_engine.borg2 import arguments
-from backup_engine.detect import EngineUnsupported
 from backup_engine.requests import InvalidRequest, PruneRequest, RepositoryLocation, RetentionPolicy
 
 
@@ -10,8 +10,7 @@ def command(location: RepositoryLocation, request: PruneRequest, lock_wait: int)
     """Raise InvalidRequest for a policy that keeps nothing, EngineUnsupported for a rule that major 2 does not know."""
     if request.policy.keeps_nothing:
         raise InvalidRequest("The retention policy keeps nothing; give at least one keep value.")
-    if request.policy.keep_within:
-        raise EngineUnsupported("BorgBackup 2 does not know keep_within; use keep_last, keep_daily or another count.")
+    retention.check_within(request.policy, major=2)
     return (
         *arguments.common(location, lock_wait, "--info", *(() if request.dry_run else ("--progress",))),
         *("prune", "--list"),

@@ -24,8 +24,11 @@ class Coming:
 
 
 def regular(origin: Origin, every: timedelta, last: datetime | None, now: datetime, until: datetime) -> Coming:
-    """Backups at even distances, counted from the last one; the first of them is still to come."""
-    first = now + every if last is None else last + every
+    """Backups at even distances, counted from the last one; the first of them is still to come.
+
+    An archive may claim to be of any time; one of the future counts as made now.
+    """
+    first = (now if last is None else min(last, now)) + every
     if first <= now:
         first += every * ((now - first) // every + 1)
     count = max(0, (until - first) // every + 1) if first <= until else 0

@@ -5,8 +5,9 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from sqlalchemy.orm import Session
 
+from backup_engine.detect import EngineUnsupported
 from backup_engine.requests import InvalidRequest, RetentionPolicy
-from backup_engine.retention import Aged, aged, span_of
+from backup_engine.retention import Aged, aged, check_within
 from holdfast.access.caller import SignedInToRead
 from holdfast.access.plans import has_feature
 from holdfast.access.roles import Role
@@ -36,6 +37,7 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import Cadence
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.repositories.policies import policy_of
 from holdfast.repositories.schemas import Retention
 from holdfast.runner.engine_requests import asks_engine
 
@@ -172,23 +174,12 @@ def _simulated(
 
 
 def _policy(retention: Retention, major: int) -> RetentionPolicy:
-    """Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine does not have."""
-    policy = RetentionPolicy(**retention.model_dump())
-    if policy.keeps_nothing:
-        raise Unprocessable(
-            "prune.empty_policy",
-            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
-        )
+    """Raise Unprocessable for a policy that keeps nothing, and for a rule that the engine would refuse."""
+    policy = policy_of(retention.model_dump())
     try:
-        if policy.keep_within:
-            span_of(policy.keep_within)
-    except InvalidRequest as error:
+        check_within(policy, major=major)
+    except (InvalidRequest, EngineUnsupported) as error:
         raise Unprocessable(error.key, f"The engine would refuse it: {error}") from error
-    if policy.keep_within and major != 1:
-        raise Unprocessable(
-            "engine.unsupported",
-            "BorgBackup 2 does not know keep_within; use keep_last, keep_daily or another count.",
-        )
     return policy
 
 

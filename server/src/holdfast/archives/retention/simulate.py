@@ -45,8 +45,16 @@ class Ahead:
 
 def kept_now(archives: Sequence[Aged], policy: RetentionPolicy, major: int, now: datetime) -> dict[int, str]:
     """The positions of those archives, given newest first, that a prune would keep at a moment."""
-    since = now - span_of(policy.keep_within) if policy.keep_within else None
-    return kept(archives, policy, major=major, within_since=since)
+    return kept(archives, policy, major=major, within_since=_since(policy, now))
+
+
+def _since(policy: RetentionPolicy, now: datetime) -> datetime | None:
+    if not policy.keep_within:
+        return None
+    try:
+        return now - span_of(policy.keep_within)
+    except OverflowError:  # before the first year
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def ahead(
@@ -69,7 +77,7 @@ def ahead(
     for number in range((until - now.date()).days + 1):
         day = now.date() + number * DAY
         if starts := made.get(day):
-            there = [*map(aged, reversed(starts)), *there]
+            there = sorted([*map(aged, starts), *there], key=lambda archive: archive.start, reverse=True)
             looks += len(there) * rules
             if looks > MOST_LOOKS:
                 raise TooMuch

@@ -1,0 +1,18 @@
+"""A retention policy that keeps something."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from backup_engine.requests import RetentionPolicy
+from holdfast.errors import Unprocessable
+
+
+def policy_of(values: Mapping[str, Any]) -> RetentionPolicy:
+    """Raise Unprocessable for a policy without a single rule: it would remove everything."""
+    policy = RetentionPolicy(**values)
+    if policy.keeps_nothing:
+        raise Unprocessable(
+            "prune.empty_policy",
+            "The policy keeps nothing; give at least one keep value, or set the repository's retention.",
+        )
+    return policy
