@@ -12,16 +12,7 @@ from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import examples
 from holdfast.entry.client.lookup import ArchiveWord, Repository, archive_reference, find_machine, find_repository
 from holdfast.entry.client.output import AsJson, Column, Yes, confirm, fail, print_json, print_table, remark
-from holdfast.entry.client.retention_rules import (
-    KeepDaily,
-    KeepHourly,
-    KeepLast,
-    KeepMonthly,
-    KeepWeekly,
-    KeepWithin,
-    KeepYearly,
-    given,
-)
+from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.text import clean
 from holdfast.entry.client.units import count, when
 
@@ -113,29 +104,23 @@ def compact(repository: Repository, no_wait: NoWait = False, as_json: AsJson = F
 
 
 @examples("holdfast prune etc --dry-run", "holdfast prune etc --keep-daily 7 --keep-weekly 4")
+@with_rules
 def prune(
     repository: Repository,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be kept and removed; remove nothing.")
     ] = False,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove archives by the repository's retention, or by the rules given."""
-    body = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     if not dry_run:
-        _maintain(repository, "prune", body, no_wait=no_wait, as_json=as_json)
+        _maintain(repository, "prune", dict(rules), no_wait=no_wait, as_json=as_json)
         return
     service = connection.api()
     found = find_repository(service, repository)
-    answer = service.post(f"/api/repositories/{found['id']}/prune", {**body, "dry_run": True})
+    answer = service.post(f"/api/repositories/{found['id']}/prune", {**rules, "dry_run": True})
     if as_json:
         print_json(answer)
         return

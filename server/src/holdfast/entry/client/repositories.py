@@ -21,16 +21,7 @@ from holdfast.entry.client.output import (
     remark,
     say,
 )
-from holdfast.entry.client.retention_rules import (
-    KeepDaily,
-    KeepHourly,
-    KeepLast,
-    KeepMonthly,
-    KeepWeekly,
-    KeepWithin,
-    KeepYearly,
-    given,
-)
+from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.units import age, count, size, when
 
 MISSING_SHOWN = 20
@@ -171,6 +162,7 @@ def print_repository(found: dict[str, Any]) -> None:
 
 
 @repositories.command("create", epilog=shown("holdfast repos create etc /srv/backup/etc --source /etc --keep-daily 7"))
+@with_rules
 def create_repository(
     name: Name,
     path: Place,
@@ -190,13 +182,7 @@ def create_repository(
     archive_name: Template = None,
     upload_limit: UploadLimit = None,
     index_mode: IndexMode = None,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     as_json: AsJson = False,
 ) -> None:
     """Create a repository. Prompts for the passphrase, unless it is piped in or encryption is `none`."""
@@ -206,7 +192,7 @@ def create_repository(
     body |= _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
     body |= {"own_places_confirmed": True} if own_places_confirmed else {}
     body |= {"encryption": chosen}
-    body["retention"] = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
+    body["retention"] = dict(rules)
     if chosen != "none" and not passphrase_on_agent:
         body["passphrase"] = read_secret(
             "Passphrase of the new repository", from_input=passphrase_stdin, variable=PASSPHRASE, repeat=True

@@ -9,16 +9,7 @@ from holdfast.entry.client import connection, exit_codes, retention_strip
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import Repository, find_repository
 from holdfast.entry.client.output import AsJson, fail, print_fields, print_json, remark, say
-from holdfast.entry.client.retention_rules import (
-    KeepDaily,
-    KeepHourly,
-    KeepLast,
-    KeepMonthly,
-    KeepWeekly,
-    KeepWithin,
-    KeepYearly,
-    given,
-)
+from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 
 retention = group(
     "Retention: which archives a prune of a repository keeps.",
@@ -47,22 +38,16 @@ def show_retention(repository: Repository, as_json: AsJson = False) -> None:
 
 
 @retention.command("set")
+@with_rules
 def set_retention(
     repository: Repository,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     add: Annotated[
         bool, typer.Option("--add", help="Keep the rules that are not given, instead of dropping them.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Set the rules of a repository. Nothing is removed before the next prune."""
-    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     if not rules:
         fail(
             "no rule was given, such as --keep-daily 7. Drop all rules with: holdfast retention clear", exit_codes.USAGE
@@ -81,40 +66,28 @@ def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
 
 
 @retention.command("simulate")
+@with_rules
 def simulate_retention(
     repository: Repository,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     days: Days = 90,
     every_minutes: Every = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the rules of a repository, or the given ones, would keep today and later. Nothing is removed."""
-    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     _simulate(repository, {"policy": rules or None}, days, every_minutes, as_json=as_json)
 
 
 @retention.command("compare")
+@with_rules
 def compare_retention(
     repository: Repository,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     days: Days = 90,
     every_minutes: Every = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the rules of a repository with the given ones: what each would keep today and later."""
-    rules = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     if not rules:
         fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
     _simulate(repository, {"compare_with": rules}, days, every_minutes, as_json=as_json)

@@ -19,16 +19,7 @@ from holdfast.entry.client.output import (
     remark,
     say,
 )
-from holdfast.entry.client.retention_rules import (
-    KeepDaily,
-    KeepHourly,
-    KeepLast,
-    KeepMonthly,
-    KeepWeekly,
-    KeepWithin,
-    KeepYearly,
-    given,
-)
+from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
 from holdfast.entry.client.schedule_options import (
     MOST_NAMES,
     URL,
@@ -108,6 +99,7 @@ def show(schedule: ScheduleWord, as_json: AsJson = False) -> None:
 
 
 @schedules.command()
+@with_rules
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new schedule.")],
     repository: Repositories = None,
@@ -118,13 +110,7 @@ def create(
     every: Every = None,
     laptop: Laptop = None,
     tz: Tz = None,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     compact: Compact = None,
     check_every: CheckEvery = None,
     restore_check_every: RestoreCheckEvery = None,
@@ -141,9 +127,8 @@ def create(
     """Create a schedule. It backs up; options add what comes after that."""
     if cron is None and at is None and every is None and laptop is None:
         fail("say when: --at 02:00, --cron '30 2 * * 1-5', --every 6h or --laptop 1d.", exit_codes.USAGE)
-    keep = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
     service = connection.api()
-    options = StepOptions(keep, compact, check_every, restore_check_every, mirror, dump, before, after)
+    options = StepOptions(dict(rules), compact, check_every, restore_check_every, mirror, dump, before, after)
     body = {
         "name": name,
         **schedule_options.calendar(cron, at, every, laptop, tz or schedule_words.local_zone()),
@@ -160,6 +145,7 @@ def create(
 
 
 @schedules.command()
+@with_rules
 def edit(
     schedule: ScheduleWord,
     name: Annotated[str | None, typer.Option(help="New name.")] = None,
@@ -171,13 +157,7 @@ def edit(
     every: Every = None,
     laptop: Laptop = None,
     tz: Tz = None,
-    keep_within: KeepWithin = None,
-    keep_last: KeepLast = None,
-    keep_hourly: KeepHourly = None,
-    keep_daily: KeepDaily = None,
-    keep_weekly: KeepWeekly = None,
-    keep_monthly: KeepMonthly = None,
-    keep_yearly: KeepYearly = None,
+    rules: Rules = NO_RULES,
     no_prune: Annotated[bool, typer.Option("--no-prune", help="Do not prune any more.")] = False,
     compact: Compact = None,
     check_every: CheckEvery = None,
@@ -197,8 +177,7 @@ def edit(
     """Change a schedule; what is not given stays. A new calendar counts from now."""
     service = connection.api()
     found = find(service, schedule)
-    keep = given(keep_within, keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly)
-    options = StepOptions(keep, compact, check_every, restore_check_every, mirror, dump, before, after)
+    options = StepOptions(dict(rules), compact, check_every, restore_check_every, mirror, dump, before, after)
     left_out = {kind for kind, is_out in (("prune", no_prune), ("script", no_scripts)) if is_out}
     kept = [step for step in found["steps"] if step.get("kind") not in left_out]
     steps = schedule_options.steps(service, kept, options)
