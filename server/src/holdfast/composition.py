@@ -14,6 +14,7 @@ from holdfast.access import stored_secrets
 from holdfast.access.vault import Vault
 from holdfast.activity.overview_routes import routes as overview_routes
 from holdfast.activity.routes import routes as activity_routes
+from holdfast.activity.timeline_routes import routes as timeline_routes
 from holdfast.agents import feature as agents
 from holdfast.alarms import feature as alarms
 from holdfast.alarms.present import open_messages
@@ -256,6 +257,7 @@ class Service:
             fleet_routes.routes,
             activity_routes,
             overview_routes,
+            timeline_routes,
             operation_routes,
             event_routes,
             system.system,

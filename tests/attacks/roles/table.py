@@ -243,6 +243,7 @@ GET    /api/activity/{job_type}/{operation_id}/logs                             
 GET    /api/activity/{job_type}/{operation_id}/logs/download                    viewer
 DELETE /api/activity/{job_type}/{operation_id}                                  admin
 GET    /api/operations/                                                         anyone
+GET    /api/operations/timeline                                                 anyone
 GET    /api/operations/queue                                                    anyone
 GET    /api/operations/repositories                                             anyone
 GET    /api/operations/repositories/{repository_id}                             viewer
@@ -252,6 +253,7 @@ POST   /api/operations/resume                                                   
 PUT    /api/operations/limits                                                   administrator
 GET    /api/operations/{operation_id}                                           viewer
 POST   /api/operations/{operation_id}/cancel                                    operator      login
+POST   /api/operations/{operation_id}/retry                                     operator      login
 GET    /api/operations/{operation_id}/logs                                      viewer
 GET    /api/operations/{operation_id}/logs/download                             viewer
 POST   /api/events/ticket                                                       anyone        reads

@@ -10,7 +10,11 @@ from tests.contract.fields import MORE_OPERATION, OPERATION, error_of, is_timest
 from tests.contract.stores import both_stores
 from tests.support.running import Running
 
-EVERY_FILTER = ("repository_id", "category[]", "kind[]", "status[]", "trigger[]", "run_id", "since", "limit", "cursor")
+EVERY_FILTER = (
+    *("repository_id", "category[]", "kind[]", "status[]", "trigger[]", "run_id", "since", "limit", "cursor"),
+    *("until", "machine_id", "triggered_by", "q"),
+)
+NOTHING = {"items": [], "next_cursor": None, "total": 0}
 
 
 def listed(running: Running, params: Any) -> list[int]:
@@ -25,7 +29,7 @@ def test_an_item_has_the_fields_of_the_contract(running: Running) -> None:
     answer = running.admin.get("/api/operations/", params={"repository_id": known.repository["id"]})
 
     assert answer.status_code == 200
-    assert set(answer.json()) == {"items", "next_cursor"}
+    assert set(answer.json()) == {"items", "next_cursor", "total"}
     item = next(item for item in answer.json()["items"] if item["id"] == known.job_id)
     assert set(item) == OPERATION | MORE_OPERATION
     assert item["activity_key"] == f"operation:{known.job_id}"
@@ -122,6 +126,48 @@ def test_since_is_a_time_with_any_offset(running: Running) -> None:
     assert listed(running, {**of_it, "since": "2020-01-01T00:00:00+00:00"}) == [new, old]
 
 
+def test_until_and_since_cut_a_span_out_and_the_total_counts_what_is_in_it(running: Running) -> None:
+    repository = running.new_repository()
+    jobs = [missing_backup(running, repository) for _ in range(3)]
+    times = [running.admin.operation(job)["created_at"] for job in jobs]
+    of_it = {"repository_id": repository["id"]}
+
+    assert listed(running, {**of_it, "until": times[1]}) == [jobs[1], jobs[0]]
+    assert listed(running, {**of_it, "since": times[1], "until": times[1]}) == [jobs[1]]
+    page = running.admin.get("/api/operations/", params={**of_it, "limit": 1}).json()
+    assert (page["total"], len(page["items"])) == (3, 1)
+
+
+@both_stores
+def test_a_search_finds_names_users_and_messages_whatever_their_case(running: Running) -> None:
+    repository = running.new_repository(name=running.new_name("Odd_%name"))
+    job = missing_backup(running, repository)
+    message = running.admin.operation(job)["error_message"]
+
+    for text in (repository["name"].upper(), "odd_%NAME", message[3:30].upper()):
+        found = running.admin.get("/api/operations/", params={"q": text, "repository_id": repository["id"]}).json()
+        assert ([item["id"] for item in found["items"]], found["total"]) == ([job], 1)
+    assert listed(running, {"q": "Odd_%name"}) == [job]
+    assert listed(running, {"q": "Odd%name"}) == []
+    assert listed(running, {"triggered_by": "ADMIN", "repository_id": repository["id"]}) == [job]
+    assert listed(running, {"triggered_by": "admi", "repository_id": repository["id"]}) == []
+    assert listed(running, {"machine_id": 999, "repository_id": repository["id"]}) == []
+
+
+def test_the_activity_has_pages_and_the_same_filters(running: Running) -> None:
+    repository = running.new_repository()
+    jobs = [missing_backup(running, repository) for _ in range(3)]
+    params: dict[str, Any] = {"repository_id": repository["id"], "limit": 2}
+
+    first = running.admin.get("/api/activity/recent", params=params)
+    rest = running.admin.get("/api/activity/recent", params={**params, "cursor": first.headers["X-Next-Cursor"]})
+    found = running.admin.get("/api/activity/recent", params={"q": repository["name"], "triggered_by": "admin"})
+
+    assert [item["id"] for item in (*first.json(), *rest.json())] == jobs[::-1]
+    assert "X-Next-Cursor" not in rest.headers
+    assert [item["id"] for item in found.json()] == jobs[::-1]
+
+
 @both_stores
 def test_pages_are_stable_while_operations_arrive(running: Running) -> None:
     repository = running.new_repository()
@@ -149,6 +195,11 @@ def test_pages_are_stable_while_operations_arrive(running: Running) -> None:
         ("limit", "hunter2"),
         ("repository_id", "hunter2"),
         ("since", "hunter2"),
+        ("until", "hunter2"),
+        ("machine_id", "hunter2"),
+        ("q", ""),
+        ("q", "a\0b"),
+        ("triggered_by", "x" * 201),
         ("run_id", ""),
         ("status", "x" * 65),
         ("kind[]", "a\0b"),
@@ -187,11 +238,10 @@ def test_a_user_sees_the_operations_of_visible_repositories_alone(running: Runni
 
     assert {item["repository_id"] for item in theirs} == {repository["id"]}
     assert set(jobs.values()) <= {item["id"] for item in theirs}
-    assert viewer.get("/api/operations/", params={"repository_id": running.known.repository["id"]}).json() == {
-        "items": [],
-        "next_cursor": None,
-    }
-    assert running.stranger.get("/api/operations/").json() == {"items": [], "next_cursor": None}
+    of_another = {"repository_id": running.known.repository["id"]}
+    assert viewer.get("/api/operations/", params=of_another).json() == NOTHING
+    assert running.stranger.get("/api/operations/").json() == NOTHING
+    assert running.stranger.get("/api/operations/", params={"q": repository["name"]}).json() == NOTHING
     run_id = running.admin.operation(jobs["failed"])["run_id"]
     assert running.stranger.get("/api/operations/", params={"run_id": run_id}).json()["items"] == []
     assert set(jobs.values()) <= {

@@ -30,6 +30,7 @@ CATEGORIES = {
     "script": "script",
 }
 REPOSITORIES = (1, 2, 3, 4)
+TEXTS = ("repository_name", "triggered_by", "error_message")
 STATUSES = [str(status) for status in Status]
 TRIGGERS = [str(trigger) for trigger in Trigger]
 
@@ -55,6 +56,10 @@ def a_past() -> list[dict[str, Any]]:
                 "run_id": f"run {number // 4}",
                 "parent_id": number * 3 - 3 if chance.random() < 0.3 and number > 1 else None,
                 "repository_id": repository,
+                "repository_name": f"Files_{repository}%" if repository else None,
+                "machine_id": chance.choice([None, None, 1, 2]),
+                "triggered_by": chance.choice([None, "anna", "Bert"]),
+                "error_message": chance.choice([None, None, "The DISK is full."]),
                 "executor": "agent",
                 "created_at": BEGIN + timedelta(minutes=number + chance.choice([0, 0, 0, -3, 3])),
                 "attempt": 1,
@@ -86,6 +91,10 @@ def fits(row: dict[str, Any], narrowed: Filter) -> bool:
             not narrowed.triggers or row["trigger"] in narrowed.triggers,
             narrowed.run_id is None or row["run_id"] == narrowed.run_id,
             narrowed.since is None or row["created_at"] >= narrowed.since,
+            narrowed.until is None or row["created_at"] <= narrowed.until,
+            narrowed.machine_id is None or row["machine_id"] == narrowed.machine_id,
+            narrowed.triggered_by is None or (row["triggered_by"] or "").lower() == narrowed.triggered_by.lower(),
+            narrowed.text is None or any(narrowed.text.lower() in (row[name] or "").lower() for name in TEXTS),
             not narrowed.parents_only or row["parent_id"] is None,
         )
     )
@@ -99,6 +108,7 @@ def some(values: list[str]) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from([*values, "unheard_of"]), max_size=3, unique=True).map(tuple)
 
 
+MOMENTS = st.integers(-10, ROWS + 10).map(lambda minutes: BEGIN + timedelta(minutes=minutes))
 FILTERS = st.builds(
     Filter,
     repositories=st.none() | st.frozensets(st.sampled_from([*REPOSITORIES, 99])),
@@ -109,7 +119,11 @@ FILTERS = st.builds(
     statuses=some(STATUSES),
     triggers=some(TRIGGERS),
     run_id=st.sampled_from([None, None, None, "run 5", "run 999"]),
-    since=st.none() | st.integers(-10, ROWS + 10).map(lambda minutes: BEGIN + timedelta(minutes=minutes)),
+    since=st.none() | MOMENTS,
+    until=st.none() | MOMENTS,
+    machine_id=st.sampled_from([None, None, None, 1, 9]),
+    triggered_by=st.sampled_from([None, None, None, "ANNA", "bert", "nobody"]),
+    text=st.sampled_from([None, None, None, "s_1%", "disk", "_", "%", "\\", "b"]),
     parents_only=st.booleans(),
 )
 
@@ -124,9 +138,11 @@ def test_a_page_is_what_reading_every_row_would_give(
 
     with past.reading() as session:
         found, following = pages.page(session, narrowed, limit, after)
+        total = pages.total(session, narrowed)
 
     assert [operation.id for operation in found] == wanted[:limit]
     assert (following is not None) == (len(wanted) > limit)
+    assert total == len(newest_first(narrowed))
 
 
 @pytest.mark.parametrize(
@@ -136,9 +152,15 @@ def test_a_page_is_what_reading_every_row_would_give(
         pytest.param(Filter(repositories=frozenset({1, 3})), id="of some repositories"),
         pytest.param(Filter(statuses=("failed", "cancelled"), triggers=("schedule",)), id="of some ends"),
         pytest.param(Filter(run_id="run 5"), id="of a run"),
+        pytest.param(Filter(text="disk"), id="with a text"),
+        pytest.param(Filter(triggered_by="anna", machine_id=1, repositories=frozenset({1, 3})), id="of a user"),
     ],
 )
-def test_following_the_cursor_shows_every_operation_once(past: Database, narrowed: Filter) -> None:
+@pytest.mark.parametrize("at_a_time", [pages.MOST_SEARCHED, 100])
+def test_following_the_cursor_shows_every_operation_once(
+    past: Database, narrowed: Filter, at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_SEARCHED", at_a_time)
     seen: list[int] = []
     after: str | None = None
     while True:
@@ -149,6 +171,30 @@ def test_following_the_cursor_shows_every_operation_once(past: Database, narrowe
             break
 
     assert seen == newest_first(narrowed) != []
+
+
+def test_a_search_that_has_not_looked_at_everything_tells_no_total(
+    past: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_SEARCHED", 100)
+    monkeypatch.setattr(pages, "CREATED_SLACK", 10)
+
+    with past.reading() as session:
+        assert pages.total(session, Filter(text="disk")) is None
+        assert pages.total(session, Filter(text="disk", since=BEGIN + timedelta(minutes=ROWS - 20))) is not None
+        found, following = pages.page(session, Filter(text="no such text"), 10, None)
+
+    assert found == []
+    assert following is not None
+
+
+def test_a_total_ends_at_its_limit(past: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_COUNTED", 20)
+
+    with past.reading() as session:
+        assert pages.total(session, Filter()) == 20
+        assert pages.total(session, Filter(kinds=("backup", "check"))) == 20
+        assert pages.total(session, Filter(run_id="run 5")) == 4
 
 
 def test_new_operations_do_not_shift_the_pages_of_a_reader(past: Database) -> None:

@@ -1,5 +1,6 @@
 """HTTP for the activity history: past operations for users."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Depends, Query, Response
@@ -25,6 +26,7 @@ from holdfast.operations import logs, pages, transitions
 from holdfast.operations.filters import require_known, unknown_word
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
+from holdfast.operations.narrowing import Narrowed
 from holdfast.operations.present import Presenter
 from holdfast.operations.routes import ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
@@ -45,11 +47,17 @@ def recent(
     category: Annotated[Many, Depends(many("category"))],
     trigger: Annotated[Many, Depends(many("trigger"))],
     status: Annotated[Many, Depends(many("status", brackets=False))],
+    narrowing: Narrowed,
+    response: Response,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     job_type: JobType | None = None,
     repository_id: RowId | None = None,
     collapse_runs: Annotated[bool, Query(description="Nest a run's follow-ups under their parent.")] = True,
+    cursor: Annotated[
+        Annotated[str, PlainText(1, 400)] | None, Query(description="`X-Next-Cursor` of the previous page.")
+    ] = None,
 ) -> list[OperationItem]:
+    """The header `X-Next-Cursor` of the answer leads to the next page; the last page has none."""
     require_known(presenter.registry, category=category, status=status, trigger=trigger)
     kinds = kinds_of(presenter.registry, job_type) if job_type else ()
     if job_type and not kinds:
@@ -67,8 +75,11 @@ def recent(
         statuses=status,
         triggers=trigger,
         parents_only=collapsed,
+        **asdict(narrowing),
     )
-    operations, _ = pages.page(session, narrowed, limit, None)
+    operations, next_cursor = pages.page(session, narrowed, limit, cursor)
+    if next_cursor is not None:
+        response.headers["X-Next-Cursor"] = next_cursor
     shown = [operation for operation in operations if operation.executor != "inline"]
     return _nested(session, presenter, shown) if collapsed else presenter.items(session, shown)
 

@@ -40,3 +40,13 @@ class Overview(Schema):
     warned: list[OperationItem] = Field(description="Jobs whose last run completed with warnings.")
     alarms: list[AlarmItem] = Field(description="Open alarms that are not acknowledged.")
     machines_offline: list[MachineItem] | None = Field(description="Null for users who may not see machines.")
+
+
+class Timeline(Schema):
+    since: Timestamp
+    until: Timestamp
+    rows: list[list[int | str | None]] = Field(
+        description="`[id, kind, repository_id, status, start, end]`, oldest start first. A run to come of a schedule has"
+        " the status `planned` and neither id nor end."
+    )
+    truncated: bool = Field(description="The span holds more than 10,000 rows; the oldest are left out.")

@@ -16,7 +16,7 @@ from holdfast.backup.on_agent import engine_name
 from holdfast.backup.schemas import BackupParams
 from holdfast.backup.services import stored
 from holdfast.backup.services.holding import ServiceHolds
-from holdfast.backup.start import sources_outside
+from holdfast.backup.start import again, sources_outside
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.kinds import Effect, Kind
@@ -45,6 +45,7 @@ def kind(opener: Opener, holds: ServiceHolds) -> Kind:
         params=BackupParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
+        again=again,
     )
 
 

@@ -13,15 +13,16 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
-from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus, RetryAnswer
+from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus
 from holdfast.kit.fields import RowId
+from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
-from holdfast.operations.routes import Cursor, PageLimit
-from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
+from holdfast.operations.routes import Cursor, PageLimit, ThePresenter
+from holdfast.operations.schemas import CancelAnswer, LogAnswer, RetryAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs
 from holdfast.storage.session import Database
@@ -74,12 +75,10 @@ def backup_jobs(
     responses=STARTS,
     response_model=RetryAnswer,
 )
-def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
+def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: ThePresenter, once: Once) -> Any:
     def again() -> RetryAnswer:
         failed = require(session, caller, job_id, Role.OPERATOR, "backup")
-        return RetryAnswer(
-            **jobs.started(starting.retry(session, caller, kind, failed), "backup").model_dump(), retry_of=failed.id
-        )
+        return started_again(start_again(session, caller, presenter.registry, failed), presenter.registry)
 
     return once(session, again)
 

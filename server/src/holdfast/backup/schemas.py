@@ -6,7 +6,6 @@ from pydantic import ConfigDict, Field
 
 from holdfast.kit.fields import PlainText, Timestamp
 from holdfast.kit.schema import Schema
-from holdfast.operations.schemas import StartAnswer
 
 
 class BackupParams(Schema):
@@ -32,10 +31,6 @@ class BackupStart(Schema):
     )
     archive_name: Annotated[str, PlainText(1, 200)] | None = None
     comment: Annotated[str, PlainText(0, 2000)] | None = None
-
-
-class RetryAnswer(StartAnswer):
-    retry_of: int
 
 
 class ProgressDetails(Schema):

@@ -11,10 +11,11 @@ from holdfast.backup.names import archive_name
 from holdfast.backup.schemas import BackupParams, BackupStart
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
+from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
-from holdfast.operations.status import ACTIVE, Status, Trigger
+from holdfast.operations.status import Trigger
 from holdfast.repositories import errors, jobs, store
 from holdfast.repositories.models import Repository
 
@@ -36,17 +37,10 @@ def start(session: Session, caller: Caller, kind: Kind, wanted: BackupStart) -> 
     return enqueue(session, caller, kind, repository, params, Origin(Trigger.MANUAL, caller.user_id, caller.username))
 
 
-def retry(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
-    """Queue a backup again that has ended without success."""
-    if Status(failed.status) in ACTIVE:
-        raise Conflict("operations.still_active", "The operation has not ended yet.", status=failed.status)
-    if failed.status in (Status.COMPLETED, Status.COMPLETED_WITH_WARNINGS):
-        raise Conflict("operations.not_retryable", "The operation has succeeded.", status=failed.status)
-    repository = store.get(session, failed.repository_id or 0)
-    if repository is None:
-        raise errors.unknown(failed.repository_id or 0)
-    origin = Origin(Trigger.RETRY, caller.user_id, caller.username, run_id=failed.run_id, retry_of=failed.id)
-    return enqueue(session, caller, kind, repository, BackupParams.model_validate(failed.params), origin)
+def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+    repository = store.require(session, caller, failed.repository_id or 0, Role.OPERATOR)
+    params = BackupParams.model_validate(failed.params)
+    return enqueue(session, caller, kind, repository, params, origin_of(caller, failed))
 
 
 def enqueue(

@@ -1,8 +1,10 @@
 """The parts of the service that maintenance contributes."""
 
+from dataclasses import replace
+
 from fastapi import FastAPI
 
-from holdfast.maintenance import check, compact, delete_archive, prune, restore_check, undelete_archive
+from holdfast.maintenance import check, compact, delete_archive, prune, restore_check, start, undelete_archive
 from holdfast.maintenance.deleted_archives import DeletedAnswers
 from holdfast.maintenance.dry_run import DryRuns
 from holdfast.maintenance.routes import archive_routes, repository_routes
@@ -18,8 +20,8 @@ ROUTERS = (repository_routes, archive_routes, wipe_routes)
 
 
 def kinds(opener: Opener) -> tuple[Kind, ...]:
-    modules = (check, prune, compact, restore_check, delete_archive, undelete_archive, erase)
-    return tuple(module.kind(opener) for module in modules)
+    modules = (check, prune, compact, restore_check, delete_archive, undelete_archive)
+    return (*(replace(module.kind(opener), again=start.again) for module in modules), erase.kind(opener))
 
 
 def install(app: FastAPI, database: Database, inline: InlineCalls, opener: Opener) -> None:

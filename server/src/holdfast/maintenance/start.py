@@ -23,12 +23,15 @@ from holdfast.maintenance import check
 from holdfast.maintenance.restore_check import DEFAULT_SAMPLE, Mode, RestoreCheckParams, archived_paths
 from holdfast.maintenance.retention import PruneParams, merged
 from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, RestoreCheckBody, UndeleteParams
+from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.repositories import archive_records, errors, jobs, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.policies import policy_of
+
+READING = frozenset({"check", "restore_check"})
 
 
 def start_check(
@@ -126,6 +129,24 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
     refuse_observed(repository)
     details = {"archive": params.archive}
     return jobs.start(session, caller, kind, repository, params, archive_name=params.archive, details=details)
+
+
+def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Operation:
+    """Queue maintenance of any kind once more, with the parameters that it had."""
+    params = kind.params.model_validate(failed.params)
+    is_repair = isinstance(params, CheckBody) and params.repair
+    repository = store.require(session, caller, failed.repository_id or 0, Role.ADMIN if is_repair else Role.OPERATOR)
+    if is_repair or kind.name not in READING:
+        refuse_observed(repository)
+    return jobs.start(
+        session,
+        caller,
+        kind,
+        repository,
+        params,
+        origin=origin_of(caller, failed),
+        archive_name=failed.archive_name,
+    )
 
 
 def start_undelete(

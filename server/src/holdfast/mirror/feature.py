@@ -1,6 +1,6 @@
 """The parts of the service that the cloud mirror contributes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import FastAPI
 
@@ -31,7 +31,8 @@ class CloudMirror:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return (self.mirrors.sync, self.mirrors.hydrate)
+        mirrors = self.mirrors
+        return replace(mirrors.sync, again=mirrors.sync_again), replace(mirrors.hydrate, again=mirrors.hydrate_again)
 
     @property
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:

@@ -8,12 +8,14 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
 from holdfast.kit import clock
 from holdfast.mirror import errors, store
 from holdfast.mirror.hydrate import check_destination
 from holdfast.mirror.models import RcloneRemote, RepositoryMirror
 from holdfast.mirror.schemas import HydrateParams, MirrorSettings, SyncParams
 from holdfast.operations import pages, queue, transitions
+from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.queue import Origin
@@ -76,20 +78,42 @@ class Mirrors:
     # --- work -------------------------------------------------------------------------------------------------------
 
     def start_sync(
-        self, session: Session, caller: Caller, repository: Repository, *, override_sanity: bool
+        self,
+        session: Session,
+        caller: Caller,
+        repository_id: int,
+        *,
+        override_sanity: bool,
+        origin: Origin | None = None,
     ) -> Operation:
+        role = Role.ADMIN if override_sanity else Role.OPERATOR
+        repository = repositories.require(session, caller, repository_id, role)
         store.require_mirror(session, repository.id)
         params = SyncParams(override_sanity=override_sanity)
         details = {"override_sanity": override_sanity}
-        return jobs.start(session, caller, self.sync, repository, params, details=details)
+        return jobs.start(session, caller, self.sync, repository, params, origin=origin, details=details)
 
-    def start_hydrate(self, session: Session, caller: Caller, repository: Repository, destination: str) -> Operation:
+    def sync_again(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
+        override = SyncParams.model_validate(failed.params).override_sanity
+        origin = origin_of(caller, failed)
+        return self.start_sync(session, caller, failed.repository_id or 0, override_sanity=override, origin=origin)
+
+    def hydrate_again(self, session: Session, caller: Caller, _kind: Kind, failed: Operation) -> Operation:
+        destination = HydrateParams.model_validate(failed.params).destination
+        origin = origin_of(caller, failed)
+        return self.start_hydrate(session, caller, failed.repository_id or 0, destination, origin)
+
+    def start_hydrate(
+        self, session: Session, caller: Caller, repository_id: int, destination: str, origin: Origin | None = None
+    ) -> Operation:
         """Raise Unprocessable if the destination may not be filled."""
+        repository = repositories.require(session, caller, repository_id, Role.ADMIN)
         store.require_mirror(session, repository.id)
         folder = str(check_destination(destination, repository.uuid))
         self._refuse_own_places(session, Path(folder))
         params = HydrateParams(destination=folder)
-        return jobs.start(session, caller, self.hydrate, repository, params, details={"destination": folder})
+        details = {"destination": folder}
+        return jobs.start(session, caller, self.hydrate, repository, params, origin=origin, details=details)
 
     def _refuse_own_places(self, session: Session, folder: Path) -> None:
         """Nothing may be written into a registered repository or the service's own data."""

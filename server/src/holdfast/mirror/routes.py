@@ -188,8 +188,7 @@ def start_sync(
 
     def start() -> StartAnswer:
         override = (wanted or SyncBody()).override_sanity
-        repository = repositories.require(session, caller, repository_id, Role.ADMIN if override else Role.OPERATOR)
-        return jobs.started(mirrors.start_sync(session, caller, repository, override_sanity=override), "sync")
+        return jobs.started(mirrors.start_sync(session, caller, repository_id, override_sanity=override), "sync")
 
     return once(session, start)
 
@@ -209,7 +208,7 @@ def start_hydrate(
         repository = repositories.require(session, caller, repository_id, Role.ADMIN)
         if not wanted.confirm:
             raise errors.not_confirmed()
-        return jobs.started(mirrors.start_hydrate(session, caller, repository, wanted.destination), "hydrate")
+        return jobs.started(mirrors.start_hydrate(session, caller, repository.id, wanted.destination), "hydrate")
 
     return once(session, start)
 

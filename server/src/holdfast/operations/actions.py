@@ -7,21 +7,27 @@ from holdfast.access.acts import Act
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.operations.models import Operation
-from holdfast.operations.status import ACTIVE, Status
+from holdfast.operations.status import ACTIVE, SUCCEEDED, Status
 
 CANCEL = Act("cancel", "POST /api/operations/{operation_id}/cancel", Role.OPERATOR, needs_login=True)
 DELETE = Act("delete", "DELETE /api/activity/{job_type}/{operation_id}", Role.ADMIN)
 DOWNLOAD_LOG = "download_log"
-OF_AN_OPERATION = (CANCEL, DELETE)
+RETRY = Act("retry", "POST /api/operations/{operation_id}/retry", Role.OPERATOR, needs_login=True)
+OF_AN_OPERATION = (CANCEL, RETRY, DELETE)
 
 
-def on_operation(session: Session, caller: Caller, operation: Operation) -> tuple[list[str], dict[str, str]]:
+def on_operation(
+    session: Session, caller: Caller, operation: Operation, *, can_repeat: bool
+) -> tuple[list[str], dict[str, str]]:
     """The allowed acts, and the error keys of the others."""
     held = _role(session, caller, operation)
     refused = acts.refusals(OF_AN_OPERATION, caller, held)
-    for name, key in _refused_by_state(operation).items():
+    by_state = _refused_by_state(operation)
+    if not can_repeat or operation.status in SUCCEEDED:
+        by_state.setdefault(RETRY.name, "operations.not_retryable")
+    for name, key in by_state.items():
         refused.setdefault(name, key)
-    names = (CANCEL.name, DELETE.name, DOWNLOAD_LOG)
+    names = (CANCEL.name, RETRY.name, DELETE.name, DOWNLOAD_LOG)
     return [name for name in names if name not in refused], refused
 
 
@@ -33,6 +39,10 @@ def _role(session: Session, caller: Caller, operation: Operation) -> Role:
 
 def _refused_by_state(operation: Operation) -> dict[str, str]:
     if Status(operation.status) in ACTIVE:
-        return {DELETE.name: "operations.still_active", DOWNLOAD_LOG: "logs.still_running"}
+        return {
+            RETRY.name: "operations.still_active",
+            DELETE.name: "operations.still_active",
+            DOWNLOAD_LOG: "logs.still_running",
+        }
     finished = {CANCEL.name: "operations.already_finished"}
     return finished if operation.log_file is not None else {**finished, DOWNLOAD_LOG: "logs.not_stored"}

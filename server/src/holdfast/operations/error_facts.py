@@ -51,8 +51,11 @@ FACTS = (
     Fact(
         "operations.not_retryable",
         (409,),
-        "The operation cannot be repeated: it has succeeded, or has not ended.",
+        "The operation is not repeated: it has succeeded, or its kind has to be started anew.",
         "Start a new one.",
+    ),
+    Fact(
+        "timeline.bad_span", (422,), "The timeline cannot show this span.", "Give at most 62 days, since before until."
     ),
     Fact("operations.still_active", (409,), "The operation has not ended yet.", "Wait for it, or cancel it."),
     Fact(

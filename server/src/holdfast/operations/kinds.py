@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from backup_jobs.host import Interrupted
+from holdfast.access.caller import Caller
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.locks import Access, lock_mode
@@ -26,6 +27,10 @@ class Effect(StrEnum):
 
 Run = Callable[[Context], Outcome | TryAgain]
 OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
+
+
+StartAgain = Callable[[Session, Caller, "Kind", Operation], Operation]
+"""Given who asks and an operation that did not succeed, queue the same work, by the rules that hold for that person now."""
 
 
 def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
@@ -65,6 +70,8 @@ class Kind:
     """How an agent executes it; None for a kind that only this service can execute."""
     step_rules: StepRules | None = None
     """Its rules as a step of a schedule."""
+    again: "StartAgain | None" = None
+    """Starts it again; None for a kind that has to be started anew, where a person sees what it is about to do."""
 
     @property
     def lock(self) -> LockMode | None:

@@ -16,7 +16,20 @@ from functools import cache, reduce
 from heapq import nlargest
 from typing import Any
 
-from sqlalchemy import BigInteger, Cast, FromClause, Select, Text, bindparam, cast, func, select, true
+from sqlalchemy import (
+    BigInteger,
+    Cast,
+    ColumnElement,
+    FromClause,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import NamedFromClause
@@ -35,67 +48,97 @@ Axes = dict[str, tuple[int, ...] | tuple[str, ...]]
 """Columns, by their names in `AXES`, each with the values that are wanted."""
 
 
+TEXTS = (
+    Operation.repository_name,
+    Operation.archive_name,
+    Operation.schedule_name,
+    Operation.package_name,
+    Operation.triggered_by,
+    Operation.error_message,
+)
+"""What the search for a text looks through."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Conditions on rows beside the axes."""
+    """Conditions on rows beside the axes. None means: no condition."""
 
     below: int = BEYOND_ALL_IDS
     floor: int = 0
     since: datetime | None = None
-    of_repositories_only: bool = False
-    parents_only: bool = False
+    until: datetime | None = None
+    machine_id: int | None = None
+    triggered_by: str | None = None
+    text: str | None = None
+    of_repositories_only: bool | None = None
+    parents_only: bool | None = None
+
+    def values(self) -> dict[str, Any]:
+        """What the conditions compare with, by their names in `CONDITIONS`."""
+        given = {name: getattr(self, name) for name in CONDITIONS}
+        given["text"] = _pattern(self.text) if self.text is not None else None
+        return {name: value for name, value in given.items() if value not in (None, False)}
+
+
+def _pattern(text: str) -> str:
+    escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+CONDITIONS: dict[str, ColumnElement[bool]] = {
+    "since": Operation.created_at >= bindparam("since"),
+    "until": Operation.created_at <= bindparam("until"),
+    "machine_id": Operation.machine_id == bindparam("machine_id"),
+    "triggered_by": func.lower(Operation.triggered_by) == func.lower(bindparam("triggered_by")),
+    "text": or_(*(func.lower(column).like(bindparam("text"), escape="\\") for column in TEXTS)),
+    "of_repositories_only": Operation.repository_id.is_not(None),
+    "parents_only": Operation.parent_id.is_(None),
+}
 
 
 def newest_ids(session: Session, axes: Axes, bounds: Bounds, limit: int) -> list[int]:
     """The ids of the newest rows that are on all axes and within the bounds, newest first."""
-    values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": limit}
-    if bounds.since is not None:
-        values["since"] = bounds.since
-    on_sqlite = session.get_bind().dialect.name == "sqlite"
-    for name, wanted in axes.items():
-        values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
-    statement = _statement(
-        tuple(name for name in AXES if name in axes),
-        on_sqlite=on_sqlite,
-        since=bounds.since is not None,
-        of_repositories_only=bounds.of_repositories_only,
-        parents_only=bounds.parents_only,
-    )
-    found = session.connection().execute(statement, values).scalars()
-    if not axes:
-        return list(found)
-    streams = (json.loads(stream) for stream in found) if on_sqlite else (stream for stream in found if stream)
-    return nlargest(limit, (number for stream in streams for number in stream))
+    found = _streams(session, axes, bounds, limit)
+    return nlargest(limit, found) if axes else found
 
 
 def newest_of_each(session: Session, axes: Axes, most: int) -> list[int]:
     """The ids of the newest rows of every single stream: at most `most` of each, in no order."""
+    return _streams(session, axes, Bounds(), most)
+
+
+def count(session: Session, axes: Axes, bounds: Bounds, most: int) -> int:
+    """How many rows are on all axes and within the bounds; `most` if there are more."""
+    return min(most, len(_streams(session, axes, bounds, most)))
+
+
+def _streams(session: Session, axes: Axes, bounds: Bounds, most: int) -> list[int]:
+    """The ids of the newest rows of each stream, at most `most` of each."""
+    conditions = bounds.values()
+    values: dict[str, Any] = {"below": bounds.below, "floor": bounds.floor, "most": most, **conditions}
     on_sqlite = session.get_bind().dialect.name == "sqlite"
-    values: dict[str, Any] = {"below": BEYOND_ALL_IDS, "floor": 0, "most": most}
     for name, wanted in axes.items():
         values[f"wanted_{name}"] = json.dumps(wanted) if on_sqlite else list(wanted)
     names = tuple(name for name in AXES if name in axes)
-    statement = _statement(names, on_sqlite=on_sqlite, since=False, of_repositories_only=False, parents_only=False)
-    found = session.connection().execute(statement, values).scalars()
+    found = session.connection().execute(_statement(names, tuple(conditions), on_sqlite=on_sqlite), values).scalars()
+    if not axes:
+        return list(found)
     streams = (json.loads(stream) for stream in found) if on_sqlite else (stream for stream in found if stream)
     return [number for stream in streams for number in stream]
 
 
 @cache
-def _statement(
-    axes: tuple[str, ...], *, on_sqlite: bool, since: bool, of_repositories_only: bool, parents_only: bool
-) -> Select[Any]:
+def _statement(axes: tuple[str, ...], conditions: tuple[str, ...], *, on_sqlite: bool) -> Select[Any]:
     """One row for each combination of the axes' values: the newest ids of that stream, as a list."""
     tables = {name: _table(name, on_sqlite=on_sqlite) for name in axes}
-    conditions = [Operation.id < bindparam("below"), Operation.id >= bindparam("floor")]
-    conditions += [AXES[name][0] == table.c.value for name, table in tables.items()]
-    if since:
-        conditions.append(Operation.created_at >= bindparam("since"))
-    if of_repositories_only:
-        conditions.append(Operation.repository_id.is_not(None))
-    if parents_only:
-        conditions.append(Operation.parent_id.is_(None))
-    newest = select(Operation.id).where(*conditions).order_by(Operation.id.desc()).limit(bindparam("most"))
+    newest = (
+        select(Operation.id)
+        .where(Operation.id < bindparam("below"), Operation.id >= bindparam("floor"))
+        .where(*(AXES[name][0] == table.c.value for name, table in tables.items()))
+        .where(*(CONDITIONS[name] for name in conditions))
+        .order_by(Operation.id.desc())
+        .limit(bindparam("most"))
+    )
     if not axes:
         return newest
     stream = newest.correlate(*tables.values()).subquery()

@@ -34,6 +34,11 @@ LOOKED_AT = 4
 """How many of the newest operations of a repository and kind are searched for one that has ended."""
 
 
+MOST_COUNTED = 10_000
+MOST_SEARCHED = 20_000
+"""Operations that one request of a search looks at."""
+
+
 CREATED_SLACK = 1000
 """Ids grow with creation times except among neighbours that were written at the same moment."""
 
@@ -62,30 +67,65 @@ class Filter:
     triggers: tuple[str, ...] = ()
     run_id: str | None = None
     since: datetime | None = None
+    until: datetime | None = None
+    machine_id: int | None = None
+    triggered_by: str | None = None
+    text: str | None = None
     parents_only: bool = False
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether no index answers it: rows have to be looked at one by one."""
+        return self.machine_id is not None or self.triggered_by is not None or self.text is not None
 
 
 def page(session: Session, narrowed: Filter, limit: int, after: str | None) -> tuple[list[Operation], str | None]:
-    """The newest operations that fit, and the cursor of the next page."""
+    """The newest operations that fit, and the cursor of the next page.
+
+    A search looks at a limited number of operations at a time, so its page may be short, or empty, before the last one.
+    """
     below = int(cursor.decode(after, int)[0]) if after else newest.BEYOND_ALL_IDS
     if narrowed.run_id is not None:
-        rows = _of_run_newest_first(session, narrowed, below, limit + 1)
+        rows, reached = list(session.scalars(_of_run(narrowed, below).limit(limit + 1))), 0
     else:
-        rows = _newest(session, narrowed, below, limit + 1)
-    following = cursor.encode(rows[limit - 1].id) if len(rows) > limit else None
-    return rows[:limit], following
+        bounds, reached = _bounds(session, narrowed, below)
+        rows = _by_ids(session, newest.newest_ids(session, _axes(session, narrowed), bounds, limit + 1))
+    if len(rows) > limit:
+        return rows[:limit], cursor.encode(rows[limit - 1].id)
+    return rows, cursor.encode(reached) if reached else None
 
 
-def _newest(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
-    axes = _axes(session, narrowed)
+def total(session: Session, narrowed: Filter) -> int | None:
+    """How many operations fit, at most `MOST_COUNTED`; None for a search that would have to look at too many."""
+    if narrowed.run_id is not None:
+        return session.scalar(select(func.count()).select_from(_of_run(narrowed).limit(MOST_COUNTED).subquery()))
+    bounds, reached = _bounds(session, narrowed, newest.BEYOND_ALL_IDS)
+    return None if reached else newest.count(session, _axes(session, narrowed), bounds, MOST_COUNTED)
+
+
+def _bounds(session: Session, narrowed: Filter, below: int) -> tuple[newest.Bounds, int]:
+    """The bounds of a page, and where a search stops for now; 0 if it looks at everything."""
+    floor = _floor(session, narrowed.since)
+    below = min(below, _ceiling(session, narrowed.until))
+    reached = 0
+    if narrowed.is_searched:
+        below = min(below, (session.scalar(_NEWEST_ID) or 0) + 1)
+        if floor < below - MOST_SEARCHED:
+            floor = reached = below - MOST_SEARCHED
     bounds = newest.Bounds(
         below=below,
-        floor=_floor(session, narrowed.since),
+        floor=floor,
         since=narrowed.since,
-        of_repositories_only=narrowed.of_repositories_only and "repository_id" not in axes,
+        until=narrowed.until,
+        machine_id=narrowed.machine_id,
+        triggered_by=narrowed.triggered_by,
+        text=narrowed.text,
+        of_repositories_only=narrowed.of_repositories_only
+        and narrowed.repository_id is None
+        and narrowed.repositories is None,
         parents_only=narrowed.parents_only,
     )
-    return _by_ids(session, newest.newest_ids(session, axes, bounds, limit))
+    return bounds, reached
 
 
 def _axes(session: Session, narrowed: Filter) -> newest.Axes:
@@ -121,9 +161,27 @@ def _floor(session: Session, since: datetime | None) -> int:
     return first - CREATED_SLACK if first is not None else newest.BEYOND_ALL_IDS
 
 
-def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: int) -> list[Operation]:
-    """A run has few members: each is checked separately."""
-    statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below)
+def _ceiling(session: Session, until: datetime | None) -> int:
+    """The id below which all of this time or earlier are."""
+    if until is None:
+        return newest.BEYOND_ALL_IDS
+    last = session.scalar(_LAST_UNTIL, {"until": until})
+    return last + CREATED_SLACK if last is not None else 0
+
+
+def _of_run(narrowed: Filter, below: int = newest.BEYOND_ALL_IDS) -> Select[Operation]:
+    """The operations of a run that fit, newest first. A run has few members: each is checked separately."""
+    bounds = newest.Bounds(
+        since=narrowed.since,
+        until=narrowed.until,
+        machine_id=narrowed.machine_id,
+        triggered_by=narrowed.triggered_by,
+        text=narrowed.text,
+        of_repositories_only=narrowed.of_repositories_only,
+        parents_only=narrowed.parents_only,
+    ).values()
+    conditions = [newest.CONDITIONS[name] for name in bounds]
+    statement = select(Operation).where(Operation.run_id == narrowed.run_id, Operation.id < below, *conditions)
     for filtered, values in (
         (Operation.category, narrowed.categories),
         (Operation.kind, narrowed.kinds),
@@ -136,13 +194,7 @@ def _of_run_newest_first(session: Session, narrowed: Filter, below: int, limit: 
         statement = statement.where(Operation.repository_id.in_(narrowed.repositories))
     if narrowed.repository_id is not None:
         statement = statement.where(Operation.repository_id == narrowed.repository_id)
-    if narrowed.of_repositories_only:
-        statement = statement.where(Operation.repository_id.is_not(None))
-    if narrowed.parents_only:
-        statement = statement.where(Operation.parent_id.is_(None))
-    if narrowed.since is not None:
-        statement = statement.where(Operation.created_at >= narrowed.since)
-    return list(session.scalars(statement.order_by(Operation.id.desc()).limit(limit)))
+    return statement.params(bounds).order_by(Operation.id.desc())
 
 
 def children(session: Session, parents: Sequence[int]) -> list[Operation]:
@@ -247,6 +299,17 @@ _REPOSITORY_EXISTS: Select[Any] = (
 
 
 _BY_IDS = select(Operation).where(Operation.id.in_(bindparam("ids", expanding=True))).order_by(Operation.id.desc())
+
+
+_NEWEST_ID = select(func.max(Operation.id))
+
+
+_LAST_UNTIL = (
+    select(Operation.id)
+    .where(Operation.created_at <= bindparam("until"))
+    .order_by(Operation.created_at.desc(), Operation.id.desc())
+    .limit(1)
+)
 
 
 _FIRST_SINCE = (

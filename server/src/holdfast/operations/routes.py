@@ -1,12 +1,14 @@
 """HTTP for operations."""
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 from fastapi.responses import FileResponse
 
 from holdfast.access import audit, rights
 from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
@@ -15,9 +17,10 @@ from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
-from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import actions, pages
 from holdfast.operations import limits as kernel_limits
+from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.derived import DerivedDataSource
 from holdfast.operations.filters import require_known
@@ -32,6 +35,7 @@ from holdfast.operations.log_answers import (
     log_match,
     log_page,
 )
+from holdfast.operations.narrowing import Narrowed
 from holdfast.operations.present import Presenter
 from holdfast.operations.queue_view import read_queue
 from holdfast.operations.schemas import (
@@ -43,6 +47,7 @@ from holdfast.operations.schemas import (
     Paused,
     Queue,
     Reconciled,
+    RetryAnswer,
     TroubledArchives,
 )
 from holdfast.operations.status import Status
@@ -78,9 +83,9 @@ def list_operations(
     kind: Annotated[Many, Depends(many("kind"))],
     status: Annotated[Many, Depends(many("status"))],
     trigger: Annotated[Many, Depends(many("trigger"))],
+    narrowing: Narrowed,
     repository_id: RowId | None = None,
     run_id: Annotated[str, PlainText(1, 64)] | None = None,
-    since: Moment | None = None,
     limit: PageLimit = 100,
     cursor: Cursor = None,
 ) -> OperationPage:
@@ -88,7 +93,7 @@ def list_operations(
     require_known(presenter.registry, category=category, kind=kind, status=status, trigger=trigger)
     visible = rights.visible_repositories(session, caller)
     if repository_id is not None and visible is not None and repository_id not in visible:
-        return OperationPage(items=[], next_cursor=None)
+        return OperationPage(items=[], next_cursor=None, total=0)
     narrowed = pages.Filter(
         repositories=visible,
         of_repositories_only=caller.role is not Role.ADMIN,
@@ -98,11 +103,12 @@ def list_operations(
         statuses=status,
         triggers=trigger,
         run_id=run_id,
-        since=since,
+        **asdict(narrowing),
     )
     operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     kept = [operation for operation in operations if operation.executor != "inline"]  # gone when their request ends
-    return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor)
+    total = pages.total(session, narrowed)
+    return OperationPage(items=presenter.items(session, kept), next_cursor=next_cursor, total=total)
 
 
 @routes.get("/queue", summary="Running and waiting operations, and why they wait")
@@ -174,7 +180,9 @@ def read_operation(caller: SignedIn, operation_id: RowId, session: Reading, pres
     items = presenter.items(session, [operation, *run])
     values = items[0].model_dump()
     values["followups"] = [item for item in items[1:] if item.parent_id == operation.id]
-    allowed, refused = actions.on_operation(session, caller, operation)
+    allowed, refused = actions.on_operation(
+        session, caller, operation, can_repeat=kind is not None and kind.again is not None
+    )
     return OperationDetail(
         **values,
         run=items[1:],
@@ -192,6 +200,26 @@ def cancel_operation(caller: LoginOnly, operation_id: RowId, database: TheDataba
     with database.reading() as session:
         operation = require(session, caller, operation_id, Role.OPERATOR)
     return cancel(database, caller, operation)
+
+
+@routes.post(
+    "/{operation_id}/retry",
+    summary="Start an operation again that did not succeed",
+    responses=documented(404, 409),
+    response_model=RetryAnswer,
+)
+def retry_operation(
+    caller: LoginOnly, operation_id: RowId, session: Writing, presenter: ThePresenter, once: Once
+) -> Any:
+    """The same work with the same parameters, by the rules of a new start. Backups, restores, maintenance, mirror work
+    and package installs can be repeated; a wipe and a script are started anew.
+    """
+
+    def again() -> RetryAnswer:
+        failed = require(session, caller, operation_id, Role.OPERATOR)
+        return started_again(start_again(session, caller, presenter.registry, failed), presenter.registry)
+
+    return once(session, again)
 
 
 @routes.get("/{operation_id}/logs", summary="Log lines of an operation", responses=documented(404))

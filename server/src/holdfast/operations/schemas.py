@@ -68,6 +68,9 @@ class OperationDetail(OperationItem):
 class OperationPage(Schema):
     items: list[OperationItem]
     next_cursor: str | None
+    total: int | None = Field(
+        description="How many operations fit, on all pages; at most 10,000. Null if a search has not looked at all of them."
+    )
 
     @property
     def is_settled(self) -> bool:
@@ -127,6 +130,10 @@ class StartAnswer(Schema):
     job_id: int = Field(description="Operation id.")
     status: str
     message: str
+
+
+class RetryAnswer(StartAnswer):
+    retry_of: int = Field(description="The operation that is started again.")
 
 
 class CancelAnswer(Schema):

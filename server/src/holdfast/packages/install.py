@@ -16,7 +16,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.packages import store
+from holdfast.packages import start, store
 from holdfast.packages.schemas import InstallParams
 
 STEP = "install"
@@ -34,6 +34,7 @@ def kind() -> Kind:
         run=run,
         on_interrupted=interrupted,
         present=present,
+        again=start.again,
     )
 
 

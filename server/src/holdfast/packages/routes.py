@@ -6,7 +6,7 @@ from fastapi import Depends, Request, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
-from holdfast.access.caller import AdminOnly, Caller, LoginOnly, forbidden
+from holdfast.access.caller import AdminOnly, Caller, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -14,18 +14,16 @@ from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
-from holdfast.operations import pages, queue
+from holdfast.operations import pages
 from holdfast.operations.kinds import Kind
-from holdfast.operations.queue import Origin
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import StartAnswer
-from holdfast.operations.status import Trigger
 from holdfast.operations.visible import require
 from holdfast.packages import errors, store
+from holdfast.packages import start as starting
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages
 from holdfast.packages.schemas import (
-    InstallParams,
     NewPackage,
     PackageAnswer,
     PackageChange,
@@ -93,18 +91,11 @@ def remove_package(caller: AdminOnly, package_id: RowId, session: Writing) -> Re
 )
 def install_package(caller: LoginOnly, package_id: RowId, session: Writing, kind: TheKind, once: Once) -> Any:
     """One install runs at a time, the others wait."""
-    if caller.role is not Role.ADMIN:
-        raise forbidden(Role.ADMIN)
 
     def start() -> StartAnswer:
-        package = store.get(session, package_id)
-        params = InstallParams(package_id=package.id, install_command=package.install_command)
-        origin = Origin(Trigger.MANUAL, caller.user_id, caller.username)
-        operation = queue.enqueue(session, kind, params.model_dump(), origin, package_name=package.name)
-        _audit(session, caller, "package_install.started", package, operation_id=operation.id)
-        return StartAnswer(
-            job_id=operation.id, status=operation.status, message=f"The install of {package.name} is queued."
-        )
+        operation = starting.start(session, caller, kind, package_id)
+        message = f"The install of {operation.package_name} is queued."
+        return StartAnswer(job_id=operation.id, status=operation.status, message=message)
 
     return once(session, start)
 

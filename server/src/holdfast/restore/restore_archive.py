@@ -26,7 +26,7 @@ from holdfast.repositories.job_kinds import concluded
 from holdfast.repositories.location import Opener
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
-from holdfast.restore import archived_paths, store
+from holdfast.restore import archived_paths, start, store
 from holdfast.restore.grants import rule as grants
 from holdfast.restore.on_machine import MachinePlace, MachineRestore
 from holdfast.restore.schemas import RestoreParams
@@ -48,6 +48,7 @@ def kind(opener: Opener) -> Kind:
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         present=present,
         agent=job,
+        again=partial(start.again, places=opener.own_places),
     )
 
 

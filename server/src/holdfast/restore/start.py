@@ -17,8 +17,10 @@ from holdfast.agents import store as agents
 from holdfast.errors import NotFound, Unprocessable
 from holdfast.machines import store as machines
 from holdfast.machines.models import SshConnection
+from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
 from holdfast.repositories import agent_target, archive_records, jobs
 from holdfast.repositories import errors as repository_errors
 from holdfast.repositories import store as repositories
@@ -30,6 +32,11 @@ from holdfast.restore import archived_paths, destination, errors, store
 from holdfast.restore.grants import rule as grants
 from holdfast.restore.grants.place import LOCAL, Place, own_machine
 from holdfast.restore.schemas import ExactPath, PathValue, RestoreParams, RestoreRequest
+
+SAME_IN_THE_REQUEST = {
+    *("archive_id", "paths", "destination", "destination_type", "destination_machine_id"),
+    *("restore_layout", "overwrite", "dry_run"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,14 @@ class Wanted:
     """Protected places at the destination, as far as visible here."""
 
 
-def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest, places: ServicePlaces) -> Operation:
+def start(
+    session: Session,
+    caller: Caller,
+    kind: Kind,
+    request: RestoreRequest,
+    places: ServicePlaces,
+    origin: Origin | None = None,
+) -> Operation:
     """Queue a restore. Raise NotFound, Forbidden or Unprocessable."""
     wanted = check(session, caller, request, Role.OPERATOR, places)
     return jobs.start(
@@ -53,6 +67,7 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
         kind,
         wanted.repository,
         wanted.params,
+        origin=origin,
         archive_name=wanted.params.archive,
         details={
             "archive": wanted.params.archive,
@@ -60,6 +75,17 @@ def start(session: Session, caller: Caller, kind: Kind, request: RestoreRequest,
         },
         executed_by=_executor(wanted),
     )
+
+
+def again(session: Session, caller: Caller, kind: Kind, failed: Operation, *, places: ServicePlaces) -> Operation:
+    """Queue the same restore: what the caller may do, and what is at the destination, are looked at anew."""
+    params = RestoreParams.model_validate(failed.params)
+    request = RestoreRequest(
+        repository_id=failed.repository_id,
+        archive=params.archive if params.archive_id is None else None,
+        **params.model_dump(include=SAME_IN_THE_REQUEST),
+    )
+    return start(session, caller, kind, request, places, origin_of(caller, failed))
 
 
 def _executor(wanted: Wanted) -> jobs.AgentJob | jobs.OfRunner | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from heapq import merge
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -36,9 +37,8 @@ class Span:
 
 def read_calendar(session: Session, sight: Sight, span: Span, now: datetime, repository_id: int | None) -> bytes:
     """All entries of the span by due time, at most 10,000 of them: a `CalendarAnswer` as JSON."""
-    schedules = [each for each in store.listed(session) if sight.sees(each)]
     past = _past(session, sight, span, now, repository_id)
-    to_come = _to_come(session, sight, schedules, Span(max(span.since, now), span.until), repository_id)
+    to_come = _to_come(session, sight, Span(max(span.since, now), span.until), repository_id)
     entries = list(islice(merge(past, to_come, key=_due_at), MOST_ENTRIES + 1))
     answer = {
         "since": span.since,
@@ -108,16 +108,36 @@ def _entry_of_rows(schedule: Schedule, due_at: datetime, rows: Sequence[Schedule
     }
 
 
-def _to_come(
-    session: Session, sight: Sight, schedules: Sequence[Schedule], span: Span, repository_id: int | None
-) -> Iterator[Entry]:
+def planned(session: Session, sight: Sight, span: Span, most: int) -> list[tuple[datetime, str, int]]:
+    """The starts to come of the due times in the span, at most `most`: time, kind and repository of each."""
+    parts = [_starts(schedule, found, span, most) for schedule, found in _forecasts(session, sight, None)]
+    return sorted(start for _, start in islice(merge(*parts, key=itemgetter(0)), most))
+
+
+def _starts(
+    schedule: Schedule, found: Forecast, span: Span, most: int
+) -> Iterator[tuple[datetime, tuple[datetime, str, int]]]:
+    """Each start behind the due time that it belongs to."""
+    kinds = [str(step["kind"]) for step in schedule.steps]
+    kind = "backup" if "backup" in kinds else kinds[0]
+    for fire in found.between(span.since, span.until - INSTANT, most):
+        for place, start in fire.targets:
+            if start is not None:
+                yield fire.due_at, (start, kind, place.repository_id)
+
+
+def _to_come(session: Session, sight: Sight, span: Span, repository_id: int | None) -> Iterator[Entry]:
+    parts = [_of_schedule(schedule, found, span) for schedule, found in _forecasts(session, sight, repository_id)]
+    return merge(*parts, key=_due_at)
+
+
+def _forecasts(session: Session, sight: Sight, repository_id: int | None) -> Iterator[tuple[Schedule, Forecast]]:
+    """The schedules that fall due by their calendars, each for the targets that the caller may see."""
     blackouts = days_of(store.blackouts(session))
-    parts = []
-    for schedule in schedules:
+    for schedule in (each for each in store.listed(session) if sight.sees(each)):
         targets = [each for each in sight.targets(schedule) if repository_id in (None, each.id)]
         if schedule.enabled and schedule.schedule_mode != Mode.AVAILABILITY and (targets or repository_id is None):
-            parts.append(_of_schedule(schedule, forecast(schedule, targets, blackouts), span))
-    return merge(*parts, key=_due_at)
+            yield schedule, forecast(schedule, targets, blackouts)
 
 
 def _of_schedule(schedule: Schedule, found: Forecast, span: Span) -> Iterator[Entry]:

@@ -55,7 +55,11 @@ function Shown({ operation }: { operation: Detail }) {
         <span className="soft">{operation.status === 'pending' ? waitWord(operation) : status.word}</span>
         <span className="grow" />
         {active && operation.actions.includes('cancel') && <Cancel operation={operation} />}
-        {!active && operation.kind === 'backup' && <Retry operation={operation} />}
+        {operation.actions.includes('retry') ? (
+          <Again operation={operation} />
+        ) : (
+          !active && operation.kind === 'backup' && <Again operation={operation} anew />
+        )}
       </div>
       <p className="soft">
         {operation.started_at ? (
@@ -155,10 +159,14 @@ function Cancel({ operation }: { operation: Detail }) {
   )
 }
 
-function Retry({ operation }: { operation: Detail }) {
+/** Starts the same work once more; `anew`: another backup after one that succeeded. */
+function Again({ operation, anew = false }: { operation: Detail; anew?: boolean }) {
   const client = useQueryClient()
   const retry = useMutation({
-    mutationFn: () => data(api.POST('/api/backup/start', { body: { repository: operation.repository_path ?? '' } })),
+    mutationFn: () =>
+      anew
+        ? data(api.POST('/api/backup/start', { body: { repository: operation.repository_path ?? '' } }))
+        : data(api.POST('/api/operations/{operation_id}/retry', { params: { path: { operation_id: operation.id } } })),
     onSuccess: () => void client.invalidateQueries({ queryKey: keys.overview }),
   })
   if (retry.data)
@@ -171,7 +179,7 @@ function Retry({ operation }: { operation: Detail }) {
     <>
       {retry.error && <Problem error={retry.error} />}
       <Button disabled={retry.isPending} onClick={() => retry.mutate()}>
-        Back up again
+        {anew ? 'Back up again' : 'Start again'}
       </Button>
     </>
   )

@@ -165,9 +165,9 @@ def cancel_operation(operation_id: OperationId, as_json: AsJson = False) -> None
 
 @operations.command("retry")
 def retry_operation(operation_id: OperationId, no_wait: bool = False, as_json: AsJson = False) -> None:
-    """Start a backup again that failed or was cancelled."""
+    """Start a job again that failed or was cancelled."""
     service = connection.api()
-    answer = service.post(f"/api/backup/jobs/{operation_id}/retry")
+    answer = service.post(f"/api/operations/{operation_id}/retry")
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 

@@ -1,0 +1,39 @@
+"""Starting an operation again that did not succeed."""
+
+from sqlalchemy.orm import Session
+
+from holdfast.access.caller import Caller
+from holdfast.errors import Conflict
+from holdfast.operations.kinds import Registry
+from holdfast.operations.models import Operation
+from holdfast.operations.queue import Origin
+from holdfast.operations.schemas import RetryAnswer
+from holdfast.operations.status import ACTIVE, SUCCEEDED, Status, Trigger
+
+START_ANEW = "An operation of this kind is not started again; start a new one."
+
+
+def start_again(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:
+    """Queue the same work once more. The rules of a new start hold: the rights of the caller, and the state of today.
+
+    Raise Conflict if it has not ended, has succeeded, or is of a kind that has to be started anew.
+    """
+    if Status(failed.status) in ACTIVE:
+        raise Conflict("operations.still_active", "The operation has not ended yet.", status=failed.status)
+    if failed.status in SUCCEEDED:
+        raise Conflict("operations.not_retryable", "The operation has succeeded.", status=failed.status)
+    kind = registry.kinds.get(failed.kind)
+    if kind is None or kind.again is None:
+        raise Conflict("operations.not_retryable", START_ANEW, status=failed.status)
+    return kind.again(session, caller, kind, failed)
+
+
+def started_again(operation: Operation, registry: Registry) -> RetryAnswer:
+    word = registry.word_of(operation.kind).replace("_", " ")
+    message = f"The {word} of {operation.repository_name or operation.package_name} is queued again."
+    return RetryAnswer(job_id=operation.id, status=operation.status, message=message, retry_of=operation.retry_of or 0)
+
+
+def origin_of(caller: Caller, failed: Operation) -> Origin:
+    """Where the new operation comes from: it joins the run of the failed one."""
+    return Origin(Trigger.RETRY, caller.user_id, caller.username, run_id=failed.run_id, retry_of=failed.id)

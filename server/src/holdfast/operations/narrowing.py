@@ -1,0 +1,40 @@
+"""The query parameters by which every list of operations can be narrowed further."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from holdfast.kit.fields import Moment, PlainText, RowId
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    since: datetime | None
+    until: datetime | None
+    machine_id: int | None
+    triggered_by: str | None
+    text: str | None
+
+
+async def _narrowing(
+    since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Created at this time or earlier.")] = None,
+    machine_id: Annotated[RowId | None, Query(description="On the machine of this agent.")] = None,
+    triggered_by: Annotated[
+        Annotated[str, PlainText(1, 200)] | None, Query(description="Name of the user who started it.")
+    ] = None,
+    q: Annotated[
+        Annotated[str, PlainText(1, 200)] | None,
+        Query(
+            description="A part of the name of the repository, archive, schedule, package or user, or of the error message."
+            " `q`, `machine_id` and `triggered_by` look at 20,000 operations at a time: a page may be short, or empty,"
+            " while `next_cursor` leads on."
+        ),
+    ] = None,
+) -> Narrowing:
+    return Narrowing(since, until, machine_id, triggered_by, q)
+
+
+Narrowed = Annotated[Narrowing, Depends(_narrowing)]

@@ -1,0 +1,104 @@
+"""POST /api/operations/{id}/retry"""
+
+from pathlib import Path
+from typing import Any
+
+from tests.contract.backup.jobs import missing_backup
+from tests.contract.fields import error_of
+from tests.support.running import Running
+
+
+def cancelled_jobs(running: Running, repository: dict[str, Any], starts: dict[str, tuple[str, dict[str, Any]]]) -> Any:
+    """One job of each kind that was cancelled while it waited."""
+    jobs = {}
+    with running.held_backup(repository):
+        for kind, (path, body) in starts.items():
+            answer = running.admin.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            jobs[kind] = answer.json()["job_id"]
+            running.admin.post(f"/api/operations/{jobs[kind]}/cancel")
+    assert {running.admin.operation(job)["status"] for job in jobs.values()} == {"cancelled"}
+    return jobs
+
+
+def test_every_kind_of_work_that_was_cancelled_is_started_again_with_its_parameters(running: Running) -> None:
+    repository = running.new_repository()
+    first = running.admin.wait_for_end(running.admin.start_backup(repository))
+    archive = first["result"]["archive"]["name"]
+    base = f"/api/repositories/{repository['id']}"
+    destination = str(running.new_folder("restored"))
+    restore = {"repository_id": repository["id"], "archive": archive, "destination": destination}
+    starts = {
+        "check": (f"{base}/check", {"max_duration": None, "verify_data": True}),
+        "prune": (f"{base}/prune", {"keep_last": 9}),
+        "compact": (f"{base}/compact", {"threshold": 7}),
+        "restore_check": (f"{base}/restore-check", {"archive": archive, "full_archive": True}),
+        "restore": ("/api/restore/start", {**restore, "overwrite": "replace"}),
+    }
+
+    for kind, job in cancelled_jobs(running, repository, starts).items():
+        before = running.admin.operation(job)
+        assert "retry" in before["actions"]
+        answer = running.admin.post(f"/api/operations/{job}/retry")
+        assert answer.status_code == 200, (kind, answer.text)
+        assert answer.json()["retry_of"] == job
+        ended = running.admin.wait_for_end(answer.json()["job_id"])
+        assert ended["status"] == "completed", (kind, ended)
+        assert {name: ended[name] for name in ("kind", "params", "run_id", "archive_name")} == {
+            name: before[name] for name in ("kind", "params", "run_id", "archive_name")
+        }
+        assert (ended["trigger"], ended["retry_of"], ended["triggered_by"]) == ("retry", job, "admin")
+        again = running.admin.operation(ended["id"])
+        assert again["refusals"]["retry"] == "operations.not_retryable"
+        assert error_of(running.admin.post(f"/api/operations/{ended['id']}/retry")) == (409, "operations.not_retryable")
+    assert any(Path(destination).rglob("*"))
+
+
+def test_a_retry_is_by_the_rights_of_the_person_who_asks_for_it(running: Running) -> None:
+    repository = running.new_repository()
+    viewer, operator = (running.client_with_right(repository, role) for role in ("viewer", "operator"))
+    base = f"/api/repositories/{repository['id']}"
+    starts = {
+        "check": (f"{base}/check", {"repair": True}),
+        "backup": ("/api/backup/start", {"repository": repository["path"], "source_paths": ["/etc/hostname"]}),
+    }
+    jobs = cancelled_jobs(running, repository, starts)
+
+    assert error_of(viewer.post(f"/api/operations/{jobs['check']}/retry")) == (403, "access.forbidden")
+    assert error_of(operator.post(f"/api/operations/{jobs['check']}/retry")) == (403, "access.forbidden")
+    assert error_of(operator.post(f"/api/operations/{jobs['backup']}/retry")) == (403, "backup.sources_not_allowed")
+    assert error_of(running.stranger.post(f"/api/operations/{jobs['check']}/retry")) == (404, "operations.not_found")
+    assert viewer.get(f"/api/operations/{jobs['check']}").json()["refusals"]["retry"] == "access.forbidden"
+
+
+def test_a_repository_that_is_only_observed_since_is_not_changed_by_a_retry(running: Running) -> None:
+    repository = running.new_repository()
+    base = f"/api/repositories/{repository['id']}"
+    starts = {"compact": (f"{base}/compact", {}), "check": (f"{base}/check", {})}
+    jobs = cancelled_jobs(running, repository, starts)
+    running.admin.put(base, json={"mode": "observe"})
+
+    assert error_of(running.admin.post(f"/api/operations/{jobs['compact']}/retry")) == (409, "repository.observe_only")
+    assert running.admin.post(f"/api/operations/{jobs['check']}/retry").status_code == 200
+
+
+def test_work_of_the_index_and_what_still_runs_are_not_repeated(running: Running) -> None:
+    repository = running.new_repository(index_mode="full")
+    running.admin.wait_for_end(running.admin.start_backup(repository))
+    listed = running.admin.get("/api/operations/", params={"repository_id": repository["id"], "category": "index"})
+    of_the_index = running.admin.wait_for_end(listed.json()["items"][0]["id"])["id"]
+
+    assert error_of(running.admin.post(f"/api/operations/{of_the_index}/retry")) == (409, "operations.not_retryable")
+    with running.held_backup(running.scratch) as (job, _gate):
+        assert error_of(running.admin.post(f"/api/operations/{job}/retry")) == (409, "operations.still_active")
+        assert running.admin.operation(job)["refusals"]["retry"] == "operations.still_active"
+
+
+def test_a_retry_that_was_sent_twice_with_its_key_is_one_operation(running: Running) -> None:
+    failed = missing_backup(running, running.scratch)
+    headers = {"Idempotency-Key": running.new_name("key")}
+
+    first, again = (running.admin.post(f"/api/operations/{failed}/retry", headers=headers) for _ in range(2))
+
+    assert first.json() == again.json()
+    running.admin.wait_for_end(first.json()["job_id"])
