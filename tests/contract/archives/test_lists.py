@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.archives.world import ARCHIVE, World, get
 from tests.contract.fields import error_of, is_timestamp
+from tests.support.service import wait_until
 
 LIVE = {"name", "id", "start", "end", "comment", "hostname", "username", "series", "archive_id"}
 
@@ -23,8 +24,9 @@ def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -
 
     assert set(found) == {
         *("archives", "series", "sync_state", "last_synced_at", "unavailable_reason", "history_available"),
-        "next_cursor",
+        *("next_cursor", "total"),
     }
+    assert found["total"] == 5
     assert found["unavailable_reason"] is None
     assert words(world, found["archives"]) == ["d3", "w2", "d2", "w1", "d1"]
     assert found["series"] == ["docs", "web"]
@@ -33,7 +35,8 @@ def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -
     assert found["history_available"] is True
     assert found["next_cursor"] is None
     for archive in found["archives"]:
-        assert set(archive) == ARCHIVE
+        assert set(archive) == ARCHIVE | {"proven_at", "keep_rule"}
+        assert (archive["proven_at"], archive["keep_rule"]) == (None, None)
         times = {name for name in ARCHIVE if name.endswith("_at") or name in ("start", "end")} - {"lost_at"}
         assert all(is_timestamp(archive[name]) for name in times)
         assert archive["lost_at"] is None
@@ -118,6 +121,69 @@ def test_pages_hold_every_archive_once_in_order(world: World) -> None:
 
     assert seen == ["d3", "w2", "d2", "w1", "d1"]
     assert cursor is None
+
+
+@pytest.mark.parametrize("sort", ["start", "name", "nfiles", "original_size", "deduplicated_size"])
+def test_pages_hold_every_archive_once_in_each_order(world: World, sort: str) -> None:
+    everything = {one["id"]: one for one in world.get("/archives")["archives"]}
+
+    for order in (sort, f"-{sort}"):
+        seen: list[int] = []
+        cursor = None
+        while cursor is not None or not seen:
+            page = world.get("/archives", limit=2, sort=order, **({"cursor": cursor} if cursor else {}))
+            assert page["total"] == 5
+            seen += [archive["id"] for archive in page["archives"]]
+            cursor = page["next_cursor"]
+        is_reversed = order.startswith("-")
+        assert seen == sorted(everything, key=lambda number: (everything[number][sort], number), reverse=is_reversed)
+
+
+def test_a_text_narrows_the_list_by_name_whatever_its_case(world: World) -> None:
+    name = world.names["w1"]
+
+    found = world.get("/archives", q=name.upper())
+
+    assert (words(world, found["archives"]), found["total"]) == (["w1"], 1)
+    assert world.get("/archives", q="%")["total"] == 0
+    assert world.get("/archives", q="_no_such_")["total"] == 0
+
+
+@pytest.mark.parametrize("query", ["q=", "sort=color", "sort=--start", "rules=perhaps"])
+def test_a_word_for_the_list_that_is_not_known_is_422(world: World, query: str) -> None:
+    assert world.admin.get(f"{world.url}/archives?{query}").status_code == 422
+
+
+def test_a_cursor_of_another_order_is_refused(world: World) -> None:
+    cursor = world.get("/archives", limit=2, sort="nfiles")["next_cursor"]
+
+    answer = world.admin.get(f"{world.url}/archives", params={"sort": "name", "cursor": cursor})
+
+    assert error_of(answer) == (422, "paging.bad_cursor")
+
+
+def test_the_list_tells_what_was_read_back_and_which_rule_keeps_what(world: World) -> None:
+    running = world.running
+    repository = running.new_repository(index_mode="full", retention={"keep_last": 1})
+    for _ in range(2):
+        running.admin.wait_for_end(running.admin.start_backup(repository))
+    base = f"/api/repositories/{repository['id']}"
+    newest, oldest = wait_until(
+        lambda: (listed := get(running.admin, f"{base}/archives")["archives"]) and len(listed) == 2 and listed,
+        what="both archives are listed",
+    )
+    body = {"archive_id": oldest["id"], "full_archive": True}
+    job = running.admin.post(f"{base}/restore-check", json=body).json()["job_id"]
+    proof = running.admin.wait_for_end(job)
+
+    found = get(running.admin, f"{base}/archives", rules=True)["archives"]
+
+    assert [(one["id"], one["proven_at"]) for one in found] == [
+        (newest["id"], None),
+        (oldest["id"], proof["completed_at"]),
+    ]
+    assert found[0]["keep_rule"]
+    assert found[1]["keep_rule"] is None
 
 
 @pytest.mark.parametrize("parts", [["x"], [1], ["2026-01-01T00:00:00", 1], ["yesterday", 2], ["2026-01-01", "2"]])

@@ -57,7 +57,7 @@ def test_runs_to_come_are_planned_rows_and_seen_by_those_who_see_the_repository(
     repository = running.new_repository()
     viewer = running.client_with_right(repository, "viewer")
     body = {"name": running.new_name("nightly"), "cron_expression": "30 2 * * *", "repository_ids": [repository["id"]]}
-    made = running.admin.post("/api/schedules", json=body)
+    made = running.admin.post("/api/schedules/", json=body)
     assert made.status_code == 201, made.text
     now = datetime.now(UTC)
     span = {"since": now, "until": now + timedelta(days=3)}

@@ -1,6 +1,5 @@
 """HTTP for the archive index."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.filters import Many, many
 from holdfast.api.router import router
 from holdfast.archives import (
+    archive_list,
     browse_view,
     changes_view,
     heatmap,
@@ -41,6 +41,7 @@ from holdfast.archives.schemas import (
     BrowseAnswer,
     Changes,
     Heatmap,
+    ListedArchive,
     LiveList,
     PathHistoryAnswer,
     RebuildFrom,
@@ -52,7 +53,6 @@ from holdfast.archives.schemas import (
 from holdfast.archives.series_view import neighbours
 from holdfast.archives.stages import REBUILD, RESYNC, Stage, can_be_listed
 from holdfast.errors import NotFound, Unprocessable
-from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.queue import Origin, require_room
@@ -104,51 +104,39 @@ def list_archives(
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
+    q: Annotated[str, PlainText(1, 1024), Query(description="A part of the name or comment.")] | None = None,
+    sort: Annotated[archive_list.SortWord, Query(description="Order of the archives; `-` reverses it.")] = "-start",
+    rules: Annotated[bool, Query(description="Fill `keep_rule`, by the repository's retention.")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: Cursor = None,
 ) -> ArchiveList:
+    """A `next_cursor` continues in the order it was made for."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
-    statement = select(Archive).where(Archive.repository_id == repository_id)
-    if series is not None:
-        statement = statement.where(Archive.series == series)
-    if since is not None:
-        statement = statement.where(Archive.start >= since)
-    if until is not None:
-        statement = statement.where(Archive.start <= until)
-    if cursor is not None:
-        start, number = _place(cursor)
-        statement = statement.where((Archive.start < start) | ((Archive.start == start) & (Archive.id < number)))
-    ordered = statement.order_by(Archive.start.desc(), Archive.id.desc()).limit(limit + 1)
-    found = session.scalars(ordered).all()
+    wanted = archive_list.Wanted(series, since, until, q, sort, limit, cursor)
+    found, next_cursor, total = archive_list.page(session, repository_id, wanted)
+    proven = archive_list.proofs(session, repository_id)
+    keeping = (archive_list.rules(session, repository) if rules else None) or {}
     all_series = session.scalars(
         select(Archive.series).where(Archive.repository_id == repository_id).distinct().order_by(Archive.series)
     ).all()
     covered = index.covered(repository)
     return ArchiveList(
-        archives=[archive_answer(archive, covered.state(archive)) for archive in found[:limit]],
+        archives=[
+            ListedArchive(
+                **archive_answer(archive, covered.state(archive)).model_dump(),
+                proven_at=proven.get(archive.engine_id),
+                keep_rule=keeping.get(archive.id),
+            )
+            for archive in found
+        ],
         series=list(all_series),
         sync_state=index.state.sync_state(session, repository),
         last_synced_at=repository.last_synced,
         unavailable_reason=None if can_be_listed(session, repository) else QueuedReason.AGENT_UNSUPPORTED,
         history_available=index.stages.builds_history(repository.index_mode),
-        next_cursor=_cursor_after(found[limit - 1]) if len(found) > limit else None,
+        next_cursor=next_cursor,
+        total=total,
     )
-
-
-def _cursor_after(archive: Archive) -> str:
-    return cursors.encode(archive.start.isoformat(), archive.id)
-
-
-def _place(cursor: str) -> tuple[datetime, int]:
-    """Where the page before ended: a place, not an archive, which may be gone by now."""
-    start, number = cursors.decode(cursor, str, int)
-    try:
-        moment = datetime.fromisoformat(str(start))
-    except ValueError as error:
-        raise cursors.bad_cursor() from error
-    if moment.tzinfo is None:
-        raise cursors.bad_cursor()
-    return moment, int(number)
 
 
 @routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))

@@ -68,8 +68,16 @@ class ArchiveDetail(ArchiveAnswer):
     refusals: dict[str, str] = Field(description="The other acts, each with the error key of its refusal.")
 
 
+class ListedArchive(ArchiveAnswer):
+    proven_at: Timestamp | None = Field(description="When a restore check last read files of it back.")
+    keep_rule: str | None = Field(
+        description="With `rules=true`: the rule of the repository's retention that keeps it; null if a prune would remove"
+        " it, or the repository has no rules."
+    )
+
+
 class ArchiveList(Schema):
-    archives: list[ArchiveAnswer]
+    archives: list[ListedArchive]
     series: list[str]
     sync_state: Literal["fresh", "syncing", "stale", "never"]
     last_synced_at: Timestamp | None
@@ -78,6 +86,7 @@ class ArchiveList(Schema):
     )
     history_available: bool
     next_cursor: str | None
+    total: int = Field(description="How many archives fit, on all pages.")
 
 
 class LiveArchive(Schema):
