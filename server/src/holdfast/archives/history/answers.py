@@ -108,6 +108,9 @@ class EntryFacts:
     subtree_size: int | None = None
 
 
+NO_FACTS = EntryFacts()
+
+
 @dataclass(frozen=True)
 class BrowsePage:
     exists: bool  # False when the archive has no such directory

@@ -57,6 +57,7 @@ class Browser:
     def page(
         self, snapshot: Snapshot, archive: ArchiveRow, directory: bytes, asked: Asked, before: ArchiveRow | None = None
     ) -> BrowsePage:
+        position = _position(asked) if asked.cursor else None
         wanted = directory_of(directory.removesuffix(b"/") or directory)
         number = snapshot.find_directories([wanted]).get(wanted)
         folders = self._sizes.in_directory(snapshot, archive, number) if number and asked.wants_sizes else None
@@ -64,7 +65,7 @@ class Browser:
         if not listing and not _is_there(snapshot, archive, wanted):
             return BrowsePage(False, [], None)
         listing = _narrowed(listing, asked)
-        start = _start(listing, asked)
+        start = _start(listing, asked.sort, position) if position else 0
         page = listing[start : start + asked.limit]
         found = {row.version: row for row in snapshot.entries(version for _, _, version in page)}
         rows = [found[version] for _, _, version in page]
@@ -140,21 +141,23 @@ def _cursor(sort: BrowseSort, rank: int, name: bytes) -> str:
     return cursor.encode(f"browse {sort}", str(rank), name.hex())
 
 
-def _start(listing: Listing, asked: Asked) -> int:
-    """Where the page begins: behind the place that the cursor names, be it still there or not. Raise InvalidCursor."""
-    if not asked.cursor:
-        return 0
+def _position(asked: Asked) -> tuple[int, bytes]:
+    """Rank and name of the last entry of the page before. Raise InvalidCursor."""
+    assert asked.cursor is not None
+    if asked.sort is BrowseSort.NAME:
+        return 0, cursor.name_of(asked.cursor, "browse")
+    rank, name = cursor.decode(asked.cursor, f"browse {asked.sort}", str, str)
     try:
-        if asked.sort is BrowseSort.NAME:
-            rank, name = 0, bytes.fromhex(str(cursor.decode(asked.cursor, "browse", str)[0]))
-        else:
-            first, second = cursor.decode(asked.cursor, f"browse {asked.sort}", str, str)
-            rank, name = int(first), bytes.fromhex(str(second))
+        return int(rank), bytes.fromhex(str(name))
     except ValueError as error:
         raise InvalidCursor(asked.cursor) from error
-    if asked.sort is BrowseSort.NAME_DOWN:
-        return len(listing) - bisect_left(listing[::-1], name, key=lambda row: row[1])
-    return bisect_right(listing, (rank, name), key=lambda row: row[:2])
+
+
+def _start(listing: Listing, sort: BrowseSort, position: tuple[int, bytes]) -> int:
+    """Where the page begins: behind a position, whether or not that entry is still there."""
+    if sort is BrowseSort.NAME_DOWN:
+        return len(listing) - bisect_left(listing[::-1], position[1], key=lambda row: row[1])
+    return bisect_right(listing, position, key=lambda row: row[:2])
 
 
 def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing:
