@@ -132,6 +132,11 @@ class SyntheticArchives:
             assert version == self._chunk_version[group], "an older day was asked for"
             yield b"".join(self._items(group))
 
+    @staticmethod
+    def segments(joined_ids: bytes) -> bytes:
+        """Four bytes for each id: the engine's number of a segment, here always the first."""
+        return bytes(len(joined_ids) // 32 * 4)
+
     def _directory(self, number: int) -> Directory:
         rng = self._rng
         above = f"{WORDS[number % len(WORDS)]}{number // 4000}/{WORDS[number // 7 % len(WORDS)]}-{number // 40}"

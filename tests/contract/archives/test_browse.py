@@ -11,7 +11,10 @@ from tests.contract.archives.world import LINES, NOT_UTF8, World, get, no_tick
 from tests.contract.fields import error_of, is_timestamp
 from tests.support.archive_sets import OwnEngine
 
-ENTRY = {"name", "name_b64", "path", "path_b64", "type", "size", "mtime", "mode", "user", "group", "link_target"}
+ENTRY = {
+    *("name", "name_b64", "path", "path_b64", "type", "size", "mtime", "mode", "user", "group", "link_target"),
+    *("change", "item_count", "subtree_size"),
+}
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -22,7 +25,7 @@ def test_a_folder_shows_its_entries_with_all_fields(world: World) -> None:
     found = world.get(f"/archives/{world.ids['d1']}/browse", path=world.at(""))
     entries = {entry["name"]: entry for entry in found["entries"]}
 
-    assert set(found) == {"archive_id", "path", "path_b64", "entries", "next_cursor", "source", "excludes"}
+    assert set(found) == {"archive_id", "path", "path_b64", "entries", "next_cursor", "source", "excludes", "total"}
     assert (found["source"], found["next_cursor"], found["excludes"]) == ("index", None, [])
     assert found["path"] == world.at("").rstrip("/")
     assert all(set(entry) == ENTRY for entry in found["entries"])
@@ -152,7 +155,9 @@ def test_an_archive_that_is_not_indexed_is_browsed_by_the_engine(unindexed: tupl
         by_engine = get(world.admin, url, path=path)
         by_index = world.get(f"/archives/{world.ids['d3']}/browse", path=path)
         assert by_engine["source"] == "engine"
-        assert by_engine["entries"] == by_index["entries"]
+        assert by_engine["total"] is None
+        assert all(entry["change"] is None for entry in by_engine["entries"]), "nothing is known of another archive"
+        assert by_engine["entries"] == [entry | {"change": None} for entry in by_index["entries"]]
 
 
 def test_pages_of_the_engine_go_on_in_the_index_and_the_other_way_round(unindexed: tuple[World, str]) -> None:
@@ -173,3 +178,13 @@ def test_the_engine_too_says_what_is_not_there(unindexed: tuple[World, str]) -> 
         assert error_of(answer) == (404, "archives.path_not_found")
     forged = world.admin.get(url, params={"cursor": "nonsense"})
     assert error_of(forged) == (422, "paging.bad_cursor")
+
+
+def test_the_engine_filters_by_name_and_sorts_by_nothing_else(unindexed: tuple[World, str]) -> None:
+    world, url = unindexed
+    found = get(world.admin, url, path=world.at("letters"), q="APRIL", sizes="true")
+
+    assert names(found) == ["April.txt", "april.txt"]
+    for sort in ("-name", "size", "-size", "modified", "-modified"):
+        answer = world.admin.get(url, params={"path": world.at("letters"), "sort": sort})
+        assert error_of(answer) == (409, "archives.sort_needs_index")

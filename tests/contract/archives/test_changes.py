@@ -9,11 +9,15 @@ from tests.contract.fields import error_of, is_timestamp
 
 ANSWER = {
     *("archive_id", "compare_to_id", "history_state", "changes", "totals", "next_cursor", "incomplete"),
-    "unindexed_archive_ids",
+    *("unindexed_archive_ids", "byte_totals", "groups"),
 }
 ROW = {
     *("path", "path_b64", "change", "size_before", "size_after", "mtime_before", "mtime_after"),
     *("mode_changed", "owner_changed"),
+}
+GROUP = {
+    *("name", "name_b64", "path", "path_b64", "type", "added", "removed", "modified"),
+    *("bytes_added", "bytes_removed", "bytes_net"),
 }
 
 
@@ -156,3 +160,81 @@ def test_compare_to_must_be_of_the_repository(world: World) -> None:
     answer = world.admin.get(f"{world.url}/archives/{world.ids['d2']}/changes", params={"compare_to": 999_999_999})
 
     assert error_of(answer) == (404, "archives.not_found")
+
+
+def groups(world: World, word: str, **params: Any) -> dict[str, dict[str, Any]]:
+    found = world.get(f"/archives/{world.ids[word]}/changes", group_by="folder", **params)
+    assert found["changes"] == []
+    assert all(set(row) == GROUP for row in found["groups"])
+    return {row["name"]: row for row in found["groups"]}
+
+
+def counts(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["added"], row["removed"], row["modified"]
+
+
+def weights(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["bytes_added"], row["bytes_removed"], row["bytes_net"]
+
+
+def test_changes_are_weighed(world: World) -> None:
+    """notes.txt grew from 4 bytes to 12, new.txt came with 4, may.txt went with 4."""
+    found = world.get(f"/archives/{world.ids['d2']}/changes")
+
+    assert weights(found["byte_totals"]) == (12, 4, 8)
+    assert found["groups"] is None
+    letters = world.get(f"/archives/{world.ids['d2']}/changes", path_prefix=world.at("letters"), limit=1)
+    assert weights(letters["byte_totals"]) == (0, 4, -4)
+    first = world.get(f"/archives/{world.ids['w1']}/changes")
+    assert set(first["byte_totals"].values()) == {None}
+
+
+def test_changes_can_be_added_up_for_each_entry_of_a_folder(world: World) -> None:
+    found = groups(world, "d2", path_prefix=world.at(""))
+
+    assert list(found) == sorted(found) == ["letters", "new.txt", "notes.txt", "script.sh"]
+    assert [found[name]["type"] for name in found] == ["d", "-", "-", "-"]
+    assert (counts(found["letters"]), weights(found["letters"])) == ((0, 1, 1), (0, 4, -4))
+    assert (counts(found["new.txt"]), weights(found["new.txt"])) == ((1, 0, 0), (4, 0, 4))
+    assert (counts(found["notes.txt"]), weights(found["notes.txt"])) == ((0, 0, 1), (8, 0, 8))
+    assert weights(found["script.sh"]) == (0, 0, 0)
+    assert found["letters"]["path"] == world.at("letters")
+
+
+def test_groups_of_the_root_hold_everything(world: World) -> None:
+    (top,) = groups(world, "d2").values()
+    whole = world.get(f"/archives/{world.ids['d2']}/changes")
+
+    assert top["type"] == "d"
+    assert dict(zip(("added", "removed", "modified"), counts(top), strict=True)) == whole["totals"]
+    assert weights(top) == weights(whole["byte_totals"])
+
+
+def test_groups_of_a_file_or_of_nothing_are_none(world: World) -> None:
+    assert groups(world, "d2", path_prefix=world.at("notes.txt")) == {}
+    assert groups(world, "d2", path_prefix=world.at("nowhere")) == {}
+    assert groups(world, "w1") == {}
+
+
+def test_groups_count_the_kinds_that_were_chosen(world: World) -> None:
+    found = groups(world, "d2", path_prefix=world.at(""), change=["added", "removed"])
+
+    assert {name: counts(row) for name, row in found.items()} == {"letters": (0, 1, 0), "new.txt": (1, 0, 0)}
+
+
+def test_groups_page(world: World) -> None:
+    url = f"/archives/{world.ids['d2']}/changes"
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = world.get(url, group_by="folder", path_prefix=world.at(""), limit=3, **cursor)
+        seen += [row["name"] for row in page["groups"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+
+    assert seen == ["letters", "new.txt", "notes.txt", "script.sh"]
+    mixed = world.admin.get(f"{world.url}{url}", params=cursor)
+    assert error_of(mixed) == (422, "paging.bad_cursor")
+    unknown = world.admin.get(f"{world.url}{url}", params={"group_by": "day"})
+    assert unknown.status_code == 422

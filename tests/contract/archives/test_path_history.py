@@ -9,7 +9,10 @@ import pytest
 from tests.contract.archives.world import NOT_UTF8, World
 from tests.contract.fields import error_of, is_timestamp
 
-ENTRY = {"archive_id", "archive_name", "series", "start", "change", "size", "mtime", "mode"}
+ENTRY = {
+    *("archive_id", "archive_name", "series", "start", "change", "size", "mtime", "mode"),
+    *("until_archive_id", "archive_count", "same_content_as"),
+}
 
 
 def events(world: World, answer: dict[str, Any]) -> list[tuple[str | None, str]]:
@@ -99,3 +102,30 @@ def test_a_path_that_cannot_be_one_is_422(world: World, query: dict[str, str]) -
     answer = world.admin.get(f"{world.url}/history", params=query)
 
     assert error_of(answer) == (422, "archives.bad_path")
+
+
+def spans(world: World, answer: dict[str, Any]) -> list[tuple[str | None, str | None, int]]:
+    return [
+        (world.word(entry["archive_id"]), world.word(entry["until_archive_id"]), entry["archive_count"])
+        for entry in answer["entries"]
+    ]
+
+
+def test_each_state_tells_until_when_and_in_how_many_archives_it_is(world: World) -> None:
+    assert spans(world, world.get("/history", path=world.at("notes.txt"))) == [("d1", "d1", 1), ("d2", "d3", 2)]
+    assert spans(world, world.get("/history", path=world.at("keep.md"))) == [("d1", "d3", 3)]
+    assert spans(world, world.get("/history", path=world.at("letters/may.txt"))) == [
+        ("d1", "d1", 1),
+        ("d2", None, 0),
+        ("d3", "d3", 1),
+    ]
+
+
+def test_a_state_with_the_content_of_an_earlier_one_names_it(world: World, request: pytest.FixtureRequest) -> None:
+    """Contents are known where archives were read by chunks; that is so on SQLite here."""
+    entries = world.get("/history", path=world.at("script.sh"))["entries"]
+    by_chunks = request.node.callspec.params["world"] == "sqlite"
+
+    assert entries[0]["same_content_as"] is None
+    assert entries[1]["same_content_as"] == (world.ids["d1"] if by_chunks else None)
+    assert all(one["same_content_as"] is None for one in world.get("/history", path=world.at("notes.txt"))["entries"])

@@ -3968,6 +3968,9 @@ export interface paths {
                     path_b64?: string | null;
                     limit?: number;
                     cursor?: string | null;
+                    sort?: "name" | "-name" | "size" | "-size" | "modified" | "-modified";
+                    q?: string;
+                    sizes?: boolean;
                 };
                 header?: never;
                 path: {
@@ -4012,6 +4015,7 @@ export interface paths {
                     path_b64?: string | null;
                     limit?: number;
                     cursor?: string | null;
+                    group_by?: "folder" | null;
                     "change[]"?: string[] | null;
                 };
                 header?: never;
@@ -8378,9 +8382,12 @@ export interface components {
             path_b64: string | null;
             /** @enum {string} */
             source: "index" | "engine";
+            total?: number | null;
         };
         BrowseEntry: {
+            change?: ("added" | "modified" | "unchanged") | null;
             group: string | null;
+            item_count?: number | null;
             link_target: string | null;
             mode: string | null;
             mtime: string | null;
@@ -8389,6 +8396,7 @@ export interface components {
             path: string;
             path_b64: string | null;
             size: number | null;
+            subtree_size?: number | null;
             type: string;
             user: string | null;
         };
@@ -8429,6 +8437,19 @@ export interface components {
             message: string;
             status: string;
         };
+        ChangeGroup: {
+            added: number;
+            bytes_added: number | null;
+            bytes_net: number | null;
+            bytes_removed: number | null;
+            modified: number;
+            name: string;
+            name_b64: string | null;
+            path: string;
+            path_b64: string | null;
+            removed: number;
+            type: string;
+        };
         ChangeRow: {
             /** @enum {string} */
             change: "added" | "removed" | "modified";
@@ -8441,10 +8462,17 @@ export interface components {
             size_after: number | null;
             size_before: number | null;
         };
+        ChangedSize: {
+            bytes_added: number | null;
+            bytes_net: number | null;
+            bytes_removed: number | null;
+        };
         Changes: {
             archive_id: number;
+            byte_totals: components["schemas"]["ChangedSize"];
             changes: components["schemas"]["ChangeRow"][];
             compare_to_id: number | null;
+            groups?: components["schemas"]["ChangeGroup"][] | null;
             /** @enum {string} */
             history_state: "pending" | "indexed" | "skipped" | "failed";
             incomplete: boolean;
@@ -8946,16 +8974,20 @@ export interface components {
             truncated?: number;
         };
         HistoryEntry: {
+            /** @default 0 */
+            archive_count?: number;
             archive_id: number;
             archive_name: string;
             /** @enum {string} */
             change: "added" | "modified" | "removed";
             mode: string | null;
             mtime: string | null;
+            same_content_as?: number | null;
             series: string;
             size: number | null;
             /** Format: date-time */
             start: string;
+            until_archive_id?: number | null;
         };
         HostKeyAnswer: {
             fingerprint: string;

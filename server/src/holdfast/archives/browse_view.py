@@ -3,41 +3,80 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from backup_jobs import paths as text
 from holdfast.archives import paths
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import BrowsePage
+from holdfast.archives.history.answers import BrowsePage, BrowseSort, EntryFacts
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed, InvalidCursor
-from holdfast.archives.live_browse import position_of
 from holdfast.archives.schemas import BrowseEntry
+from holdfast.errors import Conflict
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.own_places import Sealed
 
 if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
 
 
+SortWord = Literal["name", "-name", "size", "-size", "modified", "-modified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A page of a folder as a request names it."""
+
+    directory: bytes
+    limit: int
+    cursor: str | None
+    sort: SortWord
+    text: str
+    sizes: bool
+
+    def require_order_of_engine(self) -> None:
+        """The engine lists an archive in its own order, and only a page of names is kept. Raise Conflict."""
+        if self.sort != "name":
+            sentence = "The archive is not indexed; its folders can only be sorted by name."
+            raise Conflict("archives.sort_needs_index", sentence)
+
+
 def from_index(
-    index: HistoryIndex | None, covered: Covered, archive: Archive, directory: bytes, limit: int, cursor: str | None
+    index: HistoryIndex | None,
+    covered: Covered,
+    archive: Archive,
+    predecessor: Archive | None,
+    wanted: Wanted,
+    sealed: Sealed,
 ) -> BrowsePage | None:
     """A page of a folder from the index; None where the archive is not indexed."""
     if index is None or not covered.has(archive):
         return None
+    above = wanted.directory + b"/" if wanted.directory else b""
+    against = predecessor.engine_id if predecessor is not None and covered.has(predecessor) else None
     try:
-        if cursor is not None:
-            position_of(cursor)
-        return index.browse(archive.engine_id, directory, limit=limit, cursor=cursor)
+        return index.browse(
+            archive.engine_id,
+            wanted.directory,
+            limit=wanted.limit,
+            cursor=wanted.cursor,
+            sort=BrowseSort(wanted.sort),
+            text=wanted.text,
+            without={name.removeprefix(above) for name in sealed.below(wanted.directory)},
+            sizes=wanted.sizes,
+            against=against,
+        )
     except InvalidCursor as error:
         raise bad_cursor() from error
     except ArchiveNotIndexed:
         return None
 
 
-def entry(one: Entry) -> BrowseEntry:
+def entry(one: Entry, facts: EntryFacts, sealed: Sealed) -> BrowseEntry:
     name = one.path.rsplit(b"/", 1)[-1]
+    is_open = not sealed.below(one.path)  # the size of what a caller may not read is not shown either
     return BrowseEntry(
         **paths.told(one.path),
         name=text.readable(name),
@@ -49,4 +88,7 @@ def entry(one: Entry) -> BrowseEntry:
         user=one.user,
         group=one.group,
         link_target=text.readable(one.link) if one.link else None,
+        change=(facts.change or "unchanged") if facts.compared else None,
+        item_count=facts.item_count if is_open else None,
+        subtree_size=facts.subtree_size if is_open else None,
     )

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from holdfast.archives import paths
+from backup_jobs import paths as text
+from holdfast.archives import paths, schemas
 from holdfast.archives.coverage import Covered
-from holdfast.archives.history.answers import Change, ChangeKind
-from holdfast.archives.history.entry import Entry
+from holdfast.archives.history.answers import Change, ChangedBytes, ChangeGroup, ChangeKind, ChangePage, GroupPage
 from holdfast.archives.history.errors import InvalidCursor
-from holdfast.archives.schemas import ChangeRow, Changes
+from holdfast.archives.schemas import ChangedSize, ChangeRow, Changes
 from holdfast.archives.series_view import between, is_before, of_series
 from holdfast.kit.cursor import bad_cursor
 from holdfast.repositories.archive_records import Archive
@@ -33,8 +33,12 @@ def changes(
     kinds: tuple[str, ...],
     limit: int,
     cursor: str | None,
+    grouped: bool = False,
 ) -> Changes:
-    """Changes against the predecessor in the series, or against any archive of the repository."""
+    """Changes against the predecessor in the series, or against any archive of the repository.
+
+    Grouped, those below a folder are added up for each of its entries.
+    """
     series = of_series(session, archive.repository_id, archive.series)
     other = compare_to or _indexed_predecessor(series, archive, covered)
     gaps = _gaps(series, archive, other, covered)
@@ -47,18 +51,25 @@ def changes(
         next_cursor=None,
         incomplete=bool(gaps),
         unindexed_archive_ids=gaps,
+        byte_totals=ChangedSize(**_size(None)),
+        groups=[] if grouped else None,
     )
     if index is None or other is None or not covered.has(archive) or not covered.has(other):
         return answer
     wanted = tuple(kind for kind, word in WORDS.items() if word in kinds)
+    both = other.engine_id, archive.engine_id
+    page: ChangePage | GroupPage
     try:
-        page = index.changes(
-            other.engine_id, archive.engine_id, prefix=prefix, kinds=wanted, limit=limit, cursor=cursor
-        )
+        if grouped:
+            page = index.change_groups(*both, folder=prefix, kinds=wanted, limit=limit, cursor=cursor)
+            answer.groups = [_group(group) for group in page.groups]
+        else:
+            page = index.changes(*both, prefix=prefix, kinds=wanted, limit=limit, cursor=cursor)
+            answer.changes = [_row(change) for change in page.changes]
     except InvalidCursor as error:
         raise bad_cursor() from error
-    answer.changes = [_row(change) for change in page.changes]
     answer.totals = {word: page.totals.get(kind, 0) for kind, word in WORDS.items()}
+    answer.byte_totals = ChangedSize(**_size(page.bytes))
     answer.next_cursor = page.next_cursor
     return answer
 
@@ -83,8 +94,8 @@ def _row(change: Change) -> ChangeRow:
     return ChangeRow(
         **paths.told(change.path),
         change=WORDS[change.kind],
-        size_before=_size(change.before),
-        size_after=_size(change.after),
+        size_before=change.before.size if change.before else None,
+        size_after=change.after.size if change.after else None,
         mtime_before=paths.moment(change.before.mtime) if change.before else None,
         mtime_after=paths.moment(change.after.mtime) if change.after else None,
         mode_changed=change.mode_changed,
@@ -92,5 +103,23 @@ def _row(change: Change) -> ChangeRow:
     )
 
 
-def _size(entry: Entry | None) -> int | None:
-    return entry.size if entry else None
+def _group(group: ChangeGroup) -> schemas.ChangeGroup:
+    name = group.path.rsplit(b"/", 1)[-1]
+    return schemas.ChangeGroup(
+        **paths.told(group.path),
+        name=text.readable(name),
+        name_b64=text.exact(name),
+        type=group.type,
+        added=group.counts[ChangeKind.ADDED],
+        removed=group.counts[ChangeKind.REMOVED],
+        modified=group.counts[ChangeKind.MODIFIED],
+        **_size(group.bytes),
+    )
+
+
+def _size(changed: ChangedBytes | None) -> dict[str, int | None]:
+    return {
+        "bytes_added": changed.added if changed else None,
+        "bytes_removed": changed.removed if changed else None,
+        "bytes_net": changed.net if changed else None,
+    }

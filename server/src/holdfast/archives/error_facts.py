@@ -16,6 +16,12 @@ FACTS = (
         "The number of days is out of range.",
         "Use a span within the limits in the message.",
     ),
+    Fact(
+        "archives.sort_needs_index",
+        (409,),
+        "The archive is not indexed, and the engine's listing is only sorted by name.",
+        "Sort by name, or wait until the archive is indexed.",
+    ),
     Fact("archives.empty_query", (422,), "There is nothing to search for.", "Give a search text."),
     Fact(
         "archives.index_damaged",

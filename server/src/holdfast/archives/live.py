@@ -43,14 +43,14 @@ class LiveAnswers:
         return LiveList(archives=[_told(archive, known.get(archive.id), template) for archive in listed])
 
     def browse(
-        self, repository: Repository, archive: Archive, directory: bytes, limit: int, cursor: str | None
+        self, repository: Repository, archive: Archive, directory: bytes, limit: int, cursor: str | None, text: str = ""
     ) -> BrowsePage:
         """A folder of an archive that is not indexed, from the engine's listing."""
         archive_records.require_present(archive)
 
         def read(step: Step) -> BrowsePage:
             try:
-                return page_of_listing(step.stdout, directory, limit, cursor)
+                return page_of_listing(step.stdout, directory, limit, cursor, text)
             except ListingFailed as error:
                 raise Unprocessable("engine.failed", "The engine's listing was cut short.") from error
             except InvalidCursor as error:

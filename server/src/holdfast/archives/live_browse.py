@@ -6,20 +6,20 @@ from pathlib import Path
 from holdfast.archives.history import cursor as cursors
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.entry import Entry, implicit_directory
-from holdfast.archives.history.errors import InvalidCursor
 from holdfast.archives.history.json_listing import listing_of
+from holdfast.archives.history.names import folded
 
 ITSELF = b"."
 _FEW = 1000
 
 
-def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None) -> BrowsePage:
+def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | None, text: str = "") -> BrowsePage:
     """Given the engine's listing of an archive, return a page of one folder, as the index would.
 
     Raise ListingFailed if the listing is cut off, InvalidCursor if the cursor is not one of a folder's pages.
     """
     after = position_of(cursor) if cursor else None
-    found = _members(output, directory, after, limit)
+    found = _members(output, directory, after, limit, text.casefold())
     if found is None:
         return BrowsePage(False, [], None)
     names = sorted(found)
@@ -30,14 +30,11 @@ def page_of_listing(output: Path, directory: bytes, limit: int, cursor: str | No
 
 def position_of(cursor: str) -> bytes:
     """The last name of the page before: the same in pages from the index. Raise InvalidCursor."""
-    try:
-        return bytes.fromhex(str(cursors.decode(cursor, "browse", str)[0]))
-    except ValueError as error:
-        raise InvalidCursor(cursor) from error
+    return cursors.name_of(cursor, "browse")
 
 
-def _members(output: Path, directory: bytes, after: bytes | None, limit: int) -> dict[bytes, Entry] | None:
-    """The first entries of a folder after a name, one more than the limit; of a path that is there twice the last one
+def _members(output: Path, directory: bytes, after: bytes | None, limit: int, needle: str) -> dict[bytes, Entry] | None:
+    """The first entries of a folder after a name that have the text in theirs, one more than the limit; of a path that is there twice the last one
     counts. None if there is no such folder. However many names the folder has, few are kept."""
     prefix = directory + b"/" if directory else b""
     found: dict[bytes, Entry] = {}
@@ -55,6 +52,8 @@ def _members(output: Path, directory: bytes, after: bytes | None, limit: int) ->
             exists = True
             below_itself = below_itself or bool(below and name == ITSELF)
             if (after is not None and name <= after) or (last is not None and name > last):
+                continue
+            if needle and needle not in folded(name):
                 continue
             if not below:
                 found[name] = entry

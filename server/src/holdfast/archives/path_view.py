@@ -38,10 +38,12 @@ def path_history(
     for _, series in _by_series(archives):
         entries += _events(series, found, covered)
         present += _ranges(series, found, covered)
+    entries.sort(key=lambda entry: (entry.start, entry.archive_id))
+    _name_equals(entries, {archive.id: found.get(archive.engine_id) for archive in archives})
     in_latest, coverage = any(one.to_archive_id is None for one in present), covered.told(archives)
     return PathHistoryAnswer(
         **paths.told(path),
-        entries=sorted(entries, key=lambda entry: (entry.start, entry.archive_id)),
+        entries=entries,
         present=present,
         present_in_latest=in_latest,
         presence=_presence(coverage, in_latest=in_latest, ever=bool(entries)),
@@ -77,8 +79,21 @@ def _events(series: list[Archive], found: dict[str, Entry], covered: Covered) ->
             events.append(_event(archive, "modified", now))
         elif now is None and before is not None:
             events.append(_event(archive, "removed", None))
+        if now is not None:
+            events[-1].until_archive_id = archive.id
+            events[-1].archive_count += 1
         before = now
     return events
+
+
+def _name_equals(entries: list[HistoryEntry], state: dict[int, Entry | None]) -> None:
+    """Note in each entry the first one before it with the same content, where contents are known."""
+    first: dict[tuple[int, int], int] = {}
+    for entry in entries:
+        now = state.get(entry.archive_id)
+        if now is not None and now.content:
+            earlier = first.setdefault((now.content, now.size), entry.archive_id)
+            entry.same_content_as = earlier if earlier != entry.archive_id else None
 
 
 def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:

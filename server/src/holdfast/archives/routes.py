@@ -30,7 +30,7 @@ from holdfast.archives import (
     status_view,
 )
 from holdfast.archives.feature import ArchiveIndex
-from holdfast.archives.history.answers import BrowsePage
+from holdfast.archives.history.answers import NO_FACTS, BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
 from holdfast.archives.live import LiveAnswers
 from holdfast.archives.losses_schemas import Losses, LossesRequest
@@ -252,8 +252,16 @@ def read_changes(
     path_b64: ExactPath = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: Cursor = None,
+    group_by: Annotated[
+        Literal["folder"] | None,
+        Query(description="`folder`: add up the changes for each entry of the folder `path_prefix`, in `groups`."),
+    ] = None,
 ) -> Changes:
-    """Against the predecessor of the series, or any archive of the repository."""
+    """Against the predecessor of the series, or any archive of the repository.
+
+    `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only what is
+    below the folder and of the kinds in `change`.
+    """
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     if set(change) - {"added", "removed", "modified"}:
@@ -265,10 +273,21 @@ def read_changes(
     answer = index.ask(
         repository,
         lambda opened, covered: changes_view.changes(
-            session, opened, covered, archive, other, prefix=prefix, kinds=change, limit=limit, cursor=cursor
+            session,
+            opened,
+            covered,
+            archive,
+            other,
+            prefix=prefix,
+            kinds=change,
+            limit=limit,
+            cursor=cursor,
+            grouped=group_by is not None,
         ),
     )
     answer.changes = [row for row in answer.changes if not sealed.hides(paths.exact(row.path, row.path_b64))]
+    if answer.groups is not None:
+        answer.groups = [row for row in answer.groups if not sealed.hides(paths.exact(row.path, row.path_b64))]
     return answer
 
 
@@ -378,7 +397,7 @@ def search(
     return answer
 
 
-@routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 423))
+@routes.get("/archives/{archive_id}/browse", summary="A folder of an archive", responses=documented(404, 409, 423))
 async def browse(
     caller: SignedIn,
     repository_id: RowId,
@@ -392,36 +411,52 @@ async def browse(
     path_b64: ExactPath = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     cursor: Cursor = None,
+    sort: Annotated[
+        browse_view.SortWord,
+        Query(description="Order of the entries; `-` reverses it. By size, a folder counts with all files below it."),
+    ] = "name",
+    q: Annotated[str, PlainText(0, 1024), Query(description="Part of the name, upper or lower case.")] = "",
+    sizes: Annotated[bool, Query(description="Fill `item_count` and `subtree_size` of folders.")] = False,
 ) -> BrowseAnswer:
-    """From the index; from the engine where the archive is not indexed, which `source` says."""
+    """From the index; from the engine where the archive is not indexed, which `source` says.
 
-    def from_index() -> tuple[Repository, Archive, bytes, Sealed, BrowsePage | None]:
+    The engine can only sort by name. A `next_cursor` continues in the order it was made for.
+    """
+
+    def from_index() -> tuple[Repository, Archive, browse_view.Wanted, Sealed, BrowsePage | None]:
         with database.reading() as session:
             repository = store.require(session, caller, repository_id, Role.VIEWER)
             archive = archive_records.of_repository(session, repository_id, archive_id)
+            before, _ = neighbours(session, archive)
             sealed = places.sealed(session, caller, repository)
-        directory = paths.asked(path, path_b64)
-        sealed.require([directory])
+        wanted = browse_view.Wanted(paths.asked(path, path_b64), limit, cursor, sort, q, sizes)
+        sealed.require([wanted.directory])
         page = index.ask(
             repository,
-            lambda opened, covered: browse_view.from_index(opened, covered, archive, directory, limit, cursor),
+            lambda opened, covered: browse_view.from_index(opened, covered, archive, before, wanted, sealed),
         )
-        return repository, archive, directory, sealed, page
+        return repository, archive, wanted, sealed, page
 
-    repository, archive, directory, sealed, page = await run_in_threadpool(from_index)
+    repository, archive, wanted, sealed, page = await run_in_threadpool(from_index)
     source: Literal["index", "engine"] = "index" if page is not None else "engine"
     if page is None:
-        asking = partial(live.browse, repository, archive, directory, limit, cursor)
+        wanted.require_order_of_engine()
+        asking = partial(live.browse, repository, archive, wanted.directory, limit, cursor, q)
         page = await engine_requests.run(caller.user_id, asking)
     if not page.exists:
         raise NotFound("archives.path_not_found", "The archive has no such folder.")
     return BrowseAnswer(
         archive_id=archive.id,
-        **paths.told(directory),
-        entries=[browse_view.entry(one) for one in page.entries if not sealed.hides(one.path)],
+        **paths.told(wanted.directory),
+        entries=[
+            browse_view.entry(one, page.facts.get(one.path, NO_FACTS), sealed)
+            for one in page.entries
+            if not sealed.hides(one.path)
+        ],
         next_cursor=page.next_cursor,
         source=source,
         excludes=repository.history_index_excludes if source == "index" else [],
+        total=page.total,
     )
 
 

@@ -188,6 +188,25 @@ class ChangeRow(PathAnswer):
     owner_changed: bool
 
 
+class ChangedSize(Schema):
+    """Bytes of files before compression. null where the index has no sizes yet: it adds them with the next archive."""
+
+    bytes_added: int | None = Field(description="Size of added files, and growth of modified ones.")
+    bytes_removed: int | None = Field(description="Size of removed files, and shrinkage of modified ones.")
+    bytes_net: int | None = Field(description="`bytes_added` minus `bytes_removed`.")
+
+
+class ChangeGroup(PathAnswer, ChangedSize):
+    """One entry of the folder, with the changes of the entry itself and of everything below it."""
+
+    name: str
+    name_b64: str | None
+    type: str = Field(description="Type in the later archive; in the earlier one if it was removed.")
+    added: int
+    removed: int
+    modified: int
+
+
 class Changes(Schema):
     archive_id: int
     compare_to_id: int | None
@@ -197,6 +216,10 @@ class Changes(Schema):
     next_cursor: str | None
     incomplete: bool
     unindexed_archive_ids: list[int]
+    byte_totals: ChangedSize = Field(description="Bytes of all changes that `totals` counts.")
+    groups: list[ChangeGroup] | None = Field(
+        None, description="With `group_by=folder`, in place of `changes`: the entries of the folder, ordered by name."
+    )
 
 
 Presence = Literal["present", "gone", "never", "unknown"]
@@ -211,6 +234,17 @@ class HistoryEntry(Schema):
     size: int | None
     mtime: Timestamp | None
     mode: str | None
+    until_archive_id: int | None = Field(
+        None, description="Last indexed archive of the series before the next change. null for `removed`."
+    )
+    archive_count: int = Field(
+        0, description="Number of indexed archives from this one to `until_archive_id`. 0 for `removed`."
+    )
+    same_content_as: int | None = Field(
+        None,
+        description="`archive_id` of the earliest entry above with the same content, by its chunks. null if there is none,"
+        " or if the content is unknown: folders, empty files, archives indexed from a listing.",
+    )
 
 
 class PresentRange(Schema):
@@ -266,6 +300,20 @@ class BrowseEntry(PathAnswer):
     user: str | None
     group: str | None
     link_target: str | None
+    change: Literal["added", "modified", "unchanged"] | None = Field(
+        None,
+        description="Against the predecessor in the series. null if there is none, if it or this archive is not indexed,"
+        " and for folders that the archive does not list itself.",
+    )
+    item_count: int | None = Field(
+        None, description="Entries directly in the folder. Only with `sizes=true`; otherwise as `subtree_size`."
+    )
+    subtree_size: int | None = Field(
+        None,
+        description="Total size of all files below the folder, before compression. Only with `sizes=true` or when sorted by"
+        " size; null for anything but folders, if the archive is not indexed or has more than 4 million entries, and until"
+        " the first archive that is indexed after an upgrade.",
+    )
 
 
 class BrowseAnswer(Schema):
@@ -277,4 +325,7 @@ class BrowseAnswer(Schema):
     source: Literal["index", "engine"]
     excludes: list[str] = Field(
         description="Patterns that the index leaves out, so that they are not among the entries."
+    )
+    total: int | None = Field(
+        None, description="Entries of the folder that match `q`, on all pages. null if `source` is `engine`."
     )

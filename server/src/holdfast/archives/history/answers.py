@@ -2,7 +2,7 @@
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -50,17 +50,74 @@ def _kind(entry: Entry) -> object:
 
 
 @dataclass(frozen=True)
+class ChangedBytes:
+    """Of files that came or grew, and of files that went or shrank."""
+
+    added: int
+    removed: int
+
+    @property
+    def net(self) -> int:
+        return self.added - self.removed
+
+
+@dataclass(frozen=True)
 class ChangePage:
     changes: list[Change]
     totals: dict[ChangeKind, int]  # of the whole comparison under the prefix, whatever kinds the page shows
     next_cursor: str | None
+    bytes: ChangedBytes | None = None  # of the same; None where the index does not know the sizes
+
+
+@dataclass(frozen=True)
+class ChangeGroup:
+    """What changed at or below one entry of a folder."""
+
+    path: bytes
+    type: str
+    counts: dict[ChangeKind, int]
+    bytes: ChangedBytes | None
+
+
+@dataclass(frozen=True)
+class GroupPage:
+    groups: list[ChangeGroup]  # ordered by the bytes of the name
+    totals: dict[ChangeKind, int]
+    next_cursor: str | None
+    bytes: ChangedBytes | None = None
+
+
+class BrowseSort(StrEnum):
+    """By the bytes of the name, by size or by time of modification; with a minus the other way round."""
+
+    NAME = "name"
+    NAME_DOWN = "-name"
+    SIZE = "size"
+    SIZE_DOWN = "-size"
+    MODIFIED = "modified"
+    MODIFIED_DOWN = "-modified"
+
+
+@dataclass(frozen=True)
+class EntryFacts:
+    """What is known of an entry beside the entry itself; None where it is not known, or was not asked for."""
+
+    compared: bool = False  # with another archive; without a change then, it is the same there
+    change: ChangeKind | None = None
+    item_count: int | None = None
+    subtree_size: int | None = None
+
+
+NO_FACTS = EntryFacts()
 
 
 @dataclass(frozen=True)
 class BrowsePage:
     exists: bool  # False when the archive has no such directory
-    entries: list[Entry]  # ordered by the bytes of the name
+    entries: list[Entry]  # in the order that was asked for
     next_cursor: str | None
+    total: int | None = None  # entries of the directory that have the text in their name, on whatever page
+    facts: dict[bytes, EntryFacts] = field(default_factory=dict)  # by path
 
 
 class Presence(NamedTuple):

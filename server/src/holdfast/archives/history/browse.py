@@ -1,56 +1,93 @@
 """One directory of one archive."""
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.archives.history import bits, cursor
-from holdfast.archives.history.answers import BrowsePage
+from holdfast.archives.history.answers import BrowsePage, BrowseSort, EntryFacts
 from holdfast.archives.history.bits import CHUNK_BITS
-from holdfast.archives.history.names import ROOT, directory_of
+from holdfast.archives.history.changes import Comparer
+from holdfast.archives.history.errors import InvalidCursor
+from holdfast.archives.history.folder_sizes import Folder, FolderSizes
+from holdfast.archives.history.names import ROOT, directory_of, folded
 from holdfast.archives.history.presence import path_id
 from holdfast.archives.history.schema import ROOT_ID
-from holdfast.archives.history.store import ArchiveRow, Snapshot
+from holdfast.archives.history.store import ArchiveRow, Found, Snapshot
 
 _KEPT_LISTINGS = 4
 _WORTH_KEEPING = 2_000
 
-Listing = list[tuple[bytes, int]]  # name and version, ordered by name
+Listing = list[tuple[int, bytes, int]]  # rank, name and version, ordered by the first two; by name alone: all of rank 0
+Folders = dict[int, Folder] | None
+
+_BY_SIZE = (BrowseSort.SIZE, BrowseSort.SIZE_DOWN)
+_DOWN = (BrowseSort.SIZE_DOWN, BrowseSort.MODIFIED_DOWN)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which entries of a directory, in which order, and what to find out about each."""
+
+    limit: int = 500
+    cursor: str | None = None
+    sort: BrowseSort = BrowseSort.NAME
+    text: str = ""  # in the name, in whatever case
+    without: Collection[bytes] = ()  # names
+    sizes: bool = False
+
+    @property
+    def wants_sizes(self) -> bool:
+        return self.sizes or self.sort in _BY_SIZE
 
 
 class Browser:
     """Lists directories of one index and remembers the last few large ones, so that paging through one reads it once."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: FolderSizes, comparer: Comparer) -> None:
+        self._sizes = sizes
+        self._comparer = comparer
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[int, int], Listing] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, BrowseSort], Listing] = OrderedDict()
 
     def page(
-        self, snapshot: Snapshot, archive: ArchiveRow, directory: bytes, limit: int, after_cursor: str | None
+        self, snapshot: Snapshot, archive: ArchiveRow, directory: bytes, asked: Asked, before: ArchiveRow | None = None
     ) -> BrowsePage:
+        position = _position(asked) if asked.cursor else None
         wanted = directory_of(directory.removesuffix(b"/") or directory)
         number = snapshot.find_directories([wanted]).get(wanted)
-        listing = self._listing(snapshot, archive, number) if number is not None else []
+        folders = self._sizes.in_directory(snapshot, archive, number) if number and asked.wants_sizes else None
+        listing = self._listing(snapshot, archive, number, asked.sort, folders) if number is not None else []
         if not listing and not _is_there(snapshot, archive, wanted):
             return BrowsePage(False, [], None)
-        start = 0
-        if after_cursor:
-            name = bytes.fromhex(str(cursor.decode(after_cursor, "browse", str)[0]))
-            start = bisect_right(listing, name, key=lambda row: row[0])
-        page = listing[start : start + limit]
-        found = {row.version: row.entry for row in snapshot.entries(version for _, version in page)}
-        more = cursor.encode("browse", page[-1][0].hex()) if start + limit < len(listing) else None
-        return BrowsePage(True, [found[version] for _, version in page], more)
+        listing = _narrowed(listing, asked)
+        start = _start(listing, asked.sort, position) if position else 0
+        page = listing[start : start + asked.limit]
+        found = {row.version: row for row in snapshot.entries(version for _, _, version in page)}
+        rows = [found[version] for _, _, version in page]
+        more = _cursor(asked.sort, *page[-1][:2]) if start + asked.limit < len(listing) else None
+        facts = self._facts(snapshot, archive, before, rows, folders)
+        return BrowsePage(True, [row.entry for row in rows], more, len(listing), facts)
 
-    def _listing(self, snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing:
-        key = (archive.id, directory)
+    def _listing(
+        self, snapshot: Snapshot, archive: ArchiveRow, directory: int, sort: BrowseSort, folders: Folders
+    ) -> Listing:
+        key = (archive.id, directory, sort)
         with self._guard:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        listing = _members(snapshot, archive, directory)
+        if sort is BrowseSort.NAME:
+            listing = _members(snapshot, archive, directory)
+        elif sort is BrowseSort.NAME_DOWN:
+            listing = self._listing(snapshot, archive, directory, BrowseSort.NAME, None)[::-1]
+        else:
+            by_name = self._listing(snapshot, archive, directory, BrowseSort.NAME, None)
+            listing = _ranked(snapshot, by_name, sort, folders)
         if len(listing) >= _WORTH_KEEPING:
             with self._guard:
                 self._kept[key] = listing
@@ -58,14 +95,78 @@ class Browser:
                     self._kept.popitem(last=False)
         return listing
 
+    def _facts(
+        self,
+        snapshot: Snapshot,
+        archive: ArchiveRow,
+        before: ArchiveRow | None,
+        rows: list[Found],
+        folders: Folders,
+    ) -> dict[bytes, EntryFacts]:
+        kinds = self._comparer.kinds_of(snapshot, before, archive, [row.path for row in rows]) if before else {}
+        facts = {}
+        for row in rows:
+            folder = folders.get(row.path, Folder(0, 0)) if folders is not None and row.entry.is_directory else None
+            facts[row.entry.path] = EntryFacts(
+                compared=before is not None and not row.entry.is_implicit,
+                change=None if row.entry.is_implicit else kinds.get(row.path),
+                item_count=folder.entries if folder else None,
+                subtree_size=folder.bytes if folder else None,
+            )
+        return facts
+
+
+def _narrowed(listing: Listing, asked: Asked) -> Listing:
+    if asked.without:
+        listing = [row for row in listing if row[1] not in asked.without]
+    if asked.text:
+        needle = asked.text.casefold()
+        listing = [row for row in listing if needle in folded(row[1])]
+    return listing
+
+
+def _ranked(snapshot: Snapshot, listing: Listing, sort: BrowseSort, folders: Folders) -> Listing:
+    """Ordered by size or time, and then by name. A folder is as large as the files below it."""
+    rank: dict[int, int] = {}
+    for version, path, size, mtime in snapshot.sizes_and_times(version for _, _, version in listing):
+        below = folders.get(path) if folders is not None else None
+        rank[version] = size + (below.bytes if below else 0) if sort in _BY_SIZE else mtime
+    turn = -1 if sort in _DOWN else 1
+    return sorted((turn * rank[version], name, version) for _, name, version in listing)
+
+
+def _cursor(sort: BrowseSort, rank: int, name: bytes) -> str:
+    if sort is BrowseSort.NAME:
+        return cursor.encode("browse", name.hex())
+    return cursor.encode(f"browse {sort}", str(rank), name.hex())
+
+
+def _position(asked: Asked) -> tuple[int, bytes]:
+    """Rank and name of the last entry of the page before. Raise InvalidCursor."""
+    assert asked.cursor is not None
+    if asked.sort is BrowseSort.NAME:
+        return 0, cursor.name_of(asked.cursor, "browse")
+    rank, name = cursor.decode(asked.cursor, f"browse {asked.sort}", str, str)
+    try:
+        return int(rank), bytes.fromhex(str(name))
+    except ValueError as error:
+        raise InvalidCursor(asked.cursor) from error
+
+
+def _start(listing: Listing, sort: BrowseSort, position: tuple[int, bytes]) -> int:
+    """Where the page begins: behind a position, whether or not that entry is still there."""
+    if sort is BrowseSort.NAME_DOWN:
+        return len(listing) - bisect_left(listing[::-1], position[1], key=lambda row: row[1])
+    return bisect_right(listing, position, key=lambda row: row[:2])
+
 
 def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing:
     rows = snapshot.versions_in_directory(directory)
     inside = _in_archive(snapshot, archive, [version for _, version in rows])
-    listing = [row for row, is_member in zip(rows, inside, strict=True) if is_member]
+    listing = [(0, *row) for row, is_member in zip(rows, inside, strict=True) if is_member]
     listing.sort()
     if directory == ROOT_ID and not snapshot.find_directories([b"./"]):
-        return [row for row in listing if row[0] != b"."]  # the entry of the root itself, in archives made of "."
+        return [row for row in listing if row[1] != b"."]  # the entry of the root itself, in archives made of "."
     return listing
 
 

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns, cursor
-from holdfast.archives.history.answers import Change, ChangeKind, ChangePage
+from holdfast.archives.history.answers import Change, ChangedBytes, ChangeGroup, ChangeKind, ChangePage, GroupPage
 from holdfast.archives.history.bits import Ids
-from holdfast.archives.history.columns import CachedColumn
+from holdfast.archives.history.columns import KeptColumns
+from holdfast.archives.history.folder_sizes import bytes_of
 from holdfast.archives.history.hardlinks import changed_behind_links, unchanged_behind_links
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import directory_of
 from holdfast.archives.history.presence import path_id
-from holdfast.archives.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_PATH, VERSION_TWIN
+from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_TWIN
 from holdfast.archives.history.store import ArchiveRow, Snapshot
 
 MOST_STORED_PATHS = 200_000
@@ -61,6 +62,24 @@ class Comparison:
         paths, before, after = np.frombuffer(zlib.decompress(data), "<u4").reshape(3, -1)
         return Comparison(*(np.cumsum(column, dtype=np.uint32) for column in (paths, before, after)))
 
+    def totals(self) -> dict[ChangeKind, int]:
+        return {kind: int(self.of_kind(kind).sum()) for kind in ChangeKind}
+
+    def of_kinds(self, kinds: Collection[ChangeKind]) -> npt.NDArray[np.bool_]:
+        """Those of one of these kinds; all if none is named."""
+        if not kinds:
+            return np.ones(len(self.paths), np.bool_)
+        return np.asarray(np.logical_or.reduce([self.of_kind(kind) for kind in kinds]), np.bool_)
+
+    def places_of(self, paths: list[int]) -> dict[int, int]:
+        """Where these paths are among those that differ; paths that do not are left out."""
+        if not len(self.paths) or not paths:
+            return {}
+        wanted = np.array(paths, np.uint32)
+        places = np.minimum(np.searchsorted(self.paths, wanted), len(self.paths) - 1)
+        found = self.paths[places] == wanted
+        return dict(zip(wanted[found].tolist(), places[found].tolist(), strict=True))
+
     def of_kind(self, kind: ChangeKind) -> npt.NDArray[np.bool_]:
         lacked, lacks = np.equal(self.before, 0), np.equal(self.after, 0)
         mask = {ChangeKind.ADDED: lacked, ChangeKind.REMOVED: lacks, ChangeKind.MODIFIED: ~(lacked | lacks)}[kind]
@@ -70,9 +89,8 @@ class Comparison:
 class Comparer:
     """Compares archives of one index and remembers the last few results: an archive never changes once it is there."""
 
-    def __init__(self) -> None:
-        self._version_path = CachedColumn(VERSION_PATH)
-        self._path_directory = CachedColumn(PATH_DIRECTORY)
+    def __init__(self, kept_columns: KeptColumns | None = None) -> None:
+        self._columns = kept_columns or KeptColumns()
         self._implicit: tuple[tuple[bytes, bytes], Ids] | None = None
         self._guard = threading.Lock()
         self._kept: OrderedDict[tuple[int, int], Comparison] = OrderedDict()
@@ -89,14 +107,86 @@ class Comparer:
     ) -> ChangePage:
         position = int(cursor.decode(after_cursor, "changes", int)[0]) if after_cursor else 0
         comparison = self._under(snapshot, self.compare(snapshot, before, after), prefix)
-        totals = {kind: int(comparison.of_kind(kind).sum()) for kind in ChangeKind}
-        wanted = comparison.paths > position
-        if kinds:
-            wanted &= np.logical_or.reduce([comparison.of_kind(kind) for kind in kinds])
+        wanted = (comparison.paths > position) & comparison.of_kinds(kinds)
         places = np.flatnonzero(wanted)[: limit + 1]
         shown = comparison.restricted(places[:limit])  # type: ignore[arg-type]
         more = cursor.encode("changes", int(shown.paths[-1])) if len(places) > limit else None
-        return ChangePage(_rows(snapshot, shown), totals, more)
+        return ChangePage(
+            _rows(snapshot, shown), comparison.totals(), more, _changed_bytes(self._growth(snapshot, comparison))
+        )
+
+    def groups(
+        self,
+        snapshot: Snapshot,
+        before: ArchiveRow,
+        after: ArchiveRow,
+        folder: bytes,
+        kinds: Collection[ChangeKind],
+        limit: int,
+        after_cursor: str | None,
+    ) -> GroupPage:
+        """The same, added up for each entry of a folder."""
+        position = cursor.name_of(after_cursor, "change groups") if after_cursor else None
+        folder = folder.removesuffix(b"/") or folder
+        comparison = self._under(snapshot, self.compare(snapshot, before, after), folder)
+        growth = self._growth(snapshot, comparison)
+        place = np.flatnonzero(comparison.of_kinds(kinds))
+        child = self._child(snapshot, comparison.paths[place], folder)
+        place, child = place[child != 0], child[child != 0]
+        children, group = np.unique(child, return_inverse=True)
+        name_of = snapshot.names_of_paths(children.tolist())
+        behind = [one for one in children.tolist() if position is None or name_of[one] > position]
+        page = sorted(behind, key=lambda one: name_of[one])[: limit + 1]
+        shown = page[:limit]
+        sums = _Sums(comparison.restricted(place), growth[place] if growth is not None else None, group)
+        types = _types(snapshot, comparison, shown)
+        above = directory_of(folder)
+        number = {path: at for at, path in enumerate(children.tolist())}
+        return GroupPage(
+            [
+                ChangeGroup(above + name_of[one], types[one], sums.counts(number[one]), sums.bytes(number[one]))
+                for one in shown
+            ],
+            comparison.totals(),
+            cursor.encode("change groups", name_of[shown[-1]].hex()) if len(page) > limit else None,
+            _changed_bytes(growth),
+        )
+
+    def kinds_of(
+        self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow, paths: Collection[int]
+    ) -> dict[int, ChangeKind]:
+        """How each of these paths of the later archive has changed; those that have not are left out."""
+        comparison = self.compare(snapshot, before, after)
+        places = comparison.places_of(list(paths))
+        return {
+            path: ChangeKind.ADDED if not comparison.before[place] else ChangeKind.MODIFIED
+            for path, place in places.items()
+            if comparison.after[place]
+        }
+
+    def _growth(self, snapshot: Snapshot, comparison: Comparison) -> npt.NDArray[np.int64] | None:
+        """By how many bytes the file at each path has grown; None where the index does not know sizes."""
+        after = bytes_of(snapshot, self._columns, comparison.after)
+        before = bytes_of(snapshot, self._columns, comparison.before)
+        return after - before if after is not None and before is not None else None
+
+    def _child(self, snapshot: Snapshot, paths: Ids, folder: bytes) -> Ids:
+        """For each path, the entry of the folder at or above it, as a path; 0 for what is not below the folder."""
+        stored = directory_of(folder)
+        top = snapshot.find_directories([stored]).get(stored)
+        if top is None or not len(paths):
+            return np.zeros(len(paths), np.uint32)
+        parent, entry = columns.load(snapshot, DIRECTORY_PARENT), columns.load(snapshot, DIRECTORY_ENTRY)
+        above = self._columns.path_directory.take(snapshot, snapshot.meta().get("epoch", b""), paths)
+        directories, place = np.unique(above, return_inverse=True)
+        while True:
+            upper = columns.take(parent, directories)
+            climbing = (directories != 0) & (directories != top) & (upper != top)
+            if not climbing.any():
+                break
+            directories = np.where(climbing, upper, directories)
+        child = np.where(directories == 0, 0, columns.take(entry, directories))[place]
+        return np.asarray(np.where(directories[place] == top, paths, child), np.uint32)
 
     def compare(self, snapshot: Snapshot, before: ArchiveRow, after: ArchiveRow) -> Comparison:
         key = (before.id, after.id)
@@ -128,13 +218,16 @@ class Comparer:
         implicit = self._implicit_versions(snapshot, (epoch, meta.get("implicit", b"")))
         gone, come = _without(gone, implicit), _without(come, implicit)
         comparison = _paired(
-            self._version_path.take(snapshot, epoch, gone), gone, self._version_path.take(snapshot, epoch, come), come
+            self._columns.version_path.take(snapshot, epoch, gone),
+            gone,
+            self._columns.version_path.take(snapshot, epoch, come),
+            come,
         )
         if is_mixed(meta):
             comparison = _without_twins(snapshot, comparison)
         pointers = changed_behind_links(snapshot, comparison.paths, comparison.before, comparison.after, old, new)
         same = unchanged_behind_links(snapshot, comparison.before, comparison.after, old, new)
-        return comparison.restricted(~same).joined(self._version_path.take(snapshot, epoch, pointers), pointers)
+        return comparison.restricted(~same).joined(self._columns.version_path.take(snapshot, epoch, pointers), pointers)
 
     def _implicit_versions(self, snapshot: Snapshot, state: tuple[bytes, bytes]) -> Ids:
         """Ascending, and read again only when there are others."""
@@ -153,7 +246,7 @@ class Comparer:
         if found:
             below = directories_below(found[directory_of(wanted)], columns.load(snapshot, DIRECTORY_PARENT))
             epoch = snapshot.meta().get("epoch", b"")
-            inside |= below[self._path_directory.take(snapshot, epoch, comparison.paths)]
+            inside |= below[self._columns.path_directory.take(snapshot, epoch, comparison.paths)]
         return comparison.restricted(inside)
 
 
@@ -198,6 +291,40 @@ def _without_twins(snapshot: Snapshot, comparison: Comparison) -> Comparison:
     both = (before != 0) & (after != 0)
     same = (columns.take(twin, before) == after) | (columns.take(twin, after) == before)
     return comparison.restricted(~(both & same))
+
+
+class _Sums:
+    """Changes of which each belongs to a group, added up."""
+
+    def __init__(
+        self, comparison: Comparison, growth: npt.NDArray[np.int64] | None, group: npt.NDArray[np.int64]
+    ) -> None:
+        self._counts = {kind: np.bincount(group, comparison.of_kind(kind)) for kind in ChangeKind}
+        self._more = np.bincount(group, np.maximum(growth, 0)) if growth is not None else None
+        self._less = np.bincount(group, np.maximum(-growth, 0)) if growth is not None else None
+
+    def counts(self, group: int) -> dict[ChangeKind, int]:
+        return {kind: int(counts[group]) for kind, counts in self._counts.items()}
+
+    def bytes(self, group: int) -> ChangedBytes | None:
+        if self._more is None or self._less is None:
+            return None
+        return ChangedBytes(int(self._more[group]), int(self._less[group]))
+
+
+def _changed_bytes(growth: npt.NDArray[np.int64] | None) -> ChangedBytes | None:
+    if growth is None:
+        return None
+    grown, shrunk = growth[growth > 0], growth[growth < 0]  # added as floating point: no sum of sizes overflows
+    return ChangedBytes(int(grown.sum(dtype=np.float64)), int(-shrunk.sum(dtype=np.float64)))
+
+
+def _types(snapshot: Snapshot, comparison: Comparison, paths: list[int]) -> dict[int, str]:
+    """The type of each path, in the later archive if it is there. One that has not changed itself is a folder."""
+    places = comparison.places_of(paths)
+    version = {path: int(comparison.after[place] or comparison.before[place]) for path, place in places.items()}
+    found = {row.version: row.entry.type for row in snapshot.entries(version.values())}
+    return {path: found[version[path]] if path in version else "d" for path in paths}
 
 
 def _rows(snapshot: Snapshot, comparison: Comparison) -> list[Change]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
-from holdfast.archives.history.schema import COLUMN_TYPES
+from holdfast.archives.history.schema import COLUMN_TYPES, PATH_DIRECTORY, VERSION_BYTES, VERSION_PATH
 from holdfast.archives.history.store import Snapshot, Transaction
 
 Numbers = npt.NDArray[Any]
@@ -100,3 +100,12 @@ class CachedColumn:
         for chunk, data in snapshot.column_chunks(self._kind, chunks):
             self._numbers[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, self._numbers.dtype)
         self._loaded.update(chunks)
+
+
+class KeptColumns:
+    """The columns that many answers need, kept once for each index."""
+
+    def __init__(self) -> None:
+        self.version_path = CachedColumn(VERSION_PATH)
+        self.version_bytes = CachedColumn(VERSION_BYTES)
+        self.path_directory = CachedColumn(PATH_DIRECTORY)

@@ -13,6 +13,14 @@ def encode(kind: str, *parts: Part) -> str:
     return base64.urlsafe_b64encode(json.dumps([kind, *parts]).encode()).decode().rstrip("=")
 
 
+def name_of(cursor: str, kind: str) -> bytes:
+    """Given a cursor of this kind that names the last name of a page, return the name. Raise InvalidCursor."""
+    try:
+        return bytes.fromhex(str(decode(cursor, kind, str)[0]))
+    except ValueError as error:
+        raise InvalidCursor(cursor) from error
+
+
 def decode(cursor: str, kind: str, *types: type) -> tuple[Part, ...]:
     """Given a cursor of this kind, return its parts. Raise InvalidCursor when it is not one that `encode` made."""
     try:

@@ -8,11 +8,13 @@ import numpy as np
 from holdfast.archives.history import columns
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.entry import IMPLICIT, INEXACT, Entry, listed, printable
+from holdfast.archives.history.folder_sizes import stored_bytes
 from holdfast.archives.history.names import ROOT, entry_of, key32, rendered, split_path
 from holdfast.archives.history.schema import (
     DIRECTORY_ENTRY,
     DIRECTORY_PARENT,
     PATH_DIRECTORY,
+    VERSION_BYTES,
     VERSION_LINK,
     VERSION_PATH,
     VERSION_TWIN,
@@ -136,6 +138,7 @@ class Dictionary:
                 number = versions[key] = next(self._version_ids)
                 batch.rows["version"].append((number, *key))
                 batch.set_number(VERSION_PATH, number, key.path)
+                batch.set_number(VERSION_BYTES, number, stored_bytes(entry.file_bytes))
                 batch.adds_implicit |= key.flags == IMPLICIT
                 if not batch.is_new("path", key.path):
                     added.append((key, entry))

@@ -43,6 +43,11 @@ class Entry(NamedTuple):
         return bool(self.link) and not stat.S_ISLNK(self.mode)
 
     @property
+    def file_bytes(self) -> int:
+        """What the entry adds to the size of its folder: only files count, and each hard link of engine 1 once."""
+        return self.size if stat.S_ISREG(self.mode) and not self.link else 0
+
+    @property
     def is_implicit(self) -> bool:
         return bool(self.flags & IMPLICIT)
 

@@ -6,15 +6,25 @@ from functools import partial
 from itertools import islice
 
 from holdfast.archives.history import bits
-from holdfast.archives.history.answers import BrowsePage, ChangeKind, ChangePage, PathHistory, SearchPage
-from holdfast.archives.history.browse import Browser
+from holdfast.archives.history.answers import (
+    BrowsePage,
+    BrowseSort,
+    ChangeKind,
+    ChangePage,
+    GroupPage,
+    PathHistory,
+    SearchPage,
+)
+from holdfast.archives.history.browse import Asked, Browser
 from holdfast.archives.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
 from holdfast.archives.history.chunk_table import Chunk, chunk_damage, chunks_of
 from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
 from holdfast.archives.history.chunks.items import content_of
+from holdfast.archives.history.columns import KeptColumns
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.history.excludes import Excludes
+from holdfast.archives.history.folder_sizes import FolderSizes, complete_sizes
 from holdfast.archives.history.hardlinks import held_by, looked_behind
 from holdfast.archives.history.ingest import Ingest, IngestResult, Progress, all_chunks
 from holdfast.archives.history.lanes import LanesPage, lanes
@@ -60,8 +70,9 @@ class HistoryIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._comparer = Comparer()
-        self._browser = Browser()
+        columns = KeptColumns()
+        self._comparer = Comparer(columns)
+        self._browser = Browser(FolderSizes(columns), self._comparer)
         with store.read() as snapshot:
             self._generation = snapshot.meta()["generation"].decode()
 
@@ -97,6 +108,7 @@ class HistoryIndex:
         Raise what the source raises (nothing is indexed then), IndexBusy, IndexStorageFull.
         """
         with self._store.exclusive():
+            complete_sizes(self._store)
             ingest = Ingest(self._store, archive, source.format, source.parse, excludes, progress)
             ingest.compare_with(base)
             for records in source.batches():
@@ -117,6 +129,7 @@ class HistoryIndex:
     ) -> IngestResult:
         """Index an archive from the engine's metadata chunks, reading those that the series' last archive lacks."""
         with self._store.exclusive():
+            complete_sizes(self._store)
             result = ingest_chunks(self._store, archive, source, series, base, excludes, progress)
             self._note_changes(result.base, archive)
         return result
@@ -177,6 +190,21 @@ class HistoryIndex:
             rows = _row(snapshot, before), _row(snapshot, after)
             return self._comparer.page(snapshot, *rows, prefix, kinds, limit, cursor)
 
+    def change_groups(
+        self,
+        before: str,
+        after: str,
+        *,
+        folder: bytes = b"",
+        kinds: Collection[ChangeKind] = (),
+        limit: int = 200,
+        cursor: str | None = None,
+    ) -> GroupPage:
+        """What differs between two archives, added up for each entry of a folder. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            rows = _row(snapshot, before), _row(snapshot, after)
+            return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
+
     def path_history(self, path: bytes) -> PathHistory:
         """Every indexed archive that has the path, and as what."""
         with self._store.read() as snapshot:
@@ -198,10 +226,28 @@ class HistoryIndex:
                 return None
             return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
 
-    def browse(self, archive: str, directory: bytes, *, limit: int = 500, cursor: str | None = None) -> BrowsePage:
-        """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed."""
+    def browse(
+        self,
+        archive: str,
+        directory: bytes,
+        *,
+        limit: int = 500,
+        cursor: str | None = None,
+        sort: BrowseSort = BrowseSort.NAME,
+        text: str = "",
+        without: Collection[bytes] = (),
+        sizes: bool = False,
+        against: str | None = None,
+    ) -> BrowsePage:
+        """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed.
+
+        `text`: only names that have it, in whatever case. `without`: not these names. `sizes`: add up what folders
+        hold. `against`: tell how each entry has changed since this archive, unless it is not indexed.
+        """
+        asked = Asked(limit, cursor, sort, text, without, sizes)
         with self._store.read() as snapshot:
-            return self._browser.page(snapshot, _row(snapshot, archive), directory, limit, cursor)
+            before = snapshot.archive(against) if against is not None else None
+            return self._browser.page(snapshot, _row(snapshot, archive), directory, asked, before)
 
     def lanes(self, directory: bytes, *, limit: int = 200, cursor: str | None = None) -> LanesPage:
         """Every name that was ever in a directory, with the archives that have it."""

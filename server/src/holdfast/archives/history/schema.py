@@ -27,11 +27,13 @@ CHUNK_SIZE = 10  # of its content; 0 where the number is free
 CHUNK_STORED = 11  # bytes in the repository; 0 where the engine does not say
 CHUNK_SEGMENT = 12  # one more than the segment it was in when it was indexed; 0 where that is not known
 MORE_CHUNKS = 13  # not by blocks but by version: the numbers of its further chunks
+VERSION_BYTES = 14  # one more than the bytes that a version adds to the size of its folder; 0 where the id is free
 KEYS = 16  # + record format: key of the record that last led to the version
 
 COLUMN_TYPES = {VERSION_PATH: "<u4", VERSION_TWIN: "<u4", PATH_DIRECTORY: "<u4", DIRECTORY_PARENT: "<u4"}
 COLUMN_TYPES |= {DIRECTORY_ENTRY: "<u4", VERSION_LINK: "<u4", KEYS + 1: "<u8", KEYS + 2: "<u8"}
 COLUMN_TYPES |= {VERSION_CHUNK: "<u4", CHUNK_KEY: "<u8", CHUNK_REST: "V24"}
+COLUMN_TYPES |= {VERSION_BYTES: "<u8"}
 COLUMN_TYPES |= {CHUNK_SIZE: "<u4", CHUNK_STORED: "<u4", CHUNK_SEGMENT: "<u4"}
 
 _TABLES_SQL = """

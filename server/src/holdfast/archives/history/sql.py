@@ -80,6 +80,22 @@ class SqlSnapshot(ABC):
         )
         return sum(int(row[0]) for row in found)
 
+    def bytes_between(self, first: int, last: int) -> list[tuple[int, int]]:
+        found = self.rows(
+            "SELECT v.id, CASE WHEN length(v.link) = 0 AND (o.mode & ?) = ? THEN v.size ELSE 0 END"
+            " FROM version v JOIN owner o ON o.id = v.owner WHERE v.id BETWEEN ? AND ?",
+            (0o170000, stat.S_IFREG, first, last),
+        )
+        return [(row[0], row[1]) for row in found]
+
+    def sizes_and_times(self, versions: Iterable[int]) -> list[tuple[int, int, int, int]]:
+        found = self.rows_in("SELECT id, path, size, mtime FROM version WHERE id {in}", versions)
+        return [(row[0], row[1], row[2], row[3]) for row in found]
+
+    def names_of_paths(self, paths: Iterable[int]) -> dict[int, bytes]:
+        found = self.rows_in("SELECT p.id, n.name FROM path p JOIN name n ON n.id = p.name WHERE p.id {in}", paths)
+        return {row[0]: row[1] for row in found}
+
     def versions_of_paths(self, paths: Iterable[int]) -> list[tuple[int, int]]:
         found = self.rows_in("SELECT path, id FROM version WHERE path {in} AND flags <> 1", paths)
         return [(row[0], row[1]) for row in found]

@@ -61,6 +61,13 @@ class Snapshot(Protocol):
     def file_bytes(self, versions: Ids) -> int:
         """The sizes of those that are files, added up. A second name of a file has none of its own."""
 
+    def bytes_between(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Versions by a range of their ids, with the size of those that are files. A second name of a file has none."""
+
+    def sizes_and_times(self, versions: Ids) -> list[tuple[int, int, int, int]]:
+        """Version, path, size, and time of modification."""
+
+    def names_of_paths(self, paths: Ids) -> dict[int, bytes]: ...
     def versions_of_paths(self, paths: Ids) -> list[tuple[int, int]]: ...
     def versions_in_directory(self, directory: int) -> list[tuple[bytes, int]]: ...
     def implicit_versions(self) -> list[int]: ...

@@ -17,6 +17,7 @@ from holdfast.archives.history.schema import (
     KEYS,
     PATH_DIRECTORY,
     ROOT_ID,
+    VERSION_BYTES,
     VERSION_LINK,
     VERSION_PATH,
     VERSION_TWIN,
@@ -73,7 +74,7 @@ def _delete_versions(transaction: Transaction, versions: Ids) -> None:
     formats = [number for number in (LISTING, ITEM) if f"format_{number}" in meta]
     ids, nothing = versions.astype(np.int64), np.zeros(len(versions), np.int64)
     transaction.delete("version", versions.tolist())
-    for kind in (VERSION_PATH, *(KEYS + number for number in formats)):
+    for kind in (VERSION_PATH, VERSION_BYTES, *(KEYS + number for number in formats)):
         columns.update(transaction, kind, ids, nothing)
     linked = ids[columns.take(columns.load(transaction, VERSION_LINK), ids) != 0]
     columns.update(transaction, VERSION_LINK, linked, nothing[: len(linked)])

@@ -1,0 +1,138 @@
+"""How much the folders of an archive hold: the sizes of its files, added up from folder to folder."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.archives.history import bits, columns
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
+from holdfast.archives.history.columns import KeptColumns, Numbers
+from holdfast.archives.history.schema import (
+    COLUMN_TYPES,
+    DIRECTORY_ENTRY,
+    DIRECTORY_PARENT,
+    VERSION_BYTES,
+)
+from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+
+MOST_ENTRIES = 4_000_000
+"""Entries of an archive whose sizes are added up for one answer. Sizes of folders of a larger one are left open."""
+_MOST_BYTES = 2**62
+_KEPT_ARCHIVES = 4
+_COMPLETE = "version_bytes"  # in the meta table once every version has its number
+
+
+@dataclass(frozen=True)
+class Folder:
+    entries: int
+    """Directly in it."""
+    bytes: int
+    """Of all files below it."""
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """Of one archive, by directory id."""
+
+    entries: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.float64]  # exact up to 9 petabytes, and never negative beyond
+
+    def of(self, directory: int) -> Folder:
+        if directory >= len(self.entries):
+            return Folder(0, 0)
+        return Folder(int(self.entries[directory]), int(self.bytes[directory]))
+
+
+class FolderSizes:
+    """Adds up the folders of an archive at once, and remembers the last few archives: they never change."""
+
+    def __init__(self, columns: KeptColumns) -> None:
+        self._columns = columns
+        self._guard = threading.Lock()
+        self._kept: OrderedDict[int, _Totals] = OrderedDict()
+
+    def in_directory(self, snapshot: Snapshot, archive: ArchiveRow, directory: int) -> dict[int, Folder] | None:
+        """The folders directly in a directory, by the path id of their entry. One that never held anything is left out.
+
+        None where sizes are not known: in an index of an earlier release until its next ingest, and in huge archives.
+        """
+        meta = snapshot.meta()
+        if _COMPLETE not in meta or archive.entries > MOST_ENTRIES:
+            return None
+        totals = self._totals(snapshot, archive, meta.get("epoch", b""))
+        children = np.flatnonzero(columns.load(snapshot, DIRECTORY_PARENT) == directory)
+        own = columns.take(columns.load(snapshot, DIRECTORY_ENTRY), children)
+        return {path: totals.of(child) for child, path in zip(children.tolist(), own.tolist(), strict=True)}
+
+    def _totals(self, snapshot: Snapshot, archive: ArchiveRow, epoch: bytes) -> _Totals:
+        with self._guard:
+            if archive.id in self._kept:
+                self._kept.move_to_end(archive.id)
+                return self._kept[archive.id]
+        totals = self._added_up(snapshot, archive, epoch)
+        with self._guard:
+            self._kept[archive.id] = totals
+            while len(self._kept) > _KEPT_ARCHIVES:
+                self._kept.popitem(last=False)
+        return totals
+
+    def _added_up(self, snapshot: Snapshot, archive: ArchiveRow, epoch: bytes) -> _Totals:
+        chunks = range((snapshot.top_id("version") >> CHUNK_BITS) + 1)
+        versions = bits.unpack(bits.decode(snapshot.bits(archive.id, chunks)))
+        paths = self._columns.version_path.take(snapshot, epoch, versions)
+        directories = self._columns.path_directory.take(snapshot, epoch, paths)
+        parent = columns.load(snapshot, DIRECTORY_PARENT)
+        sizes = self._columns.version_bytes.take(snapshot, epoch, versions).astype(np.float64) - 1
+        entries = np.bincount(directories, minlength=len(parent))
+        return _Totals(entries, _with_all_below(_sums(directories, sizes, len(parent)), parent))
+
+
+def _sums(places: Numbers, amounts: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+    return np.asarray(np.bincount(places, amounts, length), np.float64)
+
+
+def _with_all_below(own: npt.NDArray[np.float64], parent: Numbers) -> npt.NDArray[np.float64]:
+    """Given an amount for each directory, return it with those of all directories below: level by level upwards."""
+    whole, moving = own.copy(), own
+    while len(places := np.flatnonzero(moving)):
+        moving = _sums(columns.take(parent, places), moving[places], len(own))
+        moving[0] = 0  # above the root
+        whole += moving
+    return whole
+
+
+def bytes_of(snapshot: Snapshot, kept: KeptColumns, versions: Numbers) -> npt.NDArray[np.int64] | None:
+    """The bytes that each version adds to its folder, 0 for version 0; None where sizes are not known."""
+    meta = snapshot.meta()
+    if _COMPLETE not in meta:
+        return None
+    found = np.zeros(len(versions), np.int64)
+    there = np.flatnonzero(versions)
+    stored = kept.version_bytes.take(snapshot, meta.get("epoch", b""), versions[there])
+    found[there] = np.maximum(stored.astype(np.int64) - 1, 0)
+    return found
+
+
+def stored_bytes(file_bytes: int) -> int:
+    """As the column of a version's bytes has it: 0 stands for a free id."""
+    return min(file_bytes, _MOST_BYTES) + 1
+
+
+def complete_sizes(store: Store) -> None:
+    """Fill the column of sizes in an index of an earlier release, in short transactions. The caller may write."""
+    with store.read() as snapshot:
+        if _COMPLETE in snapshot.meta():
+            return
+        top = snapshot.top_id("version")
+    for chunk in range((top >> CHUNK_BITS) + 1):
+        first = chunk << CHUNK_BITS
+        with store.write() as transaction:
+            numbers = np.zeros(CHUNK_IDS, COLUMN_TYPES[VERSION_BYTES])
+            for version, size in transaction.bytes_between(first, first + CHUNK_IDS - 1):
+                numbers[version - first] = stored_bytes(size)
+            transaction.put_column(VERSION_BYTES, [(chunk, numbers.tobytes())])
+    with store.write() as transaction:
+        transaction.set_meta(_COMPLETE, b"1")
