@@ -463,11 +463,15 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    since?: string | null;
-                    actor?: string | null;
-                    action?: string | null;
                     limit?: number;
                     cursor?: string | null;
+                    since?: string | null;
+                    until?: string | null;
+                    actor?: string | null;
+                    action?: string | null;
+                    object_type?: string | null;
+                    object_id?: string | null;
+                    outcome?: string | null;
                 };
                 header?: never;
                 path?: never;
@@ -482,6 +486,49 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["AuditPage"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    since?: string | null;
+                    until?: string | null;
+                    actor?: string | null;
+                    action?: string | null;
+                    object_type?: string | null;
+                    object_id?: string | null;
+                    outcome?: string | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description One entry per line, newest first. */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/x-ndjson": components["schemas"]["AuditItem"];
                     };
                 };
             };
@@ -1226,6 +1273,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
+                    topics?: string[] | null;
                     ticket?: string | null;
                 };
                 header?: {
@@ -1236,13 +1284,13 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description The stream. */
+                /** @description The stream. The schema names each event, with the schema of its `data`. */
                 200: {
                     headers: {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": unknown;
+                        "text/event-stream": components["schemas"]["LiveEvents"];
                     };
                 };
             };
@@ -3789,6 +3837,46 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/repositories/{repository_id}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    cursor?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AccessPage"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -7970,6 +8058,10 @@ export interface components {
         AcceptedHostKey: {
             fingerprint: string;
         };
+        AccessPage: {
+            next_cursor: string | null;
+            users: components["schemas"]["UserAccess"][];
+        };
         ActiveOperation: {
             activity_key: string;
             archive_name: string | null;
@@ -8089,12 +8181,50 @@ export interface components {
             jobs: components["schemas"]["AgentJobItem"][];
             next_cursor: string | null;
         };
+        AgentUpdatedEvent: {
+            agent_id: string;
+            /** @default false */
+            deleted?: boolean;
+            id: number;
+            /** @default null */
+            name?: string | null;
+            /** @default null */
+            status?: string | null;
+        };
         Agents: {
             agents: components["schemas"]["AgentItem"][];
         };
         AlarmAcknowledgement: {
             comment?: string | null;
             until?: string | null;
+        };
+        AlarmChangedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
+            subject: components["schemas"]["AlarmSubject"];
+        };
+        AlarmClearedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
+            subject: components["schemas"]["AlarmSubject"];
         };
         AlarmItem: {
             acknowledged_at: string | null;
@@ -8117,6 +8247,20 @@ export interface components {
             since: string;
             /** @enum {string} */
             state: "open" | "acknowledged" | "cleared";
+            subject: components["schemas"]["AlarmSubject"];
+        };
+        AlarmRaisedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
             subject: components["schemas"]["AlarmSubject"];
         };
         AlarmSettings: {
@@ -8160,6 +8304,11 @@ export interface components {
         Alarms: {
             alarms: components["schemas"]["AlarmItem"][];
             next_cursor: string | null;
+        };
+        ArchiveAddedEvent: {
+            archives: components["schemas"]["EventArchive"][];
+            count: number;
+            repository_id: number;
         };
         ArchiveAnswer: {
             backup_operation_id: number | null;
@@ -8248,6 +8397,11 @@ export interface components {
             /** @enum {string} */
             sync_state: "fresh" | "syncing" | "stale" | "never";
             unavailable_reason?: string | null;
+        };
+        ArchiveRemovedEvent: {
+            archives: components["schemas"]["EventArchive"][];
+            count: number;
+            repository_id: number;
         };
         ArchiveStats: {
             deduplicated_size: number | null;
@@ -8760,6 +8914,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        EventArchive: {
+            engine_id: string;
+            id: number;
+            name: string;
+            /** Format: date-time */
+            start: string;
+        };
         EvidenceCell: {
             at: string | null;
             /** @enum {string} */
@@ -8928,6 +9089,9 @@ export interface components {
             series: components["schemas"]["NamedDaySeries"][];
             since: string;
             until: string;
+        };
+        HelloEvent: {
+            id: number;
         };
         HistoryCounts: {
             /** @default 0 */
@@ -9151,6 +9315,26 @@ export interface components {
             /** Format: date-time */
             start: string;
             username: string | null;
+        };
+        LiveEvents: {
+            "agent.updated": components["schemas"]["AgentUpdatedEvent"];
+            "alarm.changed": components["schemas"]["AlarmChangedEvent"];
+            "alarm.cleared": components["schemas"]["AlarmClearedEvent"];
+            "alarm.raised": components["schemas"]["AlarmRaisedEvent"];
+            "archive.added": components["schemas"]["ArchiveAddedEvent"];
+            "archive.removed": components["schemas"]["ArchiveRemovedEvent"];
+            hello: components["schemas"]["HelloEvent"];
+            "notification.delivery": components["schemas"]["NotificationDeliveryEvent"];
+            "notification.failed": components["schemas"]["NotificationFailedEvent"];
+            "notification.recovered": components["schemas"]["NotificationRecoveredEvent"];
+            "operation.progress": components["schemas"]["OperationProgressEvent"];
+            "operation.updated": components["schemas"]["OperationUpdatedEvent"];
+            "queue.updated": components["schemas"]["QueueUpdatedEvent"];
+            "repository.updated": components["schemas"]["RepositoryUpdatedEvent"];
+            reset: components["schemas"]["ResetEvent"];
+            "schedule.clock_jumped": components["schemas"]["ScheduleClockJumpedEvent"];
+            "schedule.run": components["schemas"]["ScheduleRunEvent"];
+            "session.ended": components["schemas"]["SessionEndedEvent"];
         };
         LiveList: {
             archives: components["schemas"]["LiveArchive"][];
@@ -9590,6 +9774,20 @@ export interface components {
             message: string;
             name: string;
         };
+        NotificationDeliveryEvent: {
+            kind: string;
+            state: string;
+        };
+        NotificationFailedEvent: {
+            destination_id: number;
+            name: string;
+            reason: string | null;
+        };
+        NotificationRecoveredEvent: {
+            destination_id: number;
+            name: string;
+            reason: string | null;
+        };
         OlderAnswer: {
             archives: number;
             confirmed: boolean;
@@ -9733,6 +9931,21 @@ export interface components {
         OperationPage: {
             items: components["schemas"]["OperationItem"][];
             next_cursor: string | null;
+        };
+        OperationProgressEvent: {
+            id: number;
+            progress: {
+                [key: string]: unknown;
+            };
+        };
+        OperationUpdatedEvent: {
+            /** @default null */
+            cancel_requested?: boolean | null;
+            id: number;
+            /** @default null */
+            job_status?: string | null;
+            operation: components["schemas"]["OperationItem"];
+            status: string;
         };
         Overview: {
             alarms: components["schemas"]["AlarmItem"][];
@@ -10065,6 +10278,11 @@ export interface components {
             repositories: components["schemas"]["LaneQueue"][];
             runners: components["schemas"]["RunnerItem"][];
         };
+        QueueUpdatedEvent: {
+            /** @enum {string} */
+            change: "operations" | "settings";
+            repository_id: number | null;
+        };
         Quiet: {
             /** @default [] */
             days?: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
@@ -10286,6 +10504,13 @@ export interface components {
             storage_free_percent?: number | null;
             storage_full_days?: number | null;
         };
+        RepositoryUpdatedEvent: {
+            /** @enum {string} */
+            change: "created" | "changed" | "evidence" | "deleted";
+            changed?: ("settings" | "archives" | "sizes" | "history" | "evidence")[];
+            id: number;
+        };
+        ResetEvent: Record<string, never>;
         RestoreCheckBody: {
             archive?: string | null;
             archive_id?: number | null;
@@ -10664,6 +10889,28 @@ export interface components {
             timezone?: string | null;
             windows?: components["schemas"]["WindowShape"][] | null;
         };
+        ScheduleClockJumpedEvent: {
+            seconds: number;
+        };
+        ScheduleRunEvent: {
+            /** Format: date-time */
+            due_at: string;
+            due_count: number | null;
+            due_until: string | null;
+            error_key: string | null;
+            id: number | null;
+            origin: string | null;
+            outcome: string;
+            reason: string | null;
+            repository_id: number;
+            result: string | null;
+            run_id: string | null;
+            schedule_id: number;
+            schedule_name: string | null;
+            /** Format: date-time */
+            settled_at: string;
+            tries: number | null;
+        };
         ScheduleTarget: {
             id: number;
             name: string;
@@ -10776,6 +11023,9 @@ export interface components {
         };
         Services: {
             services: string[];
+        };
+        SessionEndedEvent: {
+            reason: string;
         };
         /** @enum {string} */
         Severity: "warning" | "critical";
@@ -11012,6 +11262,16 @@ export interface components {
             /** @default true */
             success?: boolean;
             upcoming_jobs: components["schemas"]["UpcomingJob"][];
+        };
+        UserAccess: {
+            all_repositories_role: ("viewer" | "operator") | null;
+            global_role: components["schemas"]["Role"];
+            /** @enum {string} */
+            reason: "admin" | "all_repositories" | "repository" | "disabled" | "none";
+            repository_role: ("viewer" | "operator") | null;
+            role: components["schemas"]["Role"] | null;
+            user_id: number;
+            username: string;
         };
         UserAnswer: {
             all_repositories_role: ("viewer" | "operator") | null;
