@@ -41,7 +41,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
         for row in known.values()
         if row.engine_id not in present and row.first_seen_at < began and row.lost_at is None
     ]
-    archive_records.remove(session, repository_id, gone)
+    archive_records.remove(session, gone)
     new = [archive for archive in listed if archive.id not in known]
     now = clock.now()
     makers = _makers(session, new)

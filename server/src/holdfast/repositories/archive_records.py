@@ -182,10 +182,12 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
         known.archive_count = count(session, repository_id)
 
 
-def remove(session: Session, repository_id: int, archives: Sequence[Archive]) -> None:
+def remove(session: Session, archives: Sequence[Archive]) -> None:
+    """Remove rows of one repository."""
     for archive in archives:
         session.delete(archive)
-    tell(session, "archive.removed", repository_id, archives)
+    if archives:
+        tell(session, "archive.removed", archives[0].repository_id, archives)
 
 
 def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
