@@ -87,6 +87,7 @@ COMMANDS = (
     "users",
     "users show 3",
     "users allow 3 3 viewer",
+    "users access 3",
     "limits",
     "packages list",
     "packages install 3",

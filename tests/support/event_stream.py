@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx2
+from pydantic import ValidationError
 
+from holdfast.operations.event_schemas import EVENTS
 from tests.support.service import PATIENCE, Client, wait_until
 
 
@@ -22,10 +24,15 @@ class Event:
 
 
 class EventStream:
-    """Open from `with` on; the stream is answered when `__enter__` returns."""
+    """Open from `with` on; the stream is answered when `__enter__` returns.
+
+    Every event is checked against its schema. `hello` is kept apart from the others.
+    """
 
     def __init__(self, client: Client, **request: Any) -> None:
         self.events: list[Event] = []
+        self.hello: Event | None = None
+        self.wrong: list[str] = []
         self._client = client
         self._request = request
         self._ended = threading.Event()
@@ -47,6 +54,7 @@ class EventStream:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(PATIENCE)
+        assert not self.wrong
 
     def wait_for(self, wanted: Callable[[Event], bool], seconds: float = PATIENCE) -> Event:
         return wait_until(
@@ -54,6 +62,12 @@ class EventStream:
             seconds,
             what=f"an event among {len(self.events)}",
         )
+
+    def wait_for_hello(self) -> Event:
+        return wait_until(lambda: self.hello, what="the first event")
+
+    def of(self, topic: str) -> list[Event]:
+        return [event for event in self.events if event.topic == topic]
 
     def wait_for_status(self, job_id: int, status: str) -> Event:
         return self.wait_for(
@@ -90,5 +104,18 @@ class EventStream:
                 fields[name] = value
             elif not line and "event" in fields:
                 number = int(fields["id"]) if "id" in fields else None
-                self.events.append(Event(number, fields["event"], json.loads(fields["data"])))
+                self._note(Event(number, fields["event"], json.loads(fields["data"])))
                 fields = {}
+
+    def _note(self, event: Event) -> None:
+        schema = EVENTS[event.topic]
+        try:
+            schema.model_validate(event.data)
+        except ValidationError as error:
+            self.wrong.append(f"{event.topic}: {error}")
+        if more := set(event.data) - set(schema.model_fields):
+            self.wrong.append(f"{event.topic} has {more}, which its schema lacks")
+        if event.topic == "hello":
+            self.hello = event
+        else:
+            self.events.append(event)

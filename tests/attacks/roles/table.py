@@ -75,6 +75,7 @@ GET    /api/settings/tokens                                                     
 POST   /api/settings/tokens                                                     anyone        login
 DELETE /api/settings/tokens/{token_id}                                          anyone        reads
 GET    /api/audit                                                               administrator
+GET    /api/audit/export                                                        administrator
 GET    /api/notifications/destinations                                          administrator
 POST   /api/notifications/destinations                                          administrator
 GET    /api/notifications/destinations/{destination_id}                         administrator
@@ -109,6 +110,7 @@ POST   /api/repositories/probe                                                  
 GET    /api/repositories/{repository_id}                                        viewer
 PUT    /api/repositories/{repository_id}                                        admin
 DELETE /api/repositories/{repository_id}                                        admin
+GET    /api/repositories/{repository_id}/access                                 admin
 GET    /api/repositories/{repository_id}/key                                    admin         login
 POST   /api/repositories/{repository_id}/break-lock                             operator      login
 POST   /api/repositories/{repository_id}/setup                                  admin

@@ -1,5 +1,7 @@
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -8,6 +10,7 @@ from sqlalchemy import func, select
 from holdfast.access import audit
 from holdfast.access.models import AuditEntry, AuditIsAppendOnly
 from holdfast.access.roles import Role
+from holdfast.access.routes import audit as audit_routes
 from holdfast.errors import Unavailable
 from holdfast.kit import clock
 from tests.contract.access.application import HOME, Service, key_of
@@ -86,9 +89,67 @@ def test_entries_are_filtered_by_time_actor_and_action(service: Service, admin: 
     assert actions(actor="nobody") == set()
 
 
+def test_entries_are_filtered_by_end_object_and_outcome(service: Service, admin: dict[str, str]) -> None:
+    with time_machine.travel(clock.now() - timedelta(days=2)):
+        record(service, "probe.old")
+    with service.database.writing() as session:
+        for number in (1, 2):
+            audit.record(session, actor=None, action=f"probe.{number}", object_type="probe", object_id=number)
+        audit.record(session, actor=None, action="probe.refused", outcome="refused")
+
+    def actions(**filters: str) -> set[str]:
+        page = service.client.get("/api/audit", params=filters, headers=admin).json()
+        assert exported(service, admin, **filters) == page["entries"]
+        return {entry["action"] for entry in page["entries"]}
+
+    assert actions(until=(clock.now() - timedelta(days=1)).isoformat()) == {"probe.old"}
+    assert actions(object_type="probe") == {"probe.1", "probe.2"}
+    assert actions(object_type="probe", object_id="2") == {"probe.2"}
+    assert actions(object_id="3") == set()
+    assert actions(outcome="refused") == {"probe.refused"}
+    assert actions(outcome="ok", actor="root") == {"auth.login"}
+
+
+def exported(service: Service, login: dict[str, str], **filters: str) -> list[dict[str, Any]]:
+    answer = service.client.get("/api/audit/export", params=filters, headers=login)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_an_export_has_every_entry_once_however_many_are_read_at_a_time(
+    service: Service, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_routes, "EXPORTED_AT_ONCE", 3)
+    for number in range(7):
+        record(service, number=number, text="a line\nand another \N{LINE SEPARATOR}")
+    for count in (7, 6):  # the last batch is smaller, or empty
+        entries = exported(service, admin, action="probe.event", since=since_of(service, count))
+        assert [entry["details"]["number"] for entry in entries] == [6, 5, 4, 3, 2, 1, 0][:count]
+
+
+def since_of(service: Service, count: int) -> str:
+    return service.entries("probe.event")[-count].at.isoformat()
+
+
+def test_an_export_is_for_admins_and_refuses_what_the_list_refuses(service: Service, admin: dict[str, str]) -> None:
+    service.add_user("anna", Role.OPERATOR)
+    assert service.client.get("/api/audit/export", headers=service.log_in("anna")).status_code == 403
+    assert service.client.get("/api/audit/export").status_code == 401
+    assert service.client.get("/api/audit/export?until=tomorrow", headers=admin).status_code == 422
+
+
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=501", "since=yesterday", "cursor=x", "actor=a%00b", "since=0001-01-01T00:00:00%2B14:00"],
+    [
+        "limit=0",
+        "limit=501",
+        "since=yesterday",
+        "cursor=x",
+        "actor=a%00b",
+        "until=x",
+        "object_id=a%00b",
+        "since=0001-01-01T00:00:00%2B14:00",
+    ],
 )
 def test_a_malformed_question_is_refused(service: Service, admin: dict[str, str], query: str) -> None:
     assert service.client.get(f"/api/audit?{query}", headers=admin).status_code == 422

@@ -128,6 +128,24 @@ def test_a_returning_client_gets_what_it_missed_once_and_in_order(running: Runni
     assert min(ids) > (last.id or 0)
 
 
+@both_stores
+def test_the_first_event_shows_where_a_stream_begins(running: Running, admin: Client) -> None:
+    old = quick_failure(running, running.scratch)
+    with EventStream(admin) as stream:
+        hello = stream.wait_for_hello()
+    missed = quick_failure(running, running.scratch)
+
+    with EventStream(admin, headers={"Last-Event-ID": str(hello.id)}) as again:
+        again.wait_for_status(missed, "failed")
+
+    assert stream.events == []
+    assert hello.id == hello.data["id"] > 0
+    assert again.statuses_of(old) == []
+    returned = again.wait_for_hello()
+    assert returned.data["id"] >= hello.data["id"]
+    assert returned.id is None, "a client that leaves before it has what it missed returns with its own id"
+
+
 @pytest.mark.parametrize("wrong", ["abc", "-1", "1.5", "9" * 30])
 def test_a_last_event_id_that_is_no_number_is_refused(admin: Client, wrong: str) -> None:
     assert admin.get("/api/events/stream", headers={"Last-Event-ID": wrong}).status_code == 422
@@ -144,7 +162,9 @@ def test_only_events_of_visible_repositories_are_told(running: Running) -> None:
         theirs.wait_for_status(seen, "failed")
 
     assert theirs.statuses_of(hidden) == []
-    assert {event.data["operation"]["repository_id"] for event in theirs.events} == {mine["id"]}
+    assert {event.data["operation"]["repository_id"] for event in theirs.of("operation.updated")} == {mine["id"]}
+    assert {event.data["repository_id"] for event in theirs.of("queue.updated")} == {mine["id"]}
+    assert {event.topic for event in theirs.events} == {"operation.updated", "queue.updated"}
     assert nothing.events == []
 
 
@@ -188,25 +208,35 @@ def test_an_account_token_may_listen(running: Running) -> None:
 
 
 def test_open_streams_follow_logins_and_rights(running: Running) -> None:
-    """One test, because the service looks every ten seconds: a logout, a disabled user, a right given later."""
+    """One test, because the service looks every few seconds: a logout, a disabled user, a new password, a right."""
     repository = running.new_repository()
-    gone, disabled, given = (running.new_user("viewer") for _ in range(3))
+    gone, disabled, reset, given = (running.new_user("viewer") for _ in range(4))
     leaving = running.client_of(gone)
 
     with (
         EventStream(leaving) as first,
         EventStream(running.client_of(disabled)) as second,
+        EventStream(running.client_of(reset), params={"topics": "alarm.raised"}) as other,
         EventStream(running.client_of(given)) as third,
     ):
         hidden = quick_failure(running, repository)
         running.anonymous().post("/api/auth/logout", headers=login_of(leaving))
         running.admin.put(f"/api/users/{disabled['id']}", json={"disabled": True})
+        running.admin.put(f"/api/users/{reset['id']}", json={"password": "another horse battery"})
         running.admin.put(f"/api/users/{given['id']}/repositories/{repository['id']}", json={"role": "viewer"})
         first.wait_for_end()
         second.wait_for_end()
+        other.wait_for_end()
         wait_until(lambda: quick_failure(running, repository) and third.events, pause=0.5, what="the right is noticed")
 
     assert third.statuses_of(hidden) == []
+    ends = [stream.events[-1] for stream in (first, second, other)]
+    assert [(event.id, event.topic, event.data["reason"]) for event in ends] == [
+        (None, "session.ended", "auth.session_ended"),
+        (None, "session.ended", "auth.token_invalid"),
+        (None, "session.ended", "auth.session_ended"),
+    ]
+    assert third.of("session.ended") == []
     assert leaving.get("/api/repositories/").status_code == 401
 
 

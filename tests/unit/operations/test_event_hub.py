@@ -59,7 +59,7 @@ async def take(hub: EventHub, after: int | None, most: int, seconds: float = PAT
                 fields: dict[str, Any] = dict(
                     line.split(": ", 1) for line in (await anext(lines)).splitlines() if ": " in line
                 )
-                if "event" in fields:
+                if fields.get("event", "hello") != "hello":
                     taken.append((fields["event"], int(fields["id"])))
     except TimeoutError:
         pass

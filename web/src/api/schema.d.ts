@@ -18,9 +18,15 @@ export interface paths {
                     job_type?: string | null;
                     repository_id?: number | null;
                     collapse_runs?: boolean;
+                    cursor?: string | null;
                     "category[]"?: string[] | null;
                     "trigger[]"?: string[] | null;
                     status?: string[] | null;
+                    since?: string | null;
+                    until?: string | null;
+                    machine_id?: number | null;
+                    triggered_by?: string | null;
+                    q?: string | null;
                 };
                 header?: never;
                 path?: never;
@@ -463,11 +469,15 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    since?: string | null;
-                    actor?: string | null;
-                    action?: string | null;
                     limit?: number;
                     cursor?: string | null;
+                    since?: string | null;
+                    until?: string | null;
+                    actor?: string | null;
+                    action?: string | null;
+                    object_type?: string | null;
+                    object_id?: string | null;
+                    outcome?: string | null;
                 };
                 header?: never;
                 path?: never;
@@ -482,6 +492,49 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["AuditPage"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    since?: string | null;
+                    until?: string | null;
+                    actor?: string | null;
+                    action?: string | null;
+                    object_type?: string | null;
+                    object_id?: string | null;
+                    outcome?: string | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description One entry per line, newest first. */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/x-ndjson": components["schemas"]["AuditItem"];
                     };
                 };
             };
@@ -1226,6 +1279,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
+                    topics?: string[] | null;
                     ticket?: string | null;
                 };
                 header?: {
@@ -1236,13 +1290,13 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description The stream. */
+                /** @description The stream. The schema names each event, with the schema of its `data`. */
                 200: {
                     headers: {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": unknown;
+                        "text/event-stream": components["schemas"]["LiveEvents"];
                     };
                 };
             };
@@ -2424,13 +2478,17 @@ export interface paths {
                 query?: {
                     repository_id?: number | null;
                     run_id?: string | null;
-                    since?: string | null;
                     limit?: number;
                     cursor?: string | null;
                     "category[]"?: string[] | null;
                     "kind[]"?: string[] | null;
                     "status[]"?: string[] | null;
                     "trigger[]"?: string[] | null;
+                    since?: string | null;
+                    until?: string | null;
+                    machine_id?: number | null;
+                    triggered_by?: string | null;
+                    q?: string | null;
                 };
                 header?: never;
                 path?: never;
@@ -2708,6 +2766,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/operations/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    since?: string | null;
+                    until?: string | null;
+                    "category[]"?: string[] | null;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Timeline"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/operations/{operation_id}": {
         parameters: {
             query?: never;
@@ -2855,6 +2952,45 @@ export interface paths {
         };
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/operations/{operation_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: {
+                    "idempotency-key"?: string | null;
+                };
+                path: {
+                    operation_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RetryAnswer"];
+                    };
+                };
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;
@@ -3795,6 +3931,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    cursor?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AccessPage"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/archives": {
         parameters: {
             query?: never;
@@ -3808,6 +3984,9 @@ export interface paths {
                     series?: string | null;
                     since?: string | null;
                     until?: string | null;
+                    q?: string | null;
+                    sort?: "-start" | "start" | "name" | "-name" | "nfiles" | "-nfiles" | "original_size" | "-original_size" | "deduplicated_size" | "-deduplicated_size";
+                    rules?: boolean;
                     limit?: number;
                     cursor?: string | null;
                 };
@@ -7974,6 +8153,10 @@ export interface components {
         AcceptedHostKey: {
             fingerprint: string;
         };
+        AccessPage: {
+            next_cursor: string | null;
+            users: components["schemas"]["UserAccess"][];
+        };
         ActiveOperation: {
             activity_key: string;
             archive_name: string | null;
@@ -8093,12 +8276,50 @@ export interface components {
             jobs: components["schemas"]["AgentJobItem"][];
             next_cursor: string | null;
         };
+        AgentUpdatedEvent: {
+            agent_id: string;
+            /** @default false */
+            deleted?: boolean;
+            id: number;
+            /** @default null */
+            name?: string | null;
+            /** @default null */
+            status?: string | null;
+        };
         Agents: {
             agents: components["schemas"]["AgentItem"][];
         };
         AlarmAcknowledgement: {
             comment?: string | null;
             until?: string | null;
+        };
+        AlarmChangedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
+            subject: components["schemas"]["AlarmSubject"];
+        };
+        AlarmClearedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
+            subject: components["schemas"]["AlarmSubject"];
         };
         AlarmItem: {
             acknowledged_at: string | null;
@@ -8121,6 +8342,20 @@ export interface components {
             since: string;
             /** @enum {string} */
             state: "open" | "acknowledged" | "cleared";
+            subject: components["schemas"]["AlarmSubject"];
+        };
+        AlarmRaisedEvent: {
+            evidence: {
+                [key: string]: unknown;
+            };
+            id: number;
+            kind: string;
+            message: string;
+            /** @default null */
+            reason?: string | null;
+            severity: string;
+            /** Format: date-time */
+            since: string;
             subject: components["schemas"]["AlarmSubject"];
         };
         AlarmSettings: {
@@ -8165,34 +8400,10 @@ export interface components {
             alarms: components["schemas"]["AlarmItem"][];
             next_cursor: string | null;
         };
-        ArchiveAnswer: {
-            backup_operation_id: number | null;
-            comment: string | null;
-            compressed_size: number | null;
-            deduplicated_size: number | null;
-            duration_seconds: number | null;
-            end: string | null;
-            engine_id: string;
-            /** Format: date-time */
-            first_seen_at: string;
-            history_indexed_at: string | null;
-            history_rows: number | null;
-            /** @enum {string} */
-            history_state: "pending" | "indexed" | "skipped" | "failed";
-            history_truncated: boolean;
-            hostname: string | null;
-            id: number;
-            /** Format: date-time */
-            last_seen_at: string;
-            lost_at: string | null;
-            name: string;
-            nfiles: number | null;
-            original_size: number | null;
+        ArchiveAddedEvent: {
+            archives: components["schemas"]["EventArchive"][];
+            count: number;
             repository_id: number;
-            series: string;
-            /** Format: date-time */
-            start: string;
-            username: string | null;
         };
         ArchiveDetail: {
             actions: string[];
@@ -8244,14 +8455,20 @@ export interface components {
             repository_id: number;
         };
         ArchiveList: {
-            archives: components["schemas"]["ArchiveAnswer"][];
+            archives: components["schemas"]["ListedArchive"][];
             history_available: boolean;
             last_synced_at: string | null;
             next_cursor: string | null;
             series: string[];
             /** @enum {string} */
             sync_state: "fresh" | "syncing" | "stale" | "never";
+            total: number;
             unavailable_reason?: string | null;
+        };
+        ArchiveRemovedEvent: {
+            archives: components["schemas"]["EventArchive"][];
+            count: number;
+            repository_id: number;
         };
         ArchiveStats: {
             deduplicated_size: number | null;
@@ -8788,6 +9005,13 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        EventArchive: {
+            engine_id: string;
+            id: number;
+            name: string;
+            /** Format: date-time */
+            start: string;
+        };
         EvidenceCell: {
             at: string | null;
             /** @enum {string} */
@@ -8956,6 +9180,9 @@ export interface components {
             series: components["schemas"]["NamedDaySeries"][];
             since: string;
             until: string;
+        };
+        HelloEvent: {
+            id: number;
         };
         HistoryCounts: {
             /** @default 0 */
@@ -9172,6 +9399,37 @@ export interface components {
                 [key: string]: number;
             };
         };
+        ListedArchive: {
+            backup_operation_id: number | null;
+            comment: string | null;
+            compressed_size: number | null;
+            deduplicated_size: number | null;
+            duration_seconds: number | null;
+            end: string | null;
+            engine_id: string;
+            /** Format: date-time */
+            first_seen_at: string;
+            history_indexed_at: string | null;
+            history_rows: number | null;
+            /** @enum {string} */
+            history_state: "pending" | "indexed" | "skipped" | "failed";
+            history_truncated: boolean;
+            hostname: string | null;
+            id: number;
+            keep_rule: string | null;
+            /** Format: date-time */
+            last_seen_at: string;
+            lost_at: string | null;
+            name: string;
+            nfiles: number | null;
+            original_size: number | null;
+            proven_at: string | null;
+            repository_id: number;
+            series: string;
+            /** Format: date-time */
+            start: string;
+            username: string | null;
+        };
         LiveArchive: {
             archive_id: number | null;
             comment: string | null;
@@ -9183,6 +9441,26 @@ export interface components {
             /** Format: date-time */
             start: string;
             username: string | null;
+        };
+        LiveEvents: {
+            "agent.updated": components["schemas"]["AgentUpdatedEvent"];
+            "alarm.changed": components["schemas"]["AlarmChangedEvent"];
+            "alarm.cleared": components["schemas"]["AlarmClearedEvent"];
+            "alarm.raised": components["schemas"]["AlarmRaisedEvent"];
+            "archive.added": components["schemas"]["ArchiveAddedEvent"];
+            "archive.removed": components["schemas"]["ArchiveRemovedEvent"];
+            hello: components["schemas"]["HelloEvent"];
+            "notification.delivery": components["schemas"]["NotificationDeliveryEvent"];
+            "notification.failed": components["schemas"]["NotificationFailedEvent"];
+            "notification.recovered": components["schemas"]["NotificationRecoveredEvent"];
+            "operation.progress": components["schemas"]["OperationProgressEvent"];
+            "operation.updated": components["schemas"]["OperationUpdatedEvent"];
+            "queue.updated": components["schemas"]["QueueUpdatedEvent"];
+            "repository.updated": components["schemas"]["RepositoryUpdatedEvent"];
+            reset: components["schemas"]["ResetEvent"];
+            "schedule.clock_jumped": components["schemas"]["ScheduleClockJumpedEvent"];
+            "schedule.run": components["schemas"]["ScheduleRunEvent"];
+            "session.ended": components["schemas"]["SessionEndedEvent"];
         };
         LiveList: {
             archives: components["schemas"]["LiveArchive"][];
@@ -9622,6 +9900,20 @@ export interface components {
             message: string;
             name: string;
         };
+        NotificationDeliveryEvent: {
+            kind: string;
+            state: string;
+        };
+        NotificationFailedEvent: {
+            destination_id: number;
+            name: string;
+            reason: string | null;
+        };
+        NotificationRecoveredEvent: {
+            destination_id: number;
+            name: string;
+            reason: string | null;
+        };
         OlderAnswer: {
             archives: number;
             confirmed: boolean;
@@ -9765,6 +10057,22 @@ export interface components {
         OperationPage: {
             items: components["schemas"]["OperationItem"][];
             next_cursor: string | null;
+            total: number | null;
+        };
+        OperationProgressEvent: {
+            id: number;
+            progress: {
+                [key: string]: unknown;
+            };
+        };
+        OperationUpdatedEvent: {
+            /** @default null */
+            cancel_requested?: boolean | null;
+            id: number;
+            /** @default null */
+            job_status?: string | null;
+            operation: components["schemas"]["OperationItem"];
+            status: string;
         };
         Overview: {
             alarms: components["schemas"]["AlarmItem"][];
@@ -10097,6 +10405,11 @@ export interface components {
             repositories: components["schemas"]["LaneQueue"][];
             runners: components["schemas"]["RunnerItem"][];
         };
+        QueueUpdatedEvent: {
+            /** @enum {string} */
+            change: "operations" | "settings";
+            repository_id: number | null;
+        };
         Quiet: {
             /** @default [] */
             days?: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
@@ -10318,6 +10631,13 @@ export interface components {
             storage_free_percent?: number | null;
             storage_full_days?: number | null;
         };
+        RepositoryUpdatedEvent: {
+            /** @enum {string} */
+            change: "created" | "changed" | "evidence" | "deleted";
+            changed?: ("settings" | "archives" | "sizes" | "history" | "evidence")[];
+            id: number;
+        };
+        ResetEvent: Record<string, never>;
         RestoreCheckBody: {
             archive?: string | null;
             archive_id?: number | null;
@@ -10696,6 +11016,28 @@ export interface components {
             timezone?: string | null;
             windows?: components["schemas"]["WindowShape"][] | null;
         };
+        ScheduleClockJumpedEvent: {
+            seconds: number;
+        };
+        ScheduleRunEvent: {
+            /** Format: date-time */
+            due_at: string;
+            due_count: number | null;
+            due_until: string | null;
+            error_key: string | null;
+            id: number | null;
+            origin: string | null;
+            outcome: string;
+            reason: string | null;
+            repository_id: number;
+            result: string | null;
+            run_id: string | null;
+            schedule_id: number;
+            schedule_name: string | null;
+            /** Format: date-time */
+            settled_at: string;
+            tries: number | null;
+        };
         ScheduleTarget: {
             id: number;
             name: string;
@@ -10808,6 +11150,9 @@ export interface components {
         };
         Services: {
             services: string[];
+        };
+        SessionEndedEvent: {
+            reason: string;
         };
         /** @enum {string} */
         Severity: "warning" | "critical";
@@ -10985,6 +11330,14 @@ export interface components {
             expires_in: number;
             ticket: string;
         };
+        Timeline: {
+            rows: (number | string | null)[][];
+            /** Format: date-time */
+            since: string;
+            truncated: boolean;
+            /** Format: date-time */
+            until: string;
+        };
         TokenAnswer: {
             /** Format: date-time */
             created_at: string;
@@ -11044,6 +11397,16 @@ export interface components {
             /** @default true */
             success?: boolean;
             upcoming_jobs: components["schemas"]["UpcomingJob"][];
+        };
+        UserAccess: {
+            all_repositories_role: ("viewer" | "operator") | null;
+            global_role: components["schemas"]["Role"];
+            /** @enum {string} */
+            reason: "admin" | "all_repositories" | "repository" | "disabled" | "none";
+            repository_role: ("viewer" | "operator") | null;
+            role: components["schemas"]["Role"] | null;
+            user_id: number;
+            username: string;
         };
         UserAnswer: {
             all_repositories_role: ("viewer" | "operator") | null;

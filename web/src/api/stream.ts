@@ -87,7 +87,16 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
     )
     return
   }
+  if (name === 'hello') return
+  if (name === 'session.ended') {
+    void session.renew()
+    return
+  }
   if (repository !== null) touched.add(repository)
+  if (name === 'queue.updated') {
+    soon(client, name, () => void client.invalidateQueries({ queryKey: keys.queue }), 250)
+    return
+  }
   soon(
     client,
     name,

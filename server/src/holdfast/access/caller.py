@@ -216,15 +216,20 @@ class Identities:
 def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller | None:
     """Given an earlier caller, return them as they are now, or None once their credential is gone.
 
-    For objects that outlive a request: an event stream, a ticket.
+    For objects that outlive a request: a ticket.
     """
+    try:
+        return as_now(session, settings, caller)
+    except Unauthenticated:
+        return None
+
+
+def as_now(session: Session, settings: Settings, caller: Caller) -> Caller:
+    """As `still_valid`. Raise Unauthenticated once the credential is gone."""
     statement = SESSION_BY_ID if caller.session_id is not None else TOKEN_BY_ID
     wanted = caller.session_id if caller.session_id is not None else caller.account_token_id
     row = session.connection().execute(statement, {"wanted": wanted}).mappings().one_or_none()
-    try:
-        return _of_row(row, settings, caller.address, clock.now()).caller
-    except Unauthenticated:
-        return None
+    return _of_row(row, settings, caller.address, clock.now()).caller
 
 
 def _row(database: Database, statement: Executable, wanted: str) -> RowMapping | None:

@@ -27,8 +27,15 @@ def repository_role(session: Session, caller: Caller, repository_id: int) -> Rol
         return Role.ADMIN
     key = {"user_id": caller.user_id, "repository_id": repository_id}
     given = session.connection().execute(GIVEN_ROLE, key).scalar_one_or_none()
-    roles = [role for role in (caller.all_repositories_role, given) if role is not None]
-    return min(max(roles), caller.role) if roles else None
+    return effective_role(caller.role, caller.all_repositories_role, given)
+
+
+def effective_role(role: Role, all_repositories_role: Role | None, given: Role | None) -> Role | None:
+    """The role on a repository that follows from a global role, the right on all repositories and that on this one."""
+    if role is Role.ADMIN:
+        return Role.ADMIN
+    roles = [one for one in (all_repositories_role, given) if one is not None]
+    return min(max(roles), role) if roles else None
 
 
 def require_repository(session: Session, caller: Caller, repository_id: int, required: Role) -> None:

@@ -9,6 +9,7 @@ from holdfast.access.caller import Caller
 from holdfast.access.login import CodeNeeded, LoggedIn
 from holdfast.access.models import AccountToken, AuditEntry, RepositoryRight, User
 from holdfast.access.passwords import AnyPassword, NewPassword
+from holdfast.access.rights import effective_role
 from holdfast.access.roles import RepositoryRole, Role
 from holdfast.access.scopes import TokenScope
 from holdfast.access.usernames import Email, NewUsername
@@ -161,6 +162,48 @@ class UserUpdate(Schema):
 
 class RightChange(Schema):
     role: RepositoryRole
+
+
+class UserAccess(Schema):
+    user_id: int
+    username: str
+    role: Role | None = Field(description="What the user may do with the repository; null if they may not see it.")
+    reason: Literal["admin", "all_repositories", "repository", "disabled", "none"] = Field(
+        description="Where the role comes from: the global role `admin`, the right on all repositories, or the right "
+        "on this repository; `disabled` for a user who cannot log in, `none` for one without a right."
+    )
+    global_role: Role = Field(description="Highest role of the user; it limits the rights below.")
+    all_repositories_role: RepositoryRole | None
+    repository_role: RepositoryRole | None = Field(description="The user's own right on this repository.")
+
+    @classmethod
+    def of(cls, user: User, given: Role | None) -> "UserAccess":
+        role = None if user.disabled else effective_role(user.role, user.all_repositories_role, given)
+        return cls(
+            user_id=user.id,
+            username=user.username,
+            role=role,
+            reason=_reason(user, given),
+            global_role=user.role,
+            all_repositories_role=user.all_repositories_role,
+            repository_role=given,
+        )
+
+
+def _reason(user: User, given: Role | None) -> Literal["admin", "all_repositories", "repository", "disabled", "none"]:
+    if user.disabled:
+        return "disabled"
+    if user.role is Role.ADMIN:
+        return "admin"
+    everywhere = user.all_repositories_role
+    if given is not None and (everywhere is None or given > everywhere):
+        return "repository"
+    return "none" if everywhere is None else "all_repositories"
+
+
+class AccessPage(Schema):
+    users: list[UserAccess]
+    next_cursor: str | None
 
 
 class TokenCreate(Schema):

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -48,6 +48,13 @@ class UserChange:
 
 def all_users(session: Session) -> list[User]:
     return list(session.execute(select(User).order_by(User.id)).scalars())
+
+
+def with_right_on(session: Session, repository_id: int, after: int, limit: int) -> list[tuple[User, Role | None]]:
+    """The users after an id, in the order of ids, each with their own right on the repository."""
+    own = and_(RepositoryRight.user_id == User.id, RepositoryRight.repository_id == repository_id)
+    statement = select(User, RepositoryRight.role).outerjoin(RepositoryRight, own).where(User.id > after)
+    return [(user, role) for user, role in session.execute(statement.order_by(User.id).limit(limit))]
 
 
 def rights_by_user(session: Session, *user_ids: int) -> dict[int, list[RepositoryRight]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from holdfast.kit.schema import Schema
@@ -47,6 +47,9 @@ MEANING = {
 }
 
 
+_REFERRED: dict[str, type[BaseModel]] = {}
+
+
 def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of a route with the given error codes.
 
@@ -57,16 +60,23 @@ def documented(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _content(code: int) -> dict[str, Any]:
-    shape = InvalidBody if code == 422 else ErrorBody
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{shape.__name__}"}}}
+    return {"application/json": {"schema": shape(InvalidBody if code == 422 else ErrorBody)}}
+
+
+def shape(model: type[BaseModel]) -> dict[str, str]:
+    """A reference to a shape that ``add_shapes`` adds to the document: for answers that are not JSON themselves."""
+    _REFERRED[model.__name__] = model
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
 def add_shapes(document: dict[str, Any]) -> None:
-    """Add the shapes of error bodies to an OpenAPI document."""
+    """Add the shapes of error bodies, and those of `shape`, to an OpenAPI document."""
     _, made = models_json_schema(
-        [(ErrorBody, "serialization"), (InvalidBody, "serialization")], ref_template="#/components/schemas/{model}"
+        [(model, "serialization") for model in _REFERRED.values()], ref_template="#/components/schemas/{model}"
     )
-    document.setdefault("components", {}).setdefault("schemas", {}).update(made["$defs"])
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for name, schema in made["$defs"].items():
+        schemas.setdefault(name, schema)
 
 
 ALWAYS = documented(400, 401, 403, 413, 422, 503)

@@ -46,7 +46,7 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
     now = clock.now()
     makers = _makers(session, new)
     template = repository.archive_name_template
-    session.add_all(
+    added = [
         Archive(
             repository_id=repository_id,
             engine_id=archive.id,
@@ -55,15 +55,18 @@ def sync_archives(session: Session, repository_id: int, listed: Sequence[Archive
             **_told(archive, template),
         )
         for archive in new
-    )
+    ]
+    session.add_all(added)
     for archive in listed:
         if stored := known.get(archive.id):
             _refresh(stored, archive, template, now)
     session.flush()
+    archive_records.tell(session, "archive.added", repository_id, added)
     total = archive_records.count(session, repository_id)
     store.note_evidence(
         session,
         repository_id,
+        *(("archives",) if new or gone else ()),
         archive_count=total,
         last_index=end_of_work(session),
         last_synced=end_of_work(session),

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from backup_engine.parse import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
 from backup_jobs.archives import described
 from holdfast.operations.end_time import end_of_work
+from holdfast.operations.event_schemas import RepositoryPart
 from holdfast.operations.job_work import JobReport, reported
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
@@ -159,7 +160,8 @@ def _note_evidence(
         )
     measured = {"storage_seen_at": end_of_work(session)} if "storage_free_bytes" in values else {}
     success = {"last_backup": end_of_work(session)} if counts else {}
-    store.note_evidence(session, repository.id, **success, **values, **measured)
+    made: tuple[RepositoryPart, ...] = ("archives",) if archive is not None else ()
+    store.note_evidence(session, repository.id, *made, **success, **values, **measured)
 
 
 def _storage(report: JobReport) -> dict[str, int]:

@@ -24,8 +24,8 @@ def noting(
 
 def _note(session: Session, *, repository_id: int, gone: tuple[str, ...], evidence: str | None) -> None:
     archive_records.forget(session, repository_id, gone)
-    if evidence is not None:
-        store.note_evidence(session, repository_id, **{evidence: end_of_work(session)})
+    proven = {evidence: end_of_work(session)} if evidence is not None else {}
+    store.note_evidence(session, repository_id, *(("archives",) if gone else ()), **proven)
 
 
 def listed(value: Any) -> list[Any]:

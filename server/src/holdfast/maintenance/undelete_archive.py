@@ -18,7 +18,7 @@ from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.repositories import archive_records
+from holdfast.repositories import archive_records, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
@@ -92,3 +92,4 @@ def _remember(session: Session, *, repository: Repository, archive: ArchiveInfo)
         username=archive.username,
         comment=archive.comment or None,
     )
+    store.note_evidence(session, repository.id, "archives")

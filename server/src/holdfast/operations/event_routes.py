@@ -25,9 +25,10 @@ from holdfast.access.caller import (
 )
 from holdfast.access.roles import Role
 from holdfast.access.vault import SecretUnreadable, TheVault
-from holdfast.api.answers import documented
+from holdfast.api.answers import documented, shape
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.errors import error_answer
+from holdfast.api.filters import MOST
 from holdfast.api.known_connections import mark_known
 from holdfast.api.router import router
 from holdfast.api.threads import in_thread
@@ -35,13 +36,16 @@ from holdfast.errors import HoldfastError, Unauthenticated
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
 from holdfast.kit.schema import Schema
+from holdfast.operations.event_schemas import EVENTS, LiveEvents
 from holdfast.operations.events import EventHub, Subscriber, stream
+from holdfast.operations.filters import unknown_word
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
 routes = router("/api/events", "events")
 
 TICKET_SECONDS = 60
+Words = Annotated[str, PlainText(1, 1000)]
 TICKET_CONTEXT = "events:ticket"
 
 
@@ -114,15 +118,36 @@ def _as_now(database: Database, settings: Settings, claimed: Caller) -> Caller |
     "/stream",
     summary="Live events (server-sent events)",
     response_class=StreamingResponse,
-    responses={**documented(429), 200: {"content": {"text/event-stream": {}}, "description": "The stream."}},
+    responses={
+        **documented(429),
+        200: {
+            "content": {"text/event-stream": {"schema": shape(LiveEvents)}},
+            "description": "The stream. The schema names each event, with the schema of its `data`.",
+        },
+    },
 )
 async def events(
     caller: Annotated[Caller, Depends(ticket_or_credential)],
     hub: TheHub,
     database: TheDatabase,
-    last_event_id: Annotated[str | None, Header(max_length=20, pattern=r"^[0-9]{1,18}$")] = None,
+    topics: Annotated[
+        list[Words] | None,
+        Query(
+            max_length=MOST,
+            description="Only events of these names, repeated or separated by commas (default: all). `hello`, `reset` "
+            "and `session.ended` are always sent.",
+        ),
+    ] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(max_length=20, pattern=r"^[0-9]{1,18}$", description="Resume after this event of an earlier stream."),
+    ] = None,
 ) -> StreamingResponse:
-    """`operation.updated`, `operation.progress`, `agent.updated`, `repository.updated`; only what you may see."""
+    """Events of what you may see; `LiveEvents` describes all of them.
+
+    Each has a name, JSON data and, if it is stored, an id. The first one is `hello`. A client that returns with
+    `Last-Event-ID` gets the stored events it has missed, or `reset` if they are gone.
+    """
 
     def visible() -> frozenset[int] | None:
         with database.reading() as session:
@@ -133,9 +158,19 @@ async def events(
         repositories=frozenset(),
         sees_unbound=caller.role is Role.ADMIN,
         loop=asyncio.get_running_loop(),
+        topics=_known_topics(topics),
     )
     after = int(last_event_id) if last_event_id is not None else None
     return EventStream(hub, subscriber, after, visible)
+
+
+def _known_topics(given: list[str] | None) -> frozenset[str] | None:
+    if given is None:
+        return None
+    topics = frozenset(topic.strip() for words in given for topic in words.split(","))
+    if not topics <= EVENTS.keys():
+        raise unknown_word("topics", EVENTS)
+    return topics
 
 
 class EventStream(StreamingResponse):

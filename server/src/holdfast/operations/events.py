@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, cast
 
 import structlog
 from sqlalchemy import bindparam, func, select
@@ -15,11 +15,12 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from holdfast.access import rights
-from holdfast.access.caller import Caller, still_valid
+from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
-from holdfast.errors import TooManyRequests, Unavailable
+from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import Operation, OutboxEntry
+from holdfast.operations.outbox import Topic
 from holdfast.operations.present import Presenter
 from holdfast.operations.readers import Horizon
 from holdfast.operations.status import Status
@@ -37,12 +38,19 @@ KEEPALIVE_SECONDS = 15.0
 CHECK_SECONDS = 2.0
 
 
+Unstored = Literal["hello", "reset", "session.ended", "operation.progress"]
+"""Events that are not in the outbox; the first three are about the stream itself, and sent whatever its topics."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
+    """`repository_id` decides who may see it: without one, admins only, or all users if it is `for_everyone`."""
+
     id: int | None
-    topic: str
+    topic: Topic | Unstored
     repository_id: int | None
     data: dict[str, Any]
+    for_everyone: bool = False
 
     def as_text(self) -> str:
         number = f"id: {self.id}\n" if self.id is not None else ""
@@ -51,17 +59,21 @@ class LiveEvent:
 
 @dataclass(eq=False, slots=True)
 class Subscriber:
-    """One open stream. `repositories` is None for users who may see all of them."""
+    """One open stream. `repositories` is None for users who may see all of them, `topics` for all topics."""
 
     caller: Caller
     repositories: frozenset[int] | None
     sees_unbound: bool
     loop: asyncio.AbstractEventLoop
+    topics: frozenset[str] | None = None
     queue: "asyncio.Queue[LiveEvent | None]" = field(default_factory=lambda: asyncio.Queue(MOST_WAITING))
+
+    def wants(self, event: LiveEvent) -> bool:
+        return (self.topics is None or event.topic in self.topics) and self.may_see(event)
 
     def may_see(self, event: LiveEvent) -> bool:
         if event.repository_id is None:
-            return self.sees_unbound
+            return self.sees_unbound or event.for_everyone
         return self.repositories is None or event.repository_id in self.repositories
 
     def offer(self, event: LiveEvent | None) -> None:
@@ -130,13 +142,15 @@ class EventHub:
             if not self._open[user_id]:
                 del self._open[user_id]
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """From now on the stream receives everything after the position of this process."""
+    def subscribe(self, subscriber: Subscriber) -> int:
+        """Return the position of this process. From now on the stream receives everything after it."""
         with self._guard:
             if not self._subscribers:
                 self._last_id = self._horizon.settle(SETTLE_SECONDS)  # existing rows are not news
             self._subscribers.add(subscriber)
+            position = self._last_id
         self._database.wake.notify()
+        return position
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         with self._guard:
@@ -156,7 +170,7 @@ class EventHub:
             if len(rows) >= MOST_REPLAYED:
                 return [LiveEvent(complete, "reset", None, {})], complete
             events = self._present(session, rows)
-        return [event for event in events if subscriber.may_see(event)], max(after, complete)
+        return [event for event in events if subscriber.wants(event)], max(after, complete)
 
     def _all(self) -> list[Subscriber]:
         with self._guard:
@@ -172,9 +186,11 @@ class EventHub:
             return
         with self._database.reading() as session:
             for subscribers in by_credential.values():
-                now = still_valid(session, self._settings, subscribers[0].caller)
-                if now is None or now.must_change_password:
+                try:
+                    now = with_final_password(as_now(session, self._settings, subscribers[0].caller))
+                except (Unauthenticated, Forbidden) as error:
                     for subscriber in subscribers:
+                        subscriber.offer(LiveEvent(None, "session.ended", None, {"reason": error.key}))
                         subscriber.offer(None)
                     continue
                 visible = rights.visible_repositories(session, now)
@@ -198,7 +214,7 @@ class EventHub:
             events, self._last_id = self._new_events(self._last_id)
         for event in events:
             for subscriber in subscribers:
-                if subscriber.may_see(event):
+                if subscriber.wants(event):
                     subscriber.offer(event)
 
     def _new_events(self, after: int) -> tuple[list[LiveEvent], int]:
@@ -222,8 +238,9 @@ class EventHub:
                 if row.operation_id not in items:
                     continue
                 data = {**data, "operation": items[row.operation_id].model_dump(mode="json")}
-            events.append(LiveEvent(row.id, row.topic, row.repository_id, data))
-        return events
+            topic = cast("Topic", row.topic)
+            events.append(LiveEvent(row.id, topic, row.repository_id, data, for_everyone=topic == "queue.updated"))
+        return [*events, *_queue_events(events)]
 
     def _progress_events(self, session: Session) -> list[LiveEvent]:
         """Progress is stored at most once a second, so it is sent no more often."""
@@ -240,10 +257,11 @@ class EventHub:
 async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> AsyncIterator[str]:
     """The text of one event stream, until the client goes or the service stops."""
     try:
-        await run_in_threadpool(
+        position = await run_in_threadpool(
             hub.subscribe, subscriber
         )  # ends before a cancelled task continues, so nothing stays behind
-        yield ": connected\nretry: 2000\n\n"
+        hello = LiveEvent(position if after is None else None, "hello", None, {"id": position})
+        yield f": connected\nretry: 2000\n\n{hello.as_text()}"
         replayed = 0
         if after is not None:
             events, replayed = await run_in_threadpool(hub.replay, after, subscriber)
@@ -261,6 +279,15 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
                 yield next_event.as_text()
     finally:
         hub.unsubscribe(subscriber)
+
+
+def _queue_events(events: Iterable[LiveEvent]) -> list[LiveEvent]:
+    """One event for each repository whose operations are in these. They are not stored, so they have no id."""
+    changed = dict.fromkeys(event.repository_id for event in events if event.topic == "operation.updated")
+    return [
+        LiveEvent(None, "queue.updated", number, {"repository_id": number, "change": "operations"})
+        for number in changed
+    ]
 
 
 def _is_known(session: Session, after: int) -> bool:

@@ -1,7 +1,7 @@
 """The outbox: events, written in the transaction that caused them, for their subscribers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
@@ -10,10 +10,28 @@ from holdfast.kit import clock
 from holdfast.operations.models import OutboxEntry
 from holdfast.storage.session import news_after_commit, wake_after_commit
 
+Topic = Literal[
+    "operation.updated",
+    "queue.updated",
+    "repository.updated",
+    "archive.added",
+    "archive.removed",
+    "agent.updated",
+    "schedule.run",
+    "schedule.clock_jumped",
+    "alarm.raised",
+    "alarm.changed",
+    "alarm.cleared",
+    "notification.delivery",
+    "notification.failed",
+    "notification.recovered",
+]
+"""What rows can be about. Each is also an event of the stream, with its schema in `event_schemas`."""
+
 
 def tell(
     session: Session,
-    topic: str,
+    topic: Topic,
     payload: dict[str, Any],
     *,
     repository_id: int | None,
@@ -24,20 +42,22 @@ def tell(
     wake_after_commit(session)
 
 
-def tell_many(session: Session, topic: str, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
+def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
     """As `tell`, for many rows: each a payload, the id of a repository and of an operation."""
     if rows:
         session.execute(_ROW, [_values(topic, *row) for row in rows])
         wake_after_commit(session)
 
 
-def tell_news(session: Session, topic: str, payloads: Sequence[dict[str, Any]]) -> None:
+def tell_news(session: Session, topic: Topic, payloads: Sequence[dict[str, Any]]) -> None:
     """Write rows for administrators that change nothing for operations: runners and waiting agents need not look."""
     session.execute(_ROW, [_values(topic, payload, None, None) for payload in payloads])
     news_after_commit(session)
 
 
-def _values(topic: str, payload: dict[str, Any], repository_id: int | None, operation_id: int | None) -> dict[str, Any]:
+def _values(
+    topic: Topic, payload: dict[str, Any], repository_id: int | None, operation_id: int | None
+) -> dict[str, Any]:
     return {
         "created_at": clock.now(),
         "topic": topic,

@@ -18,7 +18,7 @@ from holdfast.api.router import router
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.operations import actions, pages
+from holdfast.operations import actions, outbox, pages
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
@@ -52,7 +52,6 @@ from holdfast.operations.schemas import (
 )
 from holdfast.operations.status import Status
 from holdfast.operations.visible import require
-from holdfast.storage.session import wake_after_commit
 
 routes = router("/api/operations", "operations")
 
@@ -163,7 +162,7 @@ def change_limits(caller: AdminOnly, wanted: LimitsChange, session: Writing) -> 
     """Changes the given limits immediately, without a restart."""
     limits = kernel_limits.change(session, wanted)
     audit.record(session, actor=caller, action="operations.limits", details=limits.model_dump())
-    wake_after_commit(session)
+    _tell_settings(session)
     return limits
 
 
@@ -257,5 +256,9 @@ def download_logs(caller: SignedIn, operation_id: RowId, session: Reading, setti
 def _set_paused(session: Writing, caller: AdminOnly, *, paused: bool) -> Paused:
     kernel_limits.put(session, "paused", paused)
     audit.record(session, actor=caller, action="operations.pause" if paused else "operations.resume")
-    wake_after_commit(session)
+    _tell_settings(session)
     return Paused(paused=paused)
+
+
+def _tell_settings(session: Writing) -> None:
+    outbox.tell(session, "queue.updated", {"repository_id": None, "change": "settings"}, repository_id=None)

@@ -3,9 +3,9 @@
 Rows are removed only when a complete listing lacks them, or an operation of the service has removed their archives.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Row,
     String,
     Text,
     UniqueConstraint,
@@ -29,11 +30,15 @@ from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
+from holdfast.kit.fields import with_offset
+from holdfast.operations import outbox
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, UtcDateTime
 
 STATEMENT_VALUES = 500
+MOST_NAMED = 100
+"""Archives that one event names."""
 
 
 class Archive(Base):
@@ -164,9 +169,10 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
     statement = select(Archive).where(Archive.repository_id == repository_id, Archive.engine_id == engine_id)
     archive = session.scalars(statement).first()
     if archive is None:
-        session.add(
-            Archive(repository_id=repository_id, engine_id=engine_id, first_seen_at=now, last_seen_at=now, **values)
-        )
+        made = Archive(repository_id=repository_id, engine_id=engine_id, first_seen_at=now, last_seen_at=now, **values)
+        session.add(made)
+        session.flush()
+        tell(session, "archive.added", repository_id, [made])
     else:
         for name, value in values.items():
             setattr(archive, name, value)
@@ -176,9 +182,12 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
         known.archive_count = count(session, repository_id)
 
 
-def remove(session: Session, archives: Iterable[Archive]) -> None:
+def remove(session: Session, archives: Sequence[Archive]) -> None:
+    """Remove rows of one repository."""
     for archive in archives:
         session.delete(archive)
+    if archives:
+        tell(session, "archive.removed", archives[0].repository_id, archives)
 
 
 def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> None:
@@ -186,10 +195,31 @@ def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> N
     removed = sorted(set(engine_ids))
     if not removed:
         return
+    gone: list[Row[tuple[int, str, str, datetime]]] = []
     for block in batched(removed, STATEMENT_VALUES):
-        session.execute(delete(Archive).where(Archive.repository_id == repository_id, Archive.engine_id.in_(block)))
+        of_block = Archive.repository_id == repository_id, Archive.engine_id.in_(block)
+        gone += session.execute(select(Archive.id, Archive.engine_id, Archive.name, Archive.start).where(*of_block))
+        session.execute(delete(Archive).where(*of_block))
+    tell(session, "archive.removed", repository_id, gone)
     counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
     session.execute(counted.values(archive_count=count(session, repository_id)))
+
+
+def tell(
+    session: Session,
+    topic: Literal["archive.added", "archive.removed"],
+    repository_id: int,
+    archives: Sequence[Archive | Row[tuple[int, str, str, datetime]]],
+) -> None:
+    """Report archives that the list has gained or lost, all in one event: an import may find thousands."""
+    if not archives:
+        return
+    newest = sorted(archives, key=lambda archive: (archive.start, archive.id), reverse=True)[:MOST_NAMED]
+    named = [
+        {"id": one.id, "engine_id": one.engine_id, "name": one.name, "start": with_offset(one.start)} for one in newest
+    ]
+    payload = {"repository_id": repository_id, "count": len(archives), "archives": named}
+    outbox.tell(session, topic, payload, repository_id=repository_id)
 
 
 def batched(values: list[str], size: int) -> Iterator[list[str]]:

@@ -62,7 +62,7 @@ class Corrections:
                     object_id=repository.id,
                     details={"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]},
                 )
-                store.tell(session, repository.id, "changed")
+                store.tell(session, repository.id, "changed", "archives")
         return OlderAnswer(
             repository_id=repository.id,
             confirmed=not dry_run,

@@ -2,16 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 
-from holdfast.access import rights
+from holdfast.access import rights, users
 from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
 from holdfast.access.roles import Role
+from holdfast.access.schemas import AccessPage, UserAccess
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.prepared import follows_from_the_store
 from holdfast.api.router import router
-from holdfast.kit.fields import RowId
+from holdfast.kit import cursor as cursors
+from holdfast.kit.fields import PlainText, RowId
 from holdfast.repositories import labels, store
 from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
@@ -94,6 +96,22 @@ def forget_repository(caller: SignedIn, repository_id: RowId, register: TheRegis
     _require(database, caller, repository_id, Role.ADMIN)
     register.forget(caller, repository_id)
     return Response(status_code=204)
+
+
+@routes.get("/{repository_id}/access", summary="Who may do what with the repository", responses=documented(404))
+def list_access(
+    caller: SignedIn,
+    repository_id: RowId,
+    session: Reading,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Annotated[Annotated[str, PlainText(1, 200)] | None, Query()] = None,
+) -> AccessPage:
+    """Every user, in the order of their ids, with their role on the repository and the reason for it."""
+    store.require(session, caller, repository_id, Role.ADMIN)
+    after = int(cursors.decode(cursor, int)[0]) if cursor is not None else 0
+    found = users.with_right_on(session, repository_id, after, limit + 1)
+    next_cursor = cursors.encode(found[limit - 1][0].id) if len(found) > limit else None
+    return AccessPage(users=[UserAccess.of(*one) for one in found[:limit]], next_cursor=next_cursor)
 
 
 @routes.get("/{repository_id}/key", summary="Export the repository's key", responses=documented(404, 409, 423))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
@@ -13,6 +13,7 @@ from holdfast.access.roles import Role
 from holdfast.errors import Forbidden
 from holdfast.kit import clock
 from holdfast.operations import outbox
+from holdfast.operations.event_schemas import RepositoryPart
 from holdfast.operations.locks import Sharing
 from holdfast.operations.queue import Subject
 from holdfast.repositories import errors, size_records, ssh_address
@@ -20,6 +21,26 @@ from holdfast.repositories.models import Repository
 
 SHARED_WRITERS = frozenset({2})
 """Majors of the engine that allow several runs to add to a repository at the same time, while others read it."""
+
+PARTS: tuple[RepositoryPart, ...] = get_args(RepositoryPart)
+PARTS_BY_CHANGE: dict[str, tuple[RepositoryPart, ...]] = {
+    "created": PARTS,
+    "changed": ("settings",),
+    "evidence": ("evidence",),
+    "deleted": PARTS,
+}
+PART_OF: dict[str, RepositoryPart] = {
+    "archive_count": "archives",
+    "last_history": "history",
+    "history_generation": "history",
+    "total_size": "sizes",
+    "unique_size": "sizes",
+    "typical_size": "sizes",
+    "storage_free_bytes": "sizes",
+    "storage_total_bytes": "sizes",
+    "storage_seen_at": "sizes",
+}
+"""The part of a repository to which a column belongs; all others are evidence."""
 
 EVERY = select(Repository).order_by(Repository.name, Repository.id)
 THESE = EVERY.where(Repository.id.in_(bindparam("ids", expanding=True)))
@@ -111,15 +132,26 @@ def taken(
             raise errors.name_taken()
 
 
-def note_evidence(session: Session, repository_id: int, **values: Any) -> None:
-    """Store what an operation has proven about a repository."""
+def note_evidence(session: Session, repository_id: int, *parts: RepositoryPart, **values: Any) -> None:
+    """Store what an operation has proven about a repository. `parts` are others of it that have changed with that."""
     known = {name: value for name, value in values.items() if value is not None}
+    changed = {*parts, *_changed_parts(session, repository_id, known)}
     if known:
         session.execute(update(Repository).where(Repository.id == repository_id).values(**known))
         if "unique_size" in known:
             measured_at = known.get("last_stats") or clock.now()
             size_records.note(session, repository_id, measured_at, known["total_size"], known["unique_size"])
-        tell(session, repository_id, "evidence")
+    if known or changed:
+        tell(session, repository_id, "evidence", *changed)
+
+
+def _changed_parts(session: Session, repository_id: int, values: dict[str, Any]) -> set[RepositoryPart]:
+    """The parts of a repository of which these values are not stored yet."""
+    if not values:
+        return set()
+    columns = (getattr(Repository, name) for name in values)
+    stored = session.execute(select(*columns).where(Repository.id == repository_id)).mappings().first()
+    return {PART_OF.get(name, "evidence") for name in values if stored is None or stored[name] != values[name]}
 
 
 def is_another(session: Session, repository_id: int, reported: str | None) -> bool:
@@ -135,9 +167,16 @@ def learn_engine_id(session: Session, repository_id: int, reported: str | None) 
         session.execute(unknown.values(engine_id=reported[:64]))
 
 
-def tell(session: Session, repository_id: int, change: Literal["created", "changed", "evidence", "deleted"]) -> None:
-    """Notify the watchers of the repository that its answer has changed."""
-    payload = {"id": repository_id, "change": change}
+def tell(
+    session: Session,
+    repository_id: int,
+    change: Literal["created", "changed", "evidence", "deleted"],
+    *parts: RepositoryPart,
+) -> None:
+    """Notify the watchers of the repository that its answer has changed, and which parts of it (default: by the kind
+    of change).
+    """
+    payload = {"id": repository_id, "change": change, "changed": sorted(parts or PARTS_BY_CHANGE[change])}
     outbox.tell(session, "repository.updated", payload, repository_id=repository_id)
 
 

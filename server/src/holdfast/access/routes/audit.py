@@ -1,41 +1,104 @@
 """/api/audit: the audit trail, newest first."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import Query
-from sqlalchemy import select
+from fastapi import Depends, Query
+from fastapi.responses import StreamingResponse
+from sqlalchemy import ColumnElement, select
+from starlette.concurrency import run_in_threadpool
 
 from holdfast.access.caller import AdminOnly
 from holdfast.access.models import AuditEntry
 from holdfast.access.schemas import AuditItem, AuditPage
-from holdfast.api.dependencies import Reading
+from holdfast.api.answers import shape
+from holdfast.api.dependencies import Reading, TheDatabase
 from holdfast.api.router import router
 from holdfast.kit import cursor as cursors
 from holdfast.kit.fields import Moment, PlainText
+from holdfast.storage.session import Database
 
 audit = router("/api/audit", "Audit")
+
+EXPORTED_AT_ONCE = 500
+"""Entries of an export that are read, and held in memory, at a time."""
+
+Word = Annotated[str, PlainText(1, 64)]
+Conditions = list[ColumnElement[bool]]
+
+
+async def wanted_entries(
+    since: Annotated[Moment | None, Query(description="Not before this time.")] = None,
+    until: Annotated[Moment | None, Query(description="Before this time.")] = None,
+    actor: Annotated[Word | None, Query(description="User name.")] = None,
+    action: Annotated[Word | None, Query(description="For example auth.login.")] = None,
+    object_type: Annotated[Word | None, Query(description="Kind of object, for example repository.")] = None,
+    object_id: Annotated[Annotated[str, PlainText(1, 200)] | None, Query(description="Id of the object.")] = None,
+    outcome: Annotated[Word | None, Query(description="For example ok or refused.")] = None,
+) -> Conditions:
+    equal = {"actor": actor, "action": action, "object_type": object_type, "object_id": object_id, "outcome": outcome}
+    conditions = [getattr(AuditEntry, name) == value for name, value in equal.items() if value is not None]
+    if since is not None:
+        conditions.append(AuditEntry.at >= since)
+    if until is not None:
+        conditions.append(AuditEntry.at < until)
+    return conditions
+
+
+Wanted = Annotated[Conditions, Depends(wanted_entries)]
 
 
 @audit.get("", summary="The audit trail: what happened, who did it and from where")
 def list_entries(
     _caller: AdminOnly,
     session: Reading,
-    since: Annotated[Moment | None, Query(description="Not before this time.")] = None,
-    actor: Annotated[Annotated[str, PlainText(1, 64)] | None, Query(description="User name.")] = None,
-    action: Annotated[Annotated[str, PlainText(1, 64)] | None, Query(description="For example auth.login.")] = None,
+    wanted: Wanted,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Annotated[Annotated[str, PlainText(1, 200)] | None, Query()] = None,
 ) -> AuditPage:
-    wanted = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit + 1)
-    if since is not None:
-        wanted = wanted.where(AuditEntry.at >= since)
-    if actor is not None:
-        wanted = wanted.where(AuditEntry.actor == actor)
-    if action is not None:
-        wanted = wanted.where(AuditEntry.action == action)
     if cursor is not None:
         (before,) = cursors.decode(cursor, int)
-        wanted = wanted.where(AuditEntry.id < before)
-    rows = list(session.execute(wanted).scalars())
+        wanted = [*wanted, AuditEntry.id < before]
+    rows = list(session.scalars(select(AuditEntry).where(*wanted).order_by(AuditEntry.id.desc()).limit(limit + 1)))
     next_cursor = cursors.encode(rows[limit - 1].id) if len(rows) > limit else None
     return AuditPage(entries=[AuditItem.of(row) for row in rows[:limit]], next_cursor=next_cursor)
+
+
+@audit.get(
+    "/export",
+    summary="The audit trail as NDJSON",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "One entry per line, newest first.",
+            "content": {"application/x-ndjson": {"schema": shape(AuditItem)}},
+        }
+    },
+)
+async def export_entries(_caller: AdminOnly, database: TheDatabase, wanted: Wanted) -> StreamingResponse:
+    """All entries that match, with the filters of `GET /api/audit`. Entries added meanwhile are not included."""
+    headers = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="audit.ndjson"'}
+    return StreamingResponse(_exported(database, wanted), media_type="application/x-ndjson", headers=headers)
+
+
+async def _exported(database: Database, wanted: Conditions) -> AsyncIterator[str]:
+    """The lines, a few hundred at a time: a slow client holds neither a thread nor a transaction."""
+    before: int | None = None
+    while True:
+        lines, before = await run_in_threadpool(_lines, database, wanted, before)
+        if lines:
+            yield lines
+        if before is None:
+            return
+
+
+def _lines(database: Database, wanted: Conditions, before: int | None) -> tuple[str, int | None]:
+    """The next lines, and the id before which to continue; None after the last ones."""
+    statement = select(AuditEntry).where(*wanted).order_by(AuditEntry.id.desc()).limit(EXPORTED_AT_ONCE)
+    if before is not None:
+        statement = statement.where(AuditEntry.id < before)
+    with database.reading() as session:
+        rows = list(session.scalars(statement))
+    # In ASCII: some readers of lines also split at separators that Unicode has for them.
+    text = "".join(f"{AuditItem.of(row).model_dump_json(ensure_ascii=True)}\n" for row in rows)
+    return text, rows[-1].id if len(rows) == EXPORTED_AT_ONCE else None

@@ -195,6 +195,30 @@ def forbid(user: UserWord, repository: Repository, as_json: AsJson = False) -> N
     done(sentence, as_json=as_json, user_id=found["id"], repository_id=place["id"])
 
 
+@users.command("access")
+def access(
+    repository: Repository,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Show at most this many users.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List what each user may do with a repository, and why."""
+    service = connection.api()
+    place = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{place['id']}/access", limit=limit)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (Column("ID", right=True), Column("NAME", elastic=True), "ROLE HERE", "REASON", "GLOBAL ROLE"),
+        (
+            (one["user_id"], one["username"], one["role"], one["reason"].replace("_", " "), one["global_role"])
+            for one in answer["users"]
+        ),
+    )
+    if answer["next_cursor"] is not None:
+        remark(f"There are more than these {limit} users; use --limit.")
+
+
 @users.command("remove")
 def remove_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a user."""

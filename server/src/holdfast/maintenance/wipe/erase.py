@@ -263,5 +263,5 @@ class _Wipe:
 
 def _record(session: Session, *, repository_id: int, engine_ids: tuple[str, ...], compacted: bool) -> None:
     archive_records.forget(session, repository_id, engine_ids)
-    if compacted:
-        repositories.note_evidence(session, repository_id, last_compact=end_of_work(session))
+    proven = {"last_compact": end_of_work(session)} if compacted else {}
+    repositories.note_evidence(session, repository_id, *(("archives",) if engine_ids else ()), **proven)

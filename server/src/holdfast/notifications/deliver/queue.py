@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import structlog
 from sqlalchemy import CursorResult, and_, case, func, or_, select, update
@@ -32,8 +32,9 @@ LEASE_SECONDS = 30.0
 BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
 JITTER = 0.1
 GIVE_UP_AFTER = timedelta(days=3)
-ENDED_TOPIC = "notification.delivery"
-FAILED_TOPIC, RECOVERED_TOPIC = "notification.failed", "notification.recovered"
+ENDED_TOPIC: Final = "notification.delivery"
+FAILED_TOPIC: Final = "notification.failed"
+RECOVERED_TOPIC: Final = "notification.recovered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def _note(session: Session, destination: Destination, result: Result, now: datet
         _count(session, destination, DeliveryState.FAILED, cast("CursorResult[Any]", ended).rowcount)
 
 
-def _tell(session: Session, topic: str, destination: Destination, reason: str | None) -> None:
+def _tell(session: Session, topic: outbox.Topic, destination: Destination, reason: str | None) -> None:
     outbox.tell_news(session, topic, [{"destination_id": destination.id, "name": destination.name, "reason": reason}])
 
 

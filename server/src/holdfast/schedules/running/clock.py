@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import structlog
 from sqlalchemy import func, select, text, update
@@ -17,7 +18,7 @@ log = structlog.get_logger("holdfast.schedules")
 
 JUMP = timedelta(minutes=1)
 """A clock that goes back by more than this was wrong before, or is wrong now."""
-CLOCK_JUMPED = "schedule.clock_jumped"
+CLOCK_JUMPED: Final = "schedule.clock_jumped"
 
 
 def now_of(session: Session) -> datetime:

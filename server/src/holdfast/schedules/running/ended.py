@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
@@ -11,7 +11,7 @@ from holdfast.operations.status import SUCCEEDED
 from holdfast.schedules.models import Outcome, Schedule, ScheduleRun
 from holdfast.schedules.running.judge import End
 
-TOPIC = "schedule.run"
+TOPIC: Final = "schedule.run"
 GOOD = frozenset(str(status) for status in SUCCEEDED)
 
 
