@@ -30,7 +30,7 @@ OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
 
 StartAgain = Callable[[Session, Caller, "Kind", Operation], Operation]
-"""Given who asks and an operation that did not succeed, queue the same work, by the rules that hold for that person now."""
+"""Given the caller and an operation that did not succeed, queue the same work, by the rules that hold for the caller now."""
 
 
 def again_when_interrupted(context: Context, interrupted: Interrupted) -> TryAgain:
