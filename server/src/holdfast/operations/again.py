@@ -16,7 +16,7 @@ START_ANEW = "An operation of this kind is not started again; start a new one."
 def start_again(session: Session, caller: Caller, registry: Registry, failed: Operation) -> Operation:
     """Queue the same work once more. The rules of a new start hold: the rights of the caller, and the state of today.
 
-    Raise Conflict if it has not ended, has succeeded, or is of a kind that has to be started anew.
+    Raise Conflict if it has not ended, has succeeded, or is of a kind that needs a new start.
     """
     if Status(failed.status) in ACTIVE:
         raise Conflict("operations.still_active", "The operation has not ended yet.", status=failed.status)

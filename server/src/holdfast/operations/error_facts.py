@@ -51,7 +51,7 @@ FACTS = (
     Fact(
         "operations.not_retryable",
         (409,),
-        "The operation is not repeated: it has succeeded, or its kind has to be started anew.",
+        "The operation is not repeated: it has succeeded, or its kind needs a new start.",
         "Start a new one.",
     ),
     Fact(

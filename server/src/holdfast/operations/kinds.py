@@ -71,7 +71,7 @@ class Kind:
     step_rules: StepRules | None = None
     """Its rules as a step of a schedule."""
     again: "StartAgain | None" = None
-    """Starts it again; None for a kind that has to be started anew, where a person sees what it is about to do."""
+    """Starts it again; None for a kind that needs a new start, where a person sees what it is about to do."""
 
     @property
     def lock(self) -> LockMode | None:

@@ -211,7 +211,7 @@ def retry_operation(
     caller: LoginOnly, operation_id: RowId, session: Writing, presenter: ThePresenter, once: Once
 ) -> Any:
     """The same work with the same parameters, by the rules of a new start. Backups, restores, maintenance, mirror work
-    and package installs can be repeated; a wipe and a script are started anew.
+    and package installs can be repeated; a wipe and a script need a new start.
     """
 
     def again() -> RetryAnswer:

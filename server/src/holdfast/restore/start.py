@@ -78,7 +78,7 @@ def start(
 
 
 def again(session: Session, caller: Caller, kind: Kind, failed: Operation, *, places: ServicePlaces) -> Operation:
-    """Queue the same restore: what the caller may do, and what is at the destination, are looked at anew."""
+    """Queue the same restore: what the caller may do, and what is at the destination, are checked again."""
     params = RestoreParams.model_validate(failed.params)
     request = RestoreRequest(
         repository_id=failed.repository_id,
