@@ -58,7 +58,7 @@ function Shown({ operation }: { operation: Detail }) {
         {operation.actions.includes('retry') ? (
           <Again operation={operation} />
         ) : (
-          !active && operation.kind === 'backup' && <Again operation={operation} anew />
+          !active && operation.kind === 'backup' && <Again operation={operation} another />
         )}
       </div>
       <p className="soft">
@@ -159,12 +159,12 @@ function Cancel({ operation }: { operation: Detail }) {
   )
 }
 
-/** Starts the same work once more; `anew`: another backup after one that succeeded. */
-function Again({ operation, anew = false }: { operation: Detail; anew?: boolean }) {
+/** Starts the same work once more; `another`: a new backup after one that succeeded. */
+function Again({ operation, another = false }: { operation: Detail; another?: boolean }) {
   const client = useQueryClient()
   const retry = useMutation({
     mutationFn: () =>
-      anew
+      another
         ? data(api.POST('/api/backup/start', { body: { repository: operation.repository_path ?? '' } }))
         : data(api.POST('/api/operations/{operation_id}/retry', { params: { path: { operation_id: operation.id } } })),
     onSuccess: () => void client.invalidateQueries({ queryKey: keys.overview }),
@@ -179,7 +179,7 @@ function Again({ operation, anew = false }: { operation: Detail; anew?: boolean 
     <>
       {retry.error && <Problem error={retry.error} />}
       <Button disabled={retry.isPending} onClick={() => retry.mutate()}>
-        {anew ? 'Back up again' : 'Start again'}
+        {another ? 'Back up again' : 'Start again'}
       </Button>
     </>
   )
