@@ -12,7 +12,7 @@ import { Empty, Loaded, Note, Problem } from '../../ui/States'
 import { Growth } from './Growth'
 import { Sizes, useInvalidate, useRepository, useRepositoryId } from './Repository'
 
-type Archive = Schemas['ArchiveAnswer']
+type Archive = Schemas['ListedArchive']
 
 export function Archives() {
   const id = useRepositoryId()
