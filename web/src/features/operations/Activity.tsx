@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Fragment } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { count, counted } from '../../lib/numbers'
 import { clockTime, duration } from '../../lib/time'
 import { kindWord, statusOf } from '../../lib/words'
 import { Button } from '../../ui/Button'
@@ -22,6 +23,7 @@ export interface ActivitySearch {
   status?: string
   category?: string
   repository?: number
+  q?: string
 }
 
 export function Activity() {
@@ -34,6 +36,7 @@ export function Activity() {
     ...(search.status ? { 'status[]': [search.status] } : {}),
     ...(search.category ? { 'category[]': [search.category] } : {}),
     ...(search.repository ? { repository_id: search.repository } : {}),
+    ...(search.q ? { q: search.q } : {}),
   }
   const query = useInfiniteQuery({
     queryKey: keys.operations(filter),
@@ -69,10 +72,36 @@ export function Activity() {
             {statusOf(status).word}
           </button>
         ))}
+        <span className="grow" />
+        <form
+          onSubmit={(event) => {
+            event.preventDefault()
+            change({ q: String(new FormData(event.currentTarget).get('q') ?? '').trim() || undefined })
+          }}
+        >
+          <input
+            className="input"
+            type="search"
+            name="q"
+            key={search.q}
+            defaultValue={search.q}
+            placeholder="Name, user or error"
+            aria-label="Search the activity by a name, a user or an error"
+          />
+        </form>
       </div>
       <Loaded query={query} height={400}>
         {(pages) => {
           const items = pages.pages.flatMap((page) => page.items)
+          if (items.length === 0 && query.hasNextPage)
+            return (
+              <Empty>
+                Nothing among the newest 20,000.{' '}
+                <button type="button" className="link" onClick={() => void query.fetchNextPage()}>
+                  Search older ones
+                </button>
+              </Empty>
+            )
           if (items.length === 0)
             return (
               <Empty>
@@ -85,6 +114,9 @@ export function Activity() {
           return (
             <>
               <OperationTable items={items} />
+              <p className="muted" style={{ marginTop: 8 }}>
+                {total(pages.pages[0]?.total)}
+              </p>
               {query.hasNextPage && (
                 <p className="row gap" style={{ marginTop: 12 }}>
                   <Button disabled={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
@@ -100,6 +132,13 @@ export function Activity() {
   )
 }
 
+const MOST_COUNTED = 10_000
+const total = (found: number | null | undefined) =>
+  found === null || found === undefined
+    ? ''
+    : found >= MOST_COUNTED
+      ? `${count(MOST_COUNTED)} or more operations`
+      : counted(found, 'operation')
 const dayOf = (item: Item) => new Date(item.created_at).toDateString()
 const dayWords = new Intl.DateTimeFormat('en-GB', { weekday: 'long', day: 'numeric', month: 'long' })
 

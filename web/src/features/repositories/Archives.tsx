@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
@@ -18,6 +18,7 @@ export function Archives() {
   const id = useRepositoryId()
   const repository = useRepository(id).data
   const [day, setDay] = useState<string | null>(null)
+  const [text, setText] = useState('')
   const [deleting, setDeleting] = useState<Archive | null>(null)
   const heat = useQuery({
     queryKey: keys.heatmap(id),
@@ -29,11 +30,15 @@ export function Archives() {
       ),
   })
   const query = useInfiniteQuery({
-    queryKey: keys.archives(id),
+    queryKey: [...keys.archives(id), text],
+    placeholderData: keepPreviousData,
     queryFn: ({ pageParam }) =>
       data(
         api.GET('/api/repositories/{repository_id}/archives', {
-          params: { path: { repository_id: id }, query: { limit: 200, cursor: pageParam } },
+          params: {
+            path: { repository_id: id },
+            query: { limit: 200, cursor: pageParam, rules: true, q: text || undefined },
+          },
         }),
       ),
     initialPageParam: undefined as string | undefined,
@@ -53,7 +58,7 @@ export function Archives() {
         {(pages) => {
           const all = pages.pages.flatMap((page) => page.archives)
           const shown = day ? all.filter((one) => localDay(one.start) === day) : all
-          if (all.length === 0)
+          if (all.length === 0 && !text)
             return (
               <Empty command={`holdfast backup ${repository?.name ?? 'NAME'}`}>
                 No archive yet. The first backup makes one.
@@ -63,6 +68,17 @@ export function Archives() {
             <>
               <div className="head">
                 <h2>{day ? `Archives of ${day}` : 'Archives'}</h2>
+                {!day && <span className="muted number">{count(pages.pages[0]?.total ?? all.length)}</span>}
+                {(all.length > 10 || text) && (
+                  <input
+                    className="input"
+                    type="search"
+                    placeholder="Filter by name"
+                    aria-label="Filter the archives by name"
+                    value={text}
+                    onChange={(event) => setText(event.target.value)}
+                  />
+                )}
                 {day && (
                   <button type="button" className="link" onClick={() => setDay(null)}>
                     show all
@@ -70,7 +86,15 @@ export function Archives() {
                 )}
                 <span className="end">{repository && <Sizes repository={repository} />}</span>
               </div>
-              <Table repository={id} archives={shown} onDelete={setDeleting} />
+              {shown.length === 0 && <Empty>No archive has this in its name.</Empty>}
+              {shown.length > 0 && (
+                <Table
+                  repository={id}
+                  archives={shown}
+                  hasRules={Object.values(repository?.retention ?? {}).some(Boolean)}
+                  onDelete={setDeleting}
+                />
+              )}
               {query.hasNextPage && (
                 <p style={{ marginTop: 12 }}>
                   <Button onClick={() => void query.fetchNextPage()}>Show older</Button>
@@ -85,6 +109,19 @@ export function Archives() {
   )
 }
 
+/** Names of rules that the engine has other words for. */
+const RULE_WORDS: Record<string, string> = {
+  secondly: 'one of the newest',
+  keep: 'one of the newest',
+  quarterly_3monthly: 'quarterly',
+}
+
+const keptAs = (rule: string | null) => {
+  if (rule === null) return 'goes at the next prune'
+  const name = rule.replace(/\W.*/, '')
+  return rule.endsWith('[oldest]') ? 'the oldest' : (RULE_WORDS[name] ?? name)
+}
+
 const localDay = (at: string) => {
   const date = new Date(at)
   return `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, '0')}-${String(date.getDate()).padStart(2, '0')}`
@@ -93,10 +130,12 @@ const localDay = (at: string) => {
 function Table({
   repository,
   archives,
+  hasRules,
   onDelete,
 }: {
   repository: number
   archives: Archive[]
+  hasRules: boolean
   onDelete: (one: Archive) => void
 }) {
   return (
@@ -110,6 +149,7 @@ function Table({
             <th className="right">Size</th>
             <th className="right wide-only">New data</th>
             <th className="right wide-only">Took</th>
+            {hasRules && <th className="wide-only">Kept as</th>}
             <th>
               <span className="visually-hidden">Acts</span>
             </th>
@@ -122,6 +162,7 @@ function Table({
                 <Link to="/files/$id" params={{ id: String(repository) }} search={{ at: one.id }} className="name">
                   {moment(one.start)}
                 </Link>
+                {one.proven_at && <span className="sub">read back {moment(one.proven_at)}</span>}
                 {one.lost_at && <span className="sub">lost with a newer state of the repository</span>}
                 {one.history_state === 'failed' && <span className="sub">its files could not be indexed</span>}
               </td>
@@ -138,6 +179,7 @@ function Table({
               <td className="right number wide-only soft">
                 {one.duration_seconds === null ? '' : duration(one.duration_seconds)}
               </td>
+              {hasRules && <td className="wide-only soft">{one.lost_at ? '' : keptAs(one.keep_rule)}</td>}
               <td className="right">
                 <Button
                   small
