@@ -23,6 +23,7 @@ from bench.history_support.real import Cost, RealArchives
 from bench.history_support.synthetic import WORDS, SyntheticArchives
 from bench.report import Bench, Measurement, Options, failed, table
 from bench.timing import percentile
+from holdfast.archives.history.answers import BrowseSort
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
 
@@ -30,6 +31,7 @@ MEGABYTE = 1_000_000
 PEAK_LIMIT_MEGABYTES = 500
 SEARCH_MILLISECONDS = 50
 READ_MILLISECONDS = 10
+WEIGHED_MILLISECONDS = 50
 SLOWEST_READ_MILLISECONDS = 100
 FEWEST_FILES_TO_JUDGE = 200_000  # with fewer, starting the engine is most of the cost on both sides
 
@@ -149,7 +151,10 @@ class Questions:
             ("search, first 50 paths with their archives, p95", SEARCH_MILLISECONDS, self._search),
             ("history of a path, p95", READ_MILLISECONDS, self._history),
             ("a directory of an archive, p95", READ_MILLISECONDS, self._browse),
+            ("a directory, compared with the day before, p95", WEIGHED_MILLISECONDS, self._compared),
+            ("a directory of any archive with what its folders hold, p95", WEIGHED_MILLISECONDS, self._weighed),
             ("first page of changes against the day before, p95", READ_MILLISECONDS, self._changes),
+            ("changes against the day before by folder, p95", WEIGHED_MILLISECONDS, self._groups),
             ("first page of changes between any two archives, p95", None, self._far_changes),
         ):
             times = [self._timed(ask) for _ in range(self._sizes.questions)]
@@ -184,6 +189,23 @@ class Questions:
     def _browse(self) -> object:
         path = self._rng.choice(self._source.directories).path.encode()
         return self._index.browse(self._archive(), self._rng.choice([path, path.rpartition(b"/")[0]]))
+
+    def _compared(self) -> object:
+        number = self._rng.randrange(1, self._sizes.archives)
+        return self._index.browse(f"day{number}", self._some_folder(), against=f"day{number - 1}")
+
+    def _weighed(self) -> object:
+        sort = self._rng.choice(list(BrowseSort))
+        return self._index.browse(self._archive(), self._some_folder(), sizes=True, sort=sort)
+
+    def _some_folder(self) -> bytes:
+        parts = self._rng.choice(self._source.directories).path.encode().split(b"/")
+        return b"/".join(parts[: self._rng.randrange(len(parts) + 1)])
+
+    def _groups(self) -> object:
+        number = self._rng.randrange(1, self._sizes.archives)
+        days = f"day{number - 1}", f"day{number}"
+        return self._index.change_groups(*days, folder=self._some_folder(), limit=100)
 
     def _changes(self) -> object:
         number = self._rng.randrange(1, self._sizes.archives)
