@@ -77,13 +77,17 @@ def test_an_operation_offers_cancel_while_it_runs_and_its_log_afterwards(running
 
     assert (held["actions"], held["refusals"]) == (
         ["cancel"],
-        {"delete": "operations.still_active", "download_log": "logs.still_running"},
+        {
+            "retry": "operations.still_active",
+            "delete": "operations.still_active",
+            "download_log": "logs.still_running",
+        },
     )
     assert seen["actions"] == []
     assert (seen["refusals"]["cancel"], seen["refusals"]["delete"]) == ("access.forbidden", "access.forbidden")
     assert (ended["actions"], ended["refusals"]) == (
         ["delete", "download_log"],
-        {"cancel": "operations.already_finished"},
+        {"cancel": "operations.already_finished", "retry": "operations.not_retryable"},
     )
 
 

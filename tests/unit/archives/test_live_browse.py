@@ -1,5 +1,6 @@
 """One directory out of an engine's listing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,8 @@ def test_it_says_what_the_index_says(tmp_path: Path) -> None:
     for directory in (b"", b"home", b"home/empty", b"implied", b"implied/deep", b"homely", b"nowhere"):
         for limit in (2, 100):
             by_engine = page_of_listing(listing(tmp_path, *TREE), directory, limit, None)
-            assert by_engine == index.browse("archive", directory, limit=limit)
+            by_index = index.browse("archive", directory, limit=limit)
+            assert by_engine == replace(by_index, total=None, facts={})  # counting would mean to read on to the end
     index.close()
 
 
