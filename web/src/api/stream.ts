@@ -105,7 +105,6 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
       for (const id of touched) void client.invalidateQueries({ queryKey: ['repository', id] })
       touched.clear()
       if (name === 'operation.updated') {
-        void client.invalidateQueries({ queryKey: keys.queue })
         void client.invalidateQueries({ queryKey: ['operations'] })
         void client.invalidateQueries({ queryKey: ['operation'] })
         void client.invalidateQueries({ queryKey: ['evidence'] })
