@@ -4,8 +4,10 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from holdfast.archives.history import bits
 from holdfast.archives.history.answers import BrowsePage, BrowseSort, ChangeKind, EntryFacts, GroupPage, unchanged
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import InvalidCursor
@@ -273,3 +275,12 @@ def test_the_type_of_a_group_is_that_in_the_later_archive(index: HistoryIndex) -
     assert found == {b"x/folder": "d", b"x/gone": "-", b"x/link": "l", b"x/was a file": "d"}
     assert index.change_groups("one", "two", folder=b"x/gone").groups == []
     assert index.change_groups("one", "two", folder=b"nowhere").groups == []
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.1, 0.5, 1.0])
+def test_bits_give_back_the_ids_that_they_were_made_of(share: float) -> None:
+    rng = np.random.default_rng(3)
+    ids = np.flatnonzero(rng.random(50_000) < share).astype(np.uint32)
+    unpacked = bits.unpack(bits.pack(ids))
+    assert unpacked.dtype == np.uint32
+    assert unpacked.tolist() == ids.tolist()

@@ -12,6 +12,7 @@ CHUNK_BITS = 13
 CHUNK_IDS = 1 << CHUNK_BITS
 CHUNK_BYTES = CHUNK_IDS // 8
 _SPARSE_MOST = 255  # a list of 16-bit positions is shorter than the bits up to about twice this
+_DENSE = 8  # with more than one byte in 8 in use, looking at all bits costs less than picking bytes
 
 Ids = npt.NDArray[np.uint32]
 Packed = npt.NDArray[np.uint8]
@@ -32,6 +33,8 @@ def unpack(packed: Packed) -> Ids:
     touched = np.flatnonzero(packed)
     if not len(touched):
         return np.zeros(0, np.uint32)
+    if len(touched) > len(packed) // _DENSE:
+        return np.flatnonzero(np.unpackbits(packed, bitorder="little")).astype(np.uint32)
     inside = np.unpackbits(packed[touched], bitorder="little").reshape(-1, 8)
     rows, columns = np.nonzero(inside)
     return (touched[rows] * 8 + columns).astype(np.uint32)

@@ -85,7 +85,8 @@ class FolderSizes:
         paths = self._columns.version_path.take(snapshot, epoch, versions)
         directories = self._columns.path_directory.take(snapshot, epoch, paths)
         parent = columns.load(snapshot, DIRECTORY_PARENT)
-        sizes = self._columns.version_bytes.take(snapshot, epoch, versions).astype(np.float64) - 1
+        stored = self._columns.version_bytes.take(snapshot, epoch, versions)
+        sizes = np.maximum(stored.astype(np.float64) - 1, 0)
         entries = np.bincount(directories, minlength=len(parent))
         return _Totals(entries, _with_all_below(_sums(directories, sizes, len(parent)), parent))
 
