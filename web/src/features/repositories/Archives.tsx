@@ -72,6 +72,7 @@ export function Archives() {
                 {(all.length > 10 || text) && (
                   <input
                     className="input"
+                    style={{ width: 180 }}
                     type="search"
                     placeholder="Filter by name"
                     aria-label="Filter the archives by name"
