@@ -34,8 +34,11 @@ def position_of(cursor: str) -> bytes:
 
 
 def _members(output: Path, directory: bytes, after: bytes | None, limit: int, needle: str) -> dict[bytes, Entry] | None:
-    """The first entries of a folder after a name that have the text in theirs, one more than the limit; of a path that is there twice the last one
-    counts. None if there is no such folder. However many names the folder has, few are kept."""
+    """The first entries of a folder after a name whose own names contain the text, one more than the limit.
+
+    Of a path that is there twice the last one counts. None if there is no such folder. However many names the folder
+    has, few are kept.
+    """
     prefix = directory + b"/" if directory else b""
     found: dict[bytes, Entry] = {}
     exists = not directory

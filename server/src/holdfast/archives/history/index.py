@@ -242,7 +242,7 @@ class HistoryIndex:
         """The entries of a directory in an archive, parents the archive does not list itself too. Raise ArchiveNotIndexed.
 
         `text`: only names that have it, in whatever case. `without`: not these names. `sizes`: add up what folders
-        hold. `against`: tell how each entry has changed since this archive, unless it is not indexed.
+        hold. `against`: add the change of each entry since this archive, if that one is indexed.
         """
         asked = Asked(limit, cursor, sort, text, without, sizes)
         with self._store.read() as snapshot:
