@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import update
+
+from holdfast.operations.models import Operation
 from tests.contract.backup.jobs import missing_backup
 from tests.contract.fields import error_of
 from tests.support.running import Running
@@ -92,6 +95,16 @@ def test_work_of_the_index_and_what_still_runs_are_not_repeated(running: Running
     with running.held_backup(running.scratch) as (job, _gate):
         assert error_of(running.admin.post(f"/api/operations/{job}/retry")) == (409, "operations.still_active")
         assert running.admin.operation(job)["refusals"]["retry"] == "operations.still_active"
+
+
+def test_parameters_that_this_release_does_not_know_need_a_new_start(running: Running) -> None:
+    repository = running.new_repository()
+    path = f"/api/repositories/{repository['id']}/check"
+    job = cancelled_jobs(running, repository, {"check": (path, {})})["check"]
+    with running.store() as session:
+        session.execute(update(Operation).where(Operation.id == job).values(params={"max_duration": "for ever"}))
+
+    assert error_of(running.admin.post(f"/api/operations/{job}/retry")) == (409, "operations.not_retryable")
 
 
 def test_a_retry_that_was_sent_twice_with_its_key_is_one_operation(running: Running) -> None:

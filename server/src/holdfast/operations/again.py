@@ -1,5 +1,6 @@
 """Starting an operation again that did not succeed."""
 
+from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
@@ -25,7 +26,10 @@ def start_again(session: Session, caller: Caller, registry: Registry, failed: Op
     kind = registry.kinds.get(failed.kind)
     if kind is None or kind.again is None:
         raise Conflict("operations.not_retryable", START_ANEW, status=failed.status)
-    return kind.again(session, caller, kind, failed)
+    try:
+        return kind.again(session, caller, kind, failed)
+    except ValidationError as error:  # it was stored by a release with other parameters
+        raise Conflict("operations.not_retryable", START_ANEW, status=failed.status) from error
 
 
 def started_again(operation: Operation, registry: Registry) -> RetryAnswer:
