@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations import transitions
@@ -27,6 +27,7 @@ from holdfast.schedules.running import settle
 from holdfast.schedules.running.plans import calendar_of
 from holdfast.schedules.running.tick import Tick
 from holdfast.storage.session import Database
+from tests.support.service import wait_until
 from tests.unit.schedules.running.world import REGISTRY, World
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
@@ -125,7 +126,25 @@ def campaign(url: str, kills: int, *, processes: int = 3, seed: int = 1) -> Find
         for pid in living:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+    _wait_for_the_killed(url)
     return examine(url, virtual(began), kills)
+
+
+def _wait_for_the_killed(url: str) -> None:
+    """PostgreSQL notices a killed client only after its statement; until then the rows it locked are passed over."""
+    if not url.startswith("postgresql"):
+        return
+    others = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    database = Database(url, pool_size=1)
+
+    def are_gone() -> bool:
+        with database.reading() as session:  # a transaction sees the same activity to its end
+            return not session.scalar(others)
+
+    wait_until(are_gone, what="the end of the connections of killed processes")
+    database.dispose()
 
 
 def _fork(url: str, began: float, seed: int) -> int:
