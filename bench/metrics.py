@@ -10,7 +10,7 @@ from bench.running import folder, settings_for
 from bench.timing import milliseconds, percentile
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.kit import clock
-from holdfast.metrics.feature import Metrics
+from holdfast.metrics.scrape import Metrics
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 from tests.support.evidence import repository_values

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.kit import clock
 from holdfast.metrics.series import Reader, families
+from holdfast.repositories.overdue import OVERDUE_RULES
 from tests.architecture.composed import composed_service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,7 @@ NAME = re.compile(r"\bholdfast_[a-z_]+")
 def known() -> set[str]:
     service = composed_service()
     with service.database.reading() as session:
-        found = families(Reader(session, "0", "sqlite", 10, service.metrics.rules, clock.now()))
+        found = families(Reader(session, "0", "sqlite", 10, service.parts[OVERDUE_RULES], clock.now()))
     names = {family.name for family in found}
     histograms = {family.name for family in found if family.kind == "histogram"}
     return names | {f"{name}_{suffix}" for name in histograms for suffix in ("bucket", "sum", "count")}

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from holdfast.operations.kinds import REGISTRY
 from holdfast.settings import Settings
 from tests.architecture.composed import composed_service
 
@@ -42,7 +43,7 @@ def test_every_setting_describes_itself_in_the_code() -> None:
 
 
 def test_every_kind_has_its_line_with_its_category_and_lock_and_no_line_is_left_over() -> None:
-    kinds = composed_service().registry.kinds
+    kinds = composed_service().parts[REGISTRY].kinds
     told = {name: (category, lock) for name, (category, lock, _) in KINDS.items()}
 
     assert told == {name: (kind.category, str(kind.lock or "none")) for name, kind in kinds.items()}, (

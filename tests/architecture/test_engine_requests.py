@@ -9,31 +9,33 @@ from fastapi.routing import APIRoute, RouteContext
 from holdfast.agents.runtime_routes import call_output
 from holdfast.api import dependencies
 from holdfast.archives import routes as archive_routes
+from holdfast.archives.live import LIVE_ANSWERS
 from holdfast.machines import folder_routes
-from holdfast.machines import routes as machine_routes
-from holdfast.maintenance import routes as maintenance_routes
-from holdfast.maintenance.wipe import routes as wipe_routes
-from holdfast.mirror import routes as mirror_routes
+from holdfast.machines.machines import MACHINES
+from holdfast.maintenance.deleted_archives import DELETED_ANSWERS
+from holdfast.maintenance.dry_run import DRY_RUNS
+from holdfast.maintenance.wipe.preview import PREVIEWS as WIPE_PREVIEWS
+from holdfast.mirror.remotes import REMOTES
 from holdfast.operations import cancel as cancelling
-from holdfast.repositories import routes as repository_routes
-from holdfast.restore import routes as restore_routes
-from holdfast.restore.download import routes as download_routes
-from holdfast.restore.to_agent import routes as to_agent_routes
+from holdfast.repositories.register import REGISTER
+from holdfast.restore.download.opening import DOWNLOADS
+from holdfast.restore.preview import PREVIEWS as RESTORE_PREVIEWS
+from holdfast.restore.to_agent.pouring import POURINGS
 from tests.architecture.test_guards import calls, name_of, routes
 from tests.architecture.test_single_places import dotted, trees
 
 ASK_ENGINES = {
-    archive_routes.the_live_answers,
-    download_routes.the_downloads,
+    DELETED_ANSWERS,
+    DOWNLOADS,
+    DRY_RUNS,
+    LIVE_ANSWERS,
+    MACHINES,
+    POURINGS,
+    REGISTER,
+    REMOTES,
+    RESTORE_PREVIEWS,
+    WIPE_PREVIEWS,
     folder_routes.the_folders,
-    machine_routes.the_machines,
-    maintenance_routes.the_deleted_answers,
-    maintenance_routes.the_dry_runs,
-    mirror_routes.the_remotes,
-    repository_routes.the_register,
-    restore_routes.the_previews,
-    to_agent_routes.the_pourings,
-    wipe_routes.the_previews,
 }
 """Whoever asks for one of these can reach an engine, an ssh machine or rclone."""
 IN_A_WAY_OF_THEIR_OWN = {

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.api.dependencies import SUPERVISOR
 from holdfast.api.headers import protected
 from tests.attacks.crowd.agent import enrolled
 from tests.support.in_process import InProcess, started
@@ -46,7 +47,7 @@ def test_every_answer_has_the_security_headers(running: InProcess, method: str, 
 
 
 def test_an_answer_to_an_unexpected_error_has_them_too(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.service.supervisor, "failing", lambda: 1 / 0)
+    monkeypatch.setattr(running.service.parts[SUPERVISOR], "failing", lambda: 1 / 0)
 
     answer = running.client.get("/health/ready")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import composition
 from holdfast.kit import supervisor
+from holdfast.runner import feature as runner
 from tests.support.in_process import InProcess, started
 from tests.support.service import wait_until
 
@@ -31,9 +31,9 @@ def test_an_exception_of_an_unexpected_class_does_not_end_reconcile(
             raise Unexpected("of a class that nobody thought of\nwith a second line")
         worked.set()
 
-    monkeypatch.setattr(composition, "RECONCILE_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(runner, "RECONCILE_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "FIRST_DELAY_SECONDS", 0.01)
-    monkeypatch.setattr(composition, "reconcile_if_due", reconcile)
+    monkeypatch.setattr(runner, "reconcile_if_due", reconcile)
     with started(tmp_path / "data") as running:
         ready = wait_until(
             lambda: answer if (answer := running.client.get("/health/ready")).json()["status"] == "degraded" else None,

@@ -17,6 +17,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.queue import lane_of
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import EngineRequests
+from holdfast.runner.inline import INLINE_CALLS
 from holdfast.runner.lane_ticket import TICKET, LaneNotFree, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -51,7 +52,7 @@ def test_live_requests_of_one_user_keep_nobody_else_waiting(
     assert MANY > THREADS_OF_THE_FRAMEWORK
 
     with ThreadPoolExecutor(MANY) as others:
-        with running.service.inline.hold(lane_of(repository["id"]), access=Access.CHANGE):
+        with running.service.parts[INLINE_CALLS].hold(lane_of(repository["id"]), access=Access.CHANGE):
             asked = [others.submit(running.client.get, live, headers=admin) for _ in range(MANY)]
             refused = MANY - 4
             wait_until(lambda: sum(one.done() for one in asked) == refused, what="what is too much is refused at once")
@@ -77,7 +78,7 @@ def test_a_lane_that_stays_busy_is_told_with_a_time_to_come_back(tmp_path: Path)
         admin = running.login()
         new = {"name": "one", "path": str(tmp_path / "one"), "encryption": "none", "index_mode": "off"}
         repository = running.client.post("/api/repositories/", json=new, headers=admin).json()
-        with running.service.inline.hold(lane_of(repository["id"]), access=Access.CHANGE):
+        with running.service.parts[INLINE_CALLS].hold(lane_of(repository["id"]), access=Access.CHANGE):
             answer = running.client.get(f"/api/repositories/{repository['id']}/archives/live", headers=admin)
 
             assert error_of(answer) == (423, "repository.busy")

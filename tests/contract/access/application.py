@@ -13,7 +13,7 @@ from sqlalchemy import JSON, Boolean, DateTime, String, Text, func, insert, sele
 import holdfast.repositories.models  # noqa: F401 - rights refer to its table
 from holdfast.access import audit, users
 from holdfast.access.caller import AdminOnly, LoginOnly, SignedIn
-from holdfast.access.feature import ROUTERS, Access, install
+from holdfast.access.feature import ACCESS, PROVIDES, ROUTERS, Access, install
 from holdfast.access.idempotency import Once
 from holdfast.access.models import AuditEntry
 from holdfast.access.passwords import hash_password
@@ -22,7 +22,8 @@ from holdfast.access.rights import require_repository, visible_repositories
 from holdfast.access.roles import Role
 from holdfast.access.users import NewUser
 from holdfast.api.app import build_app
-from holdfast.api.dependencies import Reading, Writing
+from holdfast.api.dependencies import DATABASE, SETTINGS, Reading, Writing
+from holdfast.api.parts import Parts
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
@@ -96,8 +97,10 @@ class Service:
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
         self.settings = settings
-        self.app: FastAPI = build_app(settings, database, [*ROUTERS, probe], "0", _nothing)
-        self.access: Access = install(self.app, settings, database)
+        parts = Parts([SETTINGS.given(settings), DATABASE.given(database), *PROVIDES])
+        self.app = build_app(parts, [*ROUTERS, probe], "0", _nothing)
+        install(self.app)
+        self.access: Access = parts[ACCESS]
         self.client = self.client_at(HOME)
 
     def client_at(self, address: str) -> TestClient:

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from holdfast.access.models import AuditEntry
+from holdfast.alarms.evaluate import ROUNDS
 from holdfast.alarms.models import Alarm
 from holdfast.kit import clock
 from tests.support.evidence import add_agent_machine, add_repository
@@ -46,8 +47,8 @@ class World:
             add_agent_machine(session, clock_skew_seconds=500.0)
         self.viewer, self.operator = self.user("viewer"), self.user("operator")
         self.stranger = self.user("stranger", role="operator", sees=False)
-        service.service.alarms.run(now)
-        service.service.alarms.run(now + timedelta(minutes=11))
+        service.service.parts[ROUNDS].run(now)
+        service.service.parts[ROUNDS].run(now + timedelta(minutes=11))
 
     def user(self, name: str, *, role: str | None = None, sees: bool = True) -> dict[str, str]:
         body = {"username": name, "password": PASSWORD, "role": role or name, "must_change_password": False}

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
-from holdfast.archives.feature import build as build_index
+from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.settings import Settings

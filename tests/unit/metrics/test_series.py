@@ -7,7 +7,7 @@ from sqlalchemy import select
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.kit import clock
 from holdfast.metrics import totals
-from holdfast.metrics.feature import KEPT_SECONDS, Metrics
+from holdfast.metrics.scrape import KEPT_SECONDS, Metrics
 from holdfast.operations import transitions
 from holdfast.operations.models import OutboxEntry
 from holdfast.operations.status import Status

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 import time_machine
 
-from holdfast.access.vault import Vault
+from holdfast.access.vault import VAULT, Vault
+from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.parts import Parts
 from holdfast.kit import clock
 from holdfast.mirror import feature
-from holdfast.mirror.mirrors import Mirrors
+from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.operations import pages, transitions
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import OPENER, Opener
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.unit.mirror.rows import add_mirror
@@ -23,9 +25,9 @@ from tests.unit.mirror.rows import add_mirror
 def mirrors(database: Database, tmp_path: Path) -> Mirrors:
     settings = Settings(data_dir=tmp_path, database_url=None, role="all")
     vault = Vault(settings)
-    native = feature.native_remotes(settings, database, vault)
-    opener = Opener(settings, None, vault, None, None, native)  # type: ignore[arg-type] # no engine is asked for anything
-    return feature.build(settings, database, native.remotes, opener).mirrors
+    opener = Opener(settings, None, vault, None, None, None)  # type: ignore[arg-type] # no engine is asked for anything
+    given = (SETTINGS.given(settings), DATABASE.given(database), VAULT.given(vault), OPENER.given(opener))
+    return Parts([*given, *feature.FEATURE.provides])[MIRRORS]
 
 
 def syncs(database: Database, repository_id: int) -> list[Operation]:

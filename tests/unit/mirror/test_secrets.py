@@ -42,7 +42,8 @@ def test_passwords_are_obscured_tokens_are_not_and_both_are_sealed(settings: Set
 
 
 def test_the_rotation_of_the_key_moves_them_to_the_new_one(database: Database, settings: Settings) -> None:
-    feature.register_secrets()
+    for column in feature.FEATURE.secrets:
+        stored_secrets.register(column)
     vault = Vault(settings)
     remotes = Remotes(Rclone(settings), vault)
     with database.writing() as session:

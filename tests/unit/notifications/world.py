@@ -14,10 +14,12 @@ from holdfast.access.roles import Role
 from holdfast.access.vault import Vault
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
-from holdfast.notifications import edit, feature
-from holdfast.notifications.feature import Notifications, Sources
+from holdfast.notifications import edit
+from holdfast.notifications.events import reader
 from holdfast.notifications.models import Delivery, Destination, Incident, Rule
+from holdfast.notifications.reports.gather import Sources
 from holdfast.notifications.schemas import DestinationOptions, NewDestination, RuleBody
+from holdfast.notifications.state import Notifications
 from holdfast.operations import outbox
 from holdfast.operations.models import Operation
 from holdfast.operations.readers import Horizon, Readers
@@ -34,9 +36,8 @@ class World:
         self.supervisor = Supervisor()
         self.vault = Vault(Settings(data_dir=folder))
         self.readers = Readers(database, self.supervisor, Horizon(database))
-        self.notifications: Notifications = feature.build(
-            database, self.vault, self.supervisor, self.readers, Sources()
-        )
+        self.readers.register(reader.reader())
+        self.notifications = Notifications(database, self.vault, self.supervisor, Sources())
         self.readers.know()
 
     # --- what is set up ---

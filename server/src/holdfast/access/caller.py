@@ -16,12 +16,14 @@ from sqlalchemy.orm import Session
 from holdfast.access import access_tokens, browser_requests
 from holdfast.access.access_tokens import token_invalid
 from holdfast.access.key_file import Key
-from holdfast.access.last_used import LastUsed
+from holdfast.access.last_used import LAST_USED
 from holdfast.access.models import AccountToken, LoginSession, User
 from holdfast.access.roles import Role
 from holdfast.access.scopes import TokenScope, below_ceiling
 from holdfast.access.vault import Vault
+from holdfast.api.dependencies import SETTINGS
 from holdfast.api.known_connections import mark_known
+from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Forbidden, NotFound, Unauthenticated
 from holdfast.kit import clock
@@ -213,6 +215,9 @@ class Identities:
             asked.set_result(None)
 
 
+IDENTITIES = Part[Identities]("identities")
+
+
 def still_valid(session: Session, settings: Settings, caller: Caller) -> Caller | None:
     """Given an earlier caller, return them as they are now, or None once their credential is gone.
 
@@ -288,8 +293,8 @@ async def _identified(
     for_metrics: bool = False,
     credential: str | None = None,
 ) -> Caller:
-    state = request.app.state  # not dependencies: nearly every route would resolve them, at every request
-    identities: Identities = state.identities
+    app = request.app  # not dependencies: nearly every route would resolve them, at every request
+    identities = IDENTITIES.of(app)
     given = bearer(request) if credential is None else credential
     found = await identities.identify(given, address_of(request), may_be_expired=may_be_expired)
     request.state.caller = found.caller
@@ -300,7 +305,7 @@ async def _identified(
             scope=TokenScope.METRICS,
         )
     mark_known(request.scope)
-    last_used: LastUsed = state.last_used
+    last_used = LAST_USED.of(app)
     caller = found.caller if only_reads or request.method in SAFE_METHODS else found.caller.within_scope()
     if caller.session_id is not None:
         last_used.touch("session", caller.session_id, found.last_used_at, clock.now())
@@ -409,7 +414,7 @@ async def metrics_reader(request: Request, _preferred: PreferredHeader = None, _
 
     The numbers name every repository, schedule and agent, so a right on some repositories is not enough.
     """
-    mode = request.app.state.settings.metrics
+    mode = SETTINGS.of(request.app).metrics
     if mode == "off":
         raise NotFound("metrics.off", "Metrics are off. Set HOLDFAST_METRICS to token or open to turn them on.")
     if mode == "token":

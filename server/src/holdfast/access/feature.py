@@ -3,24 +3,27 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from holdfast.access import idempotency, sessions, throttle
-from holdfast.access.caller import Identities
-from holdfast.access.last_used import LastUsed
-from holdfast.access.passwords import HashingThreads
+from holdfast.access.caller import IDENTITIES, Identities
+from holdfast.access.last_used import LAST_USED, LastUsed
+from holdfast.access.passwords import HASHING_THREADS, HashingThreads
 from holdfast.access.refusals import RefusalListener
 from holdfast.access.routes.audit import audit
 from holdfast.access.routes.auth import auth
 from holdfast.access.routes.tokens import tokens
 from holdfast.access.routes.users import users
-from holdfast.access.users import Accounts
-from holdfast.access.vault import Vault
+from holdfast.access.users import ACCOUNTS, Accounts
+from holdfast.access.vault import VAULT, Vault
+from holdfast.api.app import Application
+from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.parts import Part, Parts
 from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-ROUTERS: list[APIRouter] = [auth, users, tokens, audit]
+ROUTERS: tuple[APIRouter, ...] = (auth, users, tokens, audit)
 
 
 @dataclass(frozen=True)
@@ -50,20 +53,30 @@ class Access:
         self.refusals.flush(at_once=True)
 
 
-def install(app: FastAPI, settings: Settings, database: Database, vault: Vault | None = None) -> Access:
-    """Give the application the objects of the guards and routes."""
-    access = Access(
-        settings=settings,
+ACCESS = Part[Access]("access")
+
+
+def _access(parts: Parts) -> Access:
+    database = parts[DATABASE]
+    return Access(
+        settings=parts[SETTINGS],
         database=database,
-        vault=vault or Vault(settings),
-        last_used=LastUsed(database),
-        hashing_threads=HashingThreads(),
+        vault=parts[VAULT],
+        last_used=parts[LAST_USED],
+        hashing_threads=parts[HASHING_THREADS],
         refusals=RefusalListener(database),
     )
-    app.state.vault = access.vault
-    app.state.accounts = Accounts(database)
-    app.state.identities = Identities(settings, database, access.vault)
-    app.state.last_used = access.last_used
-    app.state.hashing_threads = access.hashing_threads
-    app.state.refusal_listeners.append(access.refusals)
-    return access
+
+
+PROVIDES = (
+    VAULT.made_by(lambda parts: Vault(parts[SETTINGS])),
+    ACCOUNTS.made_by(lambda parts: Accounts(parts[DATABASE])),
+    IDENTITIES.made_by(lambda parts: Identities(parts[SETTINGS], parts[DATABASE], parts[VAULT])),
+    LAST_USED.made_by(lambda parts: LastUsed(parts[DATABASE])),
+    HASHING_THREADS.made_by(lambda _parts: HashingThreads()),
+    ACCESS.made_by(_access),
+)
+
+
+def install(app: Application) -> None:
+    app.refusal_listeners.append(ACCESS.of(app).refusals)

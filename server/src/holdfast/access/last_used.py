@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import Update, bindparam, update
 
 from holdfast.access.models import AccountToken, LoginSession
+from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.storage.session import Database
 
@@ -86,3 +87,6 @@ class LastUsed:
         deadlock.
         """
         return [noted] if self._database.is_sqlite else [[one] for one in noted]
+
+
+LAST_USED = Part[LastUsed]("last_used")

@@ -11,11 +11,12 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from fastapi import Depends, Request
+from fastapi import Depends
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.access.caller import Caller
 from holdfast.access.fair_queue import FairQueue, Whose
+from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.kit.fields import PlainText
 
@@ -155,16 +156,14 @@ class HashingThreads:
             self._next()
 
 
+HASHING_THREADS = Part[HashingThreads]("hashing_threads")
+
+
 def _busy() -> Unavailable:
     return Unavailable("auth.busy", "Too many logins at the same time; try again in a moment.", retry_after=2)
 
 
-async def the_hashing_threads(request: Request) -> HashingThreads:
-    threads: HashingThreads = request.app.state.hashing_threads
-    return threads
-
-
-Hashing = Annotated[HashingThreads, Depends(the_hashing_threads)]
+Hashing = Annotated[HashingThreads, Depends(HASHING_THREADS)]
 
 
 def whose_turn(caller: Caller) -> Whose:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from sqlalchemy import and_, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -17,6 +17,7 @@ from holdfast.access.models import RepositoryRight, User
 from holdfast.access.rights import repository_not_found
 from holdfast.access.roles import Role
 from holdfast.access.usernames import username_key
+from holdfast.api.parts import Part
 from holdfast.api.threads import in_thread
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
@@ -101,12 +102,10 @@ class Accounts:
             return AccountRecord(user_of(session, user_id), rights_by_user(session, user_id).get(user_id, []))
 
 
-async def the_accounts(request: Request) -> Accounts:
-    accounts: Accounts = request.app.state.accounts
-    return accounts
+ACCOUNTS = Part[Accounts]("accounts")
 
 
-TheAccounts = Annotated[Accounts, Depends(the_accounts)]
+TheAccounts = Annotated[Accounts, Depends(ACCOUNTS)]
 
 
 def create(session: Session, actor: Caller | None, new: NewUser) -> User:

@@ -12,10 +12,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from fastapi import Depends, Request
+from fastapi import Depends
 
 from holdfast.access import key_file
 from holdfast.access.key_file import BadKey, Key
+from holdfast.api.parts import Part
 from holdfast.errors import Conflict
 from holdfast.settings import Settings
 
@@ -112,6 +113,9 @@ class Vault:
             self._keys, self._seen = key_file.read(self.key_file), seen
 
 
+VAULT = Part[Vault]("vault")
+
+
 @lru_cache(maxsize=16)
 def _signing_key(material: bytes) -> bytes:
     return HKDF(SHA256(), length=32, salt=None, info=SIGNING_PURPOSE).derive(material)
@@ -145,9 +149,4 @@ def _keys_of_setting(text: str) -> tuple[Key, ...]:
         raise BadKey(f"HOLDFAST_SECRET_KEY cannot be used: {error}") from error
 
 
-async def the_vault(request: Request) -> Vault:
-    vault: Vault = request.app.state.vault
-    return vault
-
-
-TheVault = Annotated[Vault, Depends(the_vault)]
+TheVault = Annotated[Vault, Depends(VAULT)]

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from sqlalchemy.orm import Session
 
 from holdfast.access import rights
@@ -23,18 +23,13 @@ from holdfast.kit.fields import PlainText
 from holdfast.operations.routes import Cursor, ThePresenter
 from holdfast.operations.status import Status
 from holdfast.repositories import store as repositories
-from holdfast.repositories.overdue import OverdueRules
+from holdfast.repositories.overdue import OVERDUE_RULES, OverdueRules
 from holdfast.settings import Settings
 
 routes = router("/api/overview", "overview")
 
 
-async def the_rules(request: Request) -> OverdueRules:
-    rules: OverdueRules = request.app.state.overdue_rules
-    return rules
-
-
-TheRules = Annotated[OverdueRules, Depends(the_rules)]
+TheRules = Annotated[OverdueRules, Depends(OVERDUE_RULES)]
 TOP = 20
 MOST_ATTENTION = 50
 ZoneName = Annotated[str, PlainText(1, 64), Query(description="The time zone in which days are counted.")]

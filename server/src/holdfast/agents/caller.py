@@ -11,7 +11,7 @@ from backup_protocol import AUTHORIZATION_HEADER
 from holdfast.access.caller import address_of, guard
 from holdfast.agents import errors, store
 from holdfast.agents.credentials import KnownAgent
-from holdfast.agents.gateway import Gateway
+from holdfast.agents.gateway import GATEWAY, Gateway
 from holdfast.api.known_connections import mark_known
 from holdfast.errors import HoldfastError
 
@@ -23,13 +23,7 @@ LOG_SECONDS = 10.0
 _documented_header = Security(APIKeyHeader(name=AUTHORIZATION_HEADER, scheme_name="AgentBearer", auto_error=False))
 
 
-async def the_gateway(request: Request) -> Gateway:
-    """Asynchronous, so that it takes no thread: it runs before every heartbeat of a fleet."""
-    gateway: Gateway = request.app.state.agents
-    return gateway
-
-
-TheGateway = Annotated[Gateway, Depends(the_gateway)]
+TheGateway = Annotated[Gateway, Depends(GATEWAY)]
 
 
 @guard

@@ -2,24 +2,39 @@
 
 from functools import partial
 
-from fastapi import APIRouter
-
-from holdfast.agents import install_routes, routes, runtime_routes
-from holdfast.agents.backups import BackupStarter
+from holdfast.agents import install_routes, routes, runtime_routes, setup
 from holdfast.agents.called_engines import CalledEngines
-from holdfast.agents.gateway import Gateway
+from holdfast.agents.gateway import GATEWAY, Gateway
 from holdfast.agents.hot_path import HotPath
-from holdfast.agents.setup import kinds
 from holdfast.api.app import Application
+from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
+from holdfast.api.parts import Parts
+from holdfast.operations.kinds import REGISTRY
+from holdfast.operations.manifest import Feature, Task, When
+from holdfast.repositories.location import AGENT_ENGINES, OPENER
 
-__all__ = ["ROUTERS", "CalledEngines", "Gateway", "install", "kinds"]
 
-ROUTERS: tuple[APIRouter, ...] = (runtime_routes.routes, routes.routes, install_routes.routes)
+def _gateway(parts: Parts) -> Gateway:
+    return Gateway(parts[SETTINGS], parts[DATABASE], parts[REGISTRY], parts[OPENER], parts[SUPERVISOR])
 
 
-def install(app: Application, gateway: Gateway, start_backup: BackupStarter) -> None:
-    """Give the routes their objects."""
-    app.state.agents = gateway
-    app.put_before(partial(HotPath, gateway=gateway))
-    app.state.agent_backup_starter = start_backup
-    app.state.streamed_paths = ("/api/agents/calls/",)
+def _tasks(parts: Parts) -> tuple[Task, ...]:
+    return Task(When.START, parts[GATEWAY].start, "api"), Task(When.STOP, parts[GATEWAY].stop)
+
+
+def _install(app: Application) -> None:
+    app.put_before(partial(HotPath, gateway=GATEWAY.of(app)))
+    app.streamed_paths += ("/api/agents/calls/",)
+
+
+FEATURE = Feature(
+    name="agents",
+    routers=(runtime_routes.routes, routes.routes, install_routes.routes),
+    provides=(
+        GATEWAY.made_by(_gateway),
+        AGENT_ENGINES.made_by(lambda parts: CalledEngines(parts[DATABASE], parts[SETTINGS].calls_dir)),
+    ),
+    kinds=lambda _parts: setup.kinds(),
+    tasks=_tasks,
+    install=_install,
+)

@@ -17,6 +17,7 @@ from holdfast.agents.jobs import Jobs
 from holdfast.agents.lost_jobs import Sightings
 from holdfast.agents.payload import Payloads
 from holdfast.agents.work_cache import WorkCache
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
@@ -194,3 +195,6 @@ class Gateway:
     def _store_all(self) -> None:
         self.progress.flush(self.database)
         self.fleet.store_seen(at_once=True)
+
+
+GATEWAY = Part[Gateway]("gateway")

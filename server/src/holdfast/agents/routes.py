@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -11,7 +11,7 @@ from holdfast.access.caller import AdminLoginOnly, AdminOnly, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.agents import enrollment, errors, store
-from holdfast.agents.backups import BackupStarter
+from holdfast.agents.backups import BACKUP_STARTER, BackupStarter
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.models import AgentMachine
@@ -51,12 +51,7 @@ routes = router("/api/managed-machines", "managed machines")
 AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id, or its public `agent_id`.")]
 
 
-async def the_backup_starter(request: Request) -> BackupStarter:
-    starter: BackupStarter = request.app.state.agent_backup_starter
-    return starter
-
-
-TheBackupStarter = Annotated[BackupStarter, Depends(the_backup_starter)]
+TheBackupStarter = Annotated[BackupStarter, Depends(BACKUP_STARTER)]
 
 
 @routes.get("/", summary="All machines, with an agent or by ssh")

@@ -13,6 +13,7 @@ from holdfast.alarms.kinds import BY_NAME, KINDS
 from holdfast.alarms.models import State
 from holdfast.alarms.plan import News, Plan, plan
 from holdfast.alarms.present import news_payload
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.operations import limits as kernel_settings
 from holdfast.operations import outbox
@@ -88,6 +89,9 @@ class Rounds:
     def tidy(self) -> None:
         with self._database.writing() as session:
             store.tidy(session, clock.now())
+
+
+ROUNDS = Part[Rounds]("rounds")
 
 
 class RoundPlan(Plan):

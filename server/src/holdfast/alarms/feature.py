@@ -1,14 +1,18 @@
 """The parts of the service that alarms contribute."""
 
-from holdfast.alarms.evaluate import Rounds
+from holdfast.alarms.evaluate import ROUNDS, Rounds
 from holdfast.alarms.routes import routes
-from holdfast.repositories.overdue import OverdueRules
-from holdfast.storage.session import Database
+from holdfast.api.dependencies import DATABASE
+from holdfast.operations.manifest import Feature, Task, Tick, When
+from holdfast.repositories.overdue import OVERDUE_RULES
 
-ROUTERS = (routes,)
 LOOK_SECONDS = 10.0
 """How often each process checks whether a minute has had its round; the round itself is one for all."""
 
-
-def build(database: Database, rules: OverdueRules) -> Rounds:
-    return Rounds(database, rules)
+FEATURE = Feature(
+    name="alarms",
+    routers=(routes,),
+    provides=(ROUNDS.made_by(lambda parts: Rounds(parts[DATABASE], parts[OVERDUE_RULES])),),
+    ticks=lambda parts: (Tick("alarms", LOOK_SECONDS, parts[ROUNDS].run_if_due, "runner"),),
+    tasks=lambda parts: (Task(When.TIDY, parts[ROUNDS].tidy),),
+)

@@ -10,20 +10,28 @@ from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from holdfast.api import errors, reference
 from holdfast.api.answers import add_shapes
+from holdfast.api.dependencies import DATABASE
+from holdfast.api.errors import RefusalListener
 from holdfast.api.front import Front
 from holdfast.api.headers import AnswerHeaders
 from holdfast.api.limits import BodyLimit
-from holdfast.settings import Settings
-from holdfast.storage.session import Database
+from holdfast.api.parts import Parts
 
 # A private flag of the framework where validators are built eagerly; those of schemas are built later.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
 
 
 class Application(FastAPI):
-    def __init__(self, database: Database, **options: Any) -> None:
+    """Its `parts` are the objects that routes use."""
+
+    def __init__(self, parts: Parts, **options: Any) -> None:
         super().__init__(**options)
-        self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Front(self, super().__call__, database.version)))
+        self.parts = parts
+        self.refusal_listeners: list[RefusalListener] = []
+        self.streamed_paths: tuple[str, ...] = ()
+        """Beginnings of paths whose bodies are passed on as they come."""
+        version = parts[DATABASE].version
+        self._outermost: ASGIApp = AnswerHeaders(BodyLimit(Front(self, super().__call__, version)))
 
     def put_before(self, front: Callable[[ASGIApp], ASGIApp]) -> None:
         """Register a handler that sees each request before the framework: for requests that come a thousand times a
@@ -41,11 +49,9 @@ class Application(FastAPI):
         return super().openapi()
 
 
-def build_app(
-    settings: Settings, database: Database, routers: Iterable[APIRouter], version: str, lifespan: Lifespan[FastAPI]
-) -> Application:
+def build_app(parts: Parts, routers: Iterable[APIRouter], version: str, lifespan: Lifespan[FastAPI]) -> Application:
     app = Application(
-        database,
+        parts,
         title="Holdfast",
         version=version,
         summary="Backup management for the BorgBackup engine.",
@@ -55,9 +61,6 @@ def build_app(
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.settings = settings
-    app.state.database = database
-    app.state.refusal_listeners = []
     errors.install(app)
     reference.install(app)
     for router in routers:

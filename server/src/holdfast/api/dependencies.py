@@ -9,39 +9,33 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.api.threads import Work
+from holdfast.kit.supervisor import Supervisor
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-
-async def the_database(request: Request) -> Database:
-    database: Database = request.app.state.database
-    return database
-
-
-async def the_settings(request: Request) -> Settings:
-    settings: Settings = request.app.state.settings
-    return settings
+SETTINGS = Part[Settings]("settings")
+DATABASE = Part[Database]("database")
+SUPERVISOR = Part[Supervisor]("supervisor")
 
 
 def _reading(request: Request) -> Iterator[Session]:
-    database: Database = request.app.state.database
-    with database.reading() as session:
+    with DATABASE.of(request.app).reading() as session:
         yield session
 
 
 def _writing(request: Request) -> Iterator[Session]:
-    database: Database = request.app.state.database
     # Not locked before the route runs: its work before the first statement delays no other writer.
-    with database.writing(lock_at_once=False) as session:
+    with DATABASE.of(request.app).writing(lock_at_once=False) as session:
         yield session
 
 
 WORK: dict[object, Work] = {_reading: "reading", _writing: "writing"}
 """The threads in which a route with one of these dependencies runs."""
 
-TheDatabase = Annotated[Database, Depends(the_database)]
-TheSettings = Annotated[Settings, Depends(the_settings)]
+TheDatabase = Annotated[Database, Depends(DATABASE)]
+TheSettings = Annotated[Settings, Depends(SETTINGS)]
 # scope="function": the transaction ends before the answer is sent, so an answer only reports durable changes.
 Reading = Annotated[Session, Depends(_reading, scope="function")]
 Writing = Annotated[Session, Depends(_writing, scope="function")]

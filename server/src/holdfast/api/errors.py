@@ -1,5 +1,6 @@
 """Errors to JSON, in one place."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -11,6 +12,9 @@ from starlette.exceptions import HTTPException
 from holdfast.errors import HoldfastError
 
 log = structlog.get_logger("holdfast.api")
+
+RefusalListener = Callable[[Request, HoldfastError], Awaitable[None]]
+"""Called with every refused request, before its answer is sent."""
 
 STARLETTE_KEYS = {
     400: ("api.bad_request", "The request is not well-formed."),
@@ -40,7 +44,7 @@ def error_answer(error: HoldfastError) -> JSONResponse:
 
 async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    for listener in getattr(request.app.state, "refusal_listeners", ()):
+    for listener in getattr(request.app, "refusal_listeners", ()):
         await listener(request, error)
     return error_answer(error)
 

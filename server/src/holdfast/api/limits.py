@@ -66,5 +66,5 @@ class BodyLimit:
 
 def _is_streamed(scope: Scope) -> bool:
     """Whether the body is passed on as it comes, and never held."""
-    prefixes: tuple[str, ...] = getattr(scope["app"].state, "streamed_paths", ())
+    prefixes: tuple[str, ...] = scope["app"].streamed_paths
     return str(scope["path"]).startswith(prefixes)

@@ -1,60 +1,46 @@
 """What the archive index brings to the service."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
-
-from sqlalchemy.orm import Session
-
-from holdfast.access.plans import has_feature
-from holdfast.archives import history_stage, stats, sync
-from holdfast.archives.coverage import Covered
-from holdfast.archives.derived import IndexState
-from holdfast.archives.history.chunks.route import RouteChooser
-from holdfast.archives.indexes import Indexes, indexes_for
-from holdfast.archives.stages import Stages
-from holdfast.operations.kinds import Effect, Kind, Listener
-from holdfast.repositories.location import Opener
-from holdfast.repositories.models import Repository
-from holdfast.settings import Settings
-
-if TYPE_CHECKING:
-    from holdfast.archives.history.index import HistoryIndex
-
-T = TypeVar("T")
+from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.parts import Parts
+from holdfast.archives import fleet_routes, routes
+from holdfast.archives.archive_index import ARCHIVE_INDEX, build
+from holdfast.archives.constant_rules import ConstantRules
+from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
+from holdfast.archives.retention.routes import routes as retention_routes
+from holdfast.archives.sizes_routes import routes as size_routes
+from holdfast.operations.derived import DERIVED_DATA
+from holdfast.operations.manifest import Feature, Task, When
+from holdfast.repositories.location import OPENER
+from holdfast.repositories.overdue import CONSTANT_RULES
+from holdfast.repositories.register import REGISTER
+from holdfast.runner.inline import INLINE_CALLS
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveIndex:
-    kinds: tuple[Kind, ...]
-    stages: Stages
-    indexes: Indexes
-    state: IndexState
-    chooser: RouteChooser
-
-    @property
-    def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
-        return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
-
-    def ask(self, repository: Repository, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
-        """Ask a repository's index, if there is one that can be trusted, and which archives it covers."""
-        kept = self.stages.builds_history(repository.index_mode)
-        return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))
-
-    def covered(self, repository: Repository) -> Covered:
-        return self.ask(repository, lambda _index, covered: covered)
-
-    def forget(self, session: Session, repository: Repository) -> None:
-        """A repository is being forgotten: its index goes with it."""
-        del session
-        self.indexes.remove_all_of(repository.uuid)
+def _connect(parts: Parts) -> None:
+    index, register = parts[ARCHIVE_INDEX], parts[REGISTER]
+    register.on_import.append(index.stages.after_import)
+    register.on_index_mode.append(index.stages.after_mode_change)
+    register.on_forget.append(index.forget)
 
 
-def build(settings: Settings, opener: Opener) -> ArchiveIndex:
-    indexes = indexes_for(settings)
-    chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
-    kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
-    stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
-    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser)
+FEATURE = Feature(
+    name="archives",
+    routers=(
+        routes.routes,
+        routes.second_version,
+        routes.deprecated,
+        retention_routes,
+        size_routes,
+        fleet_routes.routes,
+    ),
+    provides=(
+        ARCHIVE_INDEX.made_by(lambda parts: build(parts[SETTINGS], parts[OPENER])),
+        DERIVED_DATA.made_by(lambda parts: parts[ARCHIVE_INDEX].state),
+        LIVE_ANSWERS.made_by(lambda parts: LiveAnswers(parts[DATABASE], parts[INLINE_CALLS], parts[OPENER])),
+        CONSTANT_RULES.given(ConstantRules()),
+    ),
+    kinds=lambda parts: parts[ARCHIVE_INDEX].kinds,
+    listeners=lambda parts: parts[ARCHIVE_INDEX].listeners,
+    tasks=lambda parts: (Task(When.CLOSE, parts[ARCHIVE_INDEX].indexes.close),),
+    connect=_connect,
+)

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import ListArchivesRequest
 from backup_jobs.host import Step
+from holdfast.api.parts import Part
 from holdfast.archives.history.answers import BrowsePage
 from holdfast.archives.history.errors import InvalidCursor, ListingFailed
 from holdfast.archives.live_browse import page_of_listing
@@ -64,6 +65,9 @@ class LiveAnswers:
             read,
             missing=archive_records.unknown(archive.id),
         )
+
+
+LIVE_ANSWERS = Part[LiveAnswers]("live_answers")
 
 
 def _told(archive: ArchiveInfo, archive_id: int | None, template: str) -> LiveArchive:

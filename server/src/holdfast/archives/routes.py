@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
@@ -29,10 +29,10 @@ from holdfast.archives import (
     paths,
     status_view,
 )
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.archive_index import ARCHIVE_INDEX, ArchiveIndex
 from holdfast.archives.history.answers import NO_FACTS, BrowsePage
 from holdfast.archives.lanes_schemas import Lanes
-from holdfast.archives.live import LiveAnswers
+from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
 from holdfast.archives.losses_schemas import Losses, LossesRequest
 from holdfast.archives.schemas import (
     ArchiveDetail,
@@ -60,7 +60,7 @@ from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
 from holdfast.repositories import actions, archive_records, errors, store
 from holdfast.repositories.archive_records import Archive
-from holdfast.repositories.cadence import Cadence
+from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ThePlaces
 from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
@@ -75,24 +75,9 @@ Prefix = Annotated[Annotated[str, PlainText(0, 16384)] | None, Query()]
 ChangeWord = Literal["added", "removed", "modified"]
 
 
-async def the_index(request: Request) -> ArchiveIndex:
-    index: ArchiveIndex = request.app.state.archive_index
-    return index
-
-
-async def the_live_answers(request: Request) -> LiveAnswers:
-    live: LiveAnswers = request.app.state.live_answers
-    return live
-
-
-async def the_cadence(request: Request) -> Cadence:
-    cadence: Cadence = request.app.state.cadence
-    return cadence
-
-
-TheCadence = Annotated[Cadence, Depends(the_cadence)]
-TheIndex = Annotated[ArchiveIndex, Depends(the_index)]
-TheLiveAnswers = Annotated[LiveAnswers, Depends(the_live_answers)]
+TheCadence = Annotated[Cadence, Depends(CADENCE)]
+TheIndex = Annotated[ArchiveIndex, Depends(ARCHIVE_INDEX)]
+TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]
 
 
 @routes.get("/archives", summary="Archives from the index, newest first", responses=documented(404))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from fastapi.responses import FileResponse
 
 from holdfast.access.caller import Caller, LoginOnly
@@ -18,7 +18,7 @@ from holdfast.kit.fields import RowId
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit, ThePresenter
@@ -30,12 +30,7 @@ from holdfast.storage.session import Database
 routes = router("/api/backup", "backup")
 
 
-async def the_kind(request: Request) -> Kind:
-    kind: Kind = request.app.state.registry.kinds["backup"]
-    return kind
-
-
-TheKind = Annotated[Kind, Depends(the_kind)]
+TheKind = Annotated[Kind, Depends(kind_named("backup"))]
 STARTS = documented(404, 409)
 
 

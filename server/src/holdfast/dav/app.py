@@ -13,7 +13,7 @@ from holdfast.access.basic import signed_in_by_basic
 from holdfast.access.caller import Caller
 from holdfast.api.errors import error_answer
 from holdfast.api.threads import in_thread
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.dav import places, properties
 from holdfast.dav.files import Files
 from holdfast.dav.places import Place

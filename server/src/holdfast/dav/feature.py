@@ -1,18 +1,32 @@
 """The parts of the service that the network drive contributes."""
 
-from fastapi import FastAPI
 from starlette.routing import Route
 
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.api.app import Application
+from holdfast.api.dependencies import DATABASE
+from holdfast.archives.archive_index import ARCHIVE_INDEX
 from holdfast.dav.app import Dav
 from holdfast.dav.places import ROOT
-from holdfast.repositories.own_places import ServicePlaces
-from holdfast.storage.session import Database
+from holdfast.operations.manifest import Feature
+from holdfast.repositories.own_places import OWN_PLACES
+from holdfast.restore.download.opening import DOWNLOADS
+from holdfast.restore.download.response import DOWNLOAD_RULES
+from holdfast.runner.engine_requests import ENGINE_REQUESTS
 
 
-def install(app: FastAPI, database: Database, index: ArchiveIndex, own_places: ServicePlaces) -> None:
+def _install(app: Application) -> None:
     """Depends on restores, for the downloads and their rules, and on the limits of requests that need the engine."""
-    state = app.state
-    drive = Dav(database, index, own_places, state.downloads, state.download_rules, state.engine_requests)
+    parts = app.parts
+    drive = Dav(
+        parts[DATABASE],
+        parts[ARCHIVE_INDEX],
+        parts[OWN_PLACES],
+        parts[DOWNLOADS],
+        parts[DOWNLOAD_RULES],
+        parts[ENGINE_REQUESTS],
+    )
     for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:path}}"):
         app.router.routes.append(Route(path, drive, include_in_schema=False))
+
+
+FEATURE = Feature(name="dav", install=_install)

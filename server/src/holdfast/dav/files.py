@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from backup_jobs.paths import readable
+from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.content_tags import etag_of
 from holdfast.archives.coverage import Covered
-from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.history.entry import Entry, implicit_directory
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.dav.places import address, not_there

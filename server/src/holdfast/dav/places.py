@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.errors import NotFound
 from holdfast.repositories import archive_records
 from holdfast.repositories import store as repositories

@@ -118,7 +118,7 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http=guarded(Gate(bounds(settings, app.state.streamed_paths))),
+            http=guarded(Gate(bounds(settings, app.streamed_paths))),
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACEFUL_SECONDS,
             access_log=False,

@@ -14,7 +14,9 @@ from holdfast.errors import NotFound
 from holdfast.execution.engines import Engines
 from holdfast.kit.supervisor import Supervisor
 from holdfast.machines.machines import Machines
-from holdfast.mirror.feature import native_remotes
+from holdfast.mirror.native import NativeRemotes
+from holdfast.mirror.program import Rclone
+from holdfast.mirror.remotes import Remotes
 from holdfast.operations.kinds import Registry
 from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
@@ -42,7 +44,8 @@ def verify(
         inline = InlineCalls(settings, database, runner.identity.id, supervisor)
         engines, vault = Engines(settings), Vault(settings)
         machines = Machines(settings, database, vault, engines)
-        called, remotes = CalledEngines(database, settings.calls_dir), native_remotes(settings, database, vault)
+        called = CalledEngines(database, settings.calls_dir)
+        remotes = NativeRemotes(database, Remotes(Rclone(settings), vault))
         opener = Opener(settings, engines, vault, machines, called, remotes)
         return _verify_itself(index, tell) + sum(
             _verify_one(inline, opener, found, archive, index, tell) for archive in wanted

@@ -10,6 +10,7 @@ from pathlib import Path
 from backup_engine.detect import EngineNotInstalled, EngineProgram, EngineUnsupported, detect
 from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.settings import Settings
 
@@ -82,6 +83,9 @@ class Engines:
             except Unprocessable:
                 continue
         return programs
+
+
+ENGINES = Part[Engines]("engines")
 
 
 def _detect(path: str, home: str) -> EngineProgram:

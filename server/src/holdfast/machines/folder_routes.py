@@ -22,6 +22,7 @@ from holdfast.machines.folder_schemas import (
     ProbedRepository,
 )
 from holdfast.machines.folders import Folders, FoundEntry, FoundRepository
+from holdfast.machines.machines import MACHINES
 from holdfast.repositories import store as repositories
 from holdfast.runner.engine_requests import asks_engine
 
@@ -30,7 +31,7 @@ probes = router("/api/repositories", "repositories")
 
 
 async def the_folders(request: Request) -> Folders:
-    return Folders(request.app.state.machines)
+    return Folders(MACHINES.of(request.app))
 
 
 TheFolders = Annotated[Folders, Depends(the_folders)]

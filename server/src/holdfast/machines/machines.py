@@ -17,6 +17,7 @@ from backup_engine.outcome import UNREACHABLE, unreachable
 from backup_jobs import services
 from backup_jobs.services import Control
 from holdfast.access.vault import Vault
+from holdfast.api.parts import Part
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.execution import ssh
 from holdfast.execution.engines import Engines
@@ -181,6 +182,9 @@ class Machines:
             sentence = "There is no such ssh connection; add it first, and test it."
             raise Unprocessable("repository.unknown_connection", sentence, ssh_connection_id=connection_id)
         return connection
+
+
+MACHINES = Part[Machines]("machines")
 
 
 def _is_probed(connection: SshConnection) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 
 from holdfast.access.caller import AdminOnly
 from holdfast.api.answers import documented
@@ -10,7 +10,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.machines import connections, present, store
-from holdfast.machines.machines import Machines
+from holdfast.machines.machines import MACHINES, Machines
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import (
     AcceptedHostKey,
@@ -30,12 +30,7 @@ from holdfast.storage.session import Database
 routes = router("/api/ssh-connections", "ssh machines")
 
 
-async def the_machines(request: Request) -> Machines:
-    machines: Machines = request.app.state.machines
-    return machines
-
-
-TheMachines = Annotated[Machines, Depends(the_machines)]
+TheMachines = Annotated[Machines, Depends(MACHINES)]
 
 
 @routes.get("", summary="All ssh connections")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from backup_engine.requests import ListArchivesRequest
 from backup_jobs.work import readable
+from holdfast.api.parts import Part
 from holdfast.maintenance.schemas import DeletedArchive, DeletedArchives
 from holdfast.repositories.asking import archives_of, ask
 from holdfast.repositories.location import Opener
@@ -32,3 +33,6 @@ class DeletedAnswers:
                 for archive in found
             ],
         )
+
+
+DELETED_ANSWERS = Part[DeletedAnswers]("deleted_answers")

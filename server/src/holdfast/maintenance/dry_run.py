@@ -11,6 +11,7 @@ from backup_engine.requests import PruneRequest, RetentionPolicy
 from backup_jobs.host import Step
 from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines
 from backup_jobs.work import readable
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.maintenance.schemas import ArchiveTime, KeptArchive, PruneResult, Refusal
 from holdfast.repositories.asking import ask
@@ -35,6 +36,9 @@ class DryRuns:
             return _result(redacted, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
 
         return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
+
+
+DRY_RUNS = Part[DryRuns]("dry_runs")
 
 
 def events_of(stderr: Path) -> list[Event]:

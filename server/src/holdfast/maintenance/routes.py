@@ -1,5 +1,6 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
@@ -13,8 +14,8 @@ from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.maintenance import start as starting
-from holdfast.maintenance.deleted_archives import DeletedAnswers
-from holdfast.maintenance.dry_run import DryRuns
+from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
+from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.present import job, jobs
 from holdfast.maintenance.schemas import (
     CheckBody,
@@ -28,12 +29,12 @@ from holdfast.maintenance.schemas import (
     RestoreCheckBody,
 )
 from holdfast.operations import pages
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import store
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
 from holdfast.settings import Settings
 
@@ -41,32 +42,16 @@ repository_routes = router("/api/repositories", "maintenance")
 archive_routes = router("/api/archives", "maintenance")
 
 
-async def the_kinds(request: Request) -> dict[str, Kind]:
-    kinds: dict[str, Kind] = request.app.state.registry.kinds
-    return kinds
+async def the_kinds(request: Request) -> Mapping[str, Kind]:
+    return REGISTRY.of(request.app).kinds
 
 
-async def the_opener(request: Request) -> Opener:
-    opener: Opener = request.app.state.opener
-    return opener
+TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
+TheOpener = Annotated[Opener, Depends(OPENER)]
 
 
-async def the_dry_runs(request: Request) -> DryRuns:
-    dry_runs: DryRuns = request.app.state.dry_runs
-    return dry_runs
-
-
-TheKinds = Annotated[dict[str, Kind], Depends(the_kinds)]
-TheOpener = Annotated[Opener, Depends(the_opener)]
-
-
-async def the_deleted_answers(request: Request) -> DeletedAnswers:
-    deleted: DeletedAnswers = request.app.state.deleted_archives
-    return deleted
-
-
-TheDeletedAnswers = Annotated[DeletedAnswers, Depends(the_deleted_answers)]
-TheDryRuns = Annotated[DryRuns, Depends(the_dry_runs)]
+TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
+TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
 JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of jobs, newest first.")]
 STARTS = documented(404, 409)
 

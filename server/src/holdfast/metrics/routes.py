@@ -1,24 +1,16 @@
 """`GET /metrics`, for Prometheus and other readers of its text format."""
 
-from typing import Annotated, Protocol
+from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 
 from holdfast.access.caller import metrics_reader
 from holdfast.api.answers import documented
 from holdfast.api.router import router
 from holdfast.metrics.exposition import CONTENT_TYPE
+from holdfast.metrics.scrape import METRICS, Metrics
 
 routes = router("", "metrics", dependencies=[Depends(metrics_reader)])
-
-
-class TextSource(Protocol):
-    def text(self) -> str: ...
-
-
-async def the_metrics(request: Request) -> TextSource:
-    metrics: TextSource = request.app.state.metrics
-    return metrics
 
 
 @routes.get(
@@ -27,7 +19,7 @@ async def the_metrics(request: Request) -> TextSource:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented(404)},
 )
-def read_metrics(metrics: Annotated[TextSource, Depends(the_metrics)]) -> Response:
+def read_metrics(metrics: Annotated[Metrics, Depends(METRICS)]) -> Response:
     """The text format 0.0.4, at most ten seconds old.
 
     Requires an admin's login, or an account token with scope `metrics`.

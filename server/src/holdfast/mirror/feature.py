@@ -1,63 +1,56 @@
 """The parts of the service that the cloud mirror contributes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
-from fastapi import FastAPI
-
-from holdfast.access import stored_secrets
-from holdfast.access.vault import Vault
+from holdfast.access.stored_secrets import SecretColumn
+from holdfast.access.vault import VAULT
+from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.parts import Parts
 from holdfast.execution.engines import install_id
 from holdfast.mirror import hydrate, sync
 from holdfast.mirror.creation import MirroredPlaces
-from holdfast.mirror.mirrors import Mirrors
+from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.native import NativeRemotes
 from holdfast.mirror.program import Rclone
-from holdfast.mirror.remotes import Remotes, secret_context
+from holdfast.mirror.remotes import REMOTES, Remotes, secret_context
 from holdfast.mirror.routes import mirror_routes, remote_routes
-from holdfast.operations.kinds import Effect, Kind, Listener
-from holdfast.repositories.location import Opener
-from holdfast.settings import Settings
-from holdfast.storage.session import Database
+from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.manifest import Feature, Tick
+from holdfast.repositories.cloud import CLOUD_PLACES
+from holdfast.repositories.location import CLOUD_ACCESS, OPENER
 
-ROUTERS = (remote_routes, mirror_routes)
-
-
-@dataclass(frozen=True, slots=True)
-class CloudMirror:
-    remotes: Remotes
-    mirrors: Mirrors
-    places: MirroredPlaces
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        mirrors = self.mirrors
-        return replace(mirrors.sync, again=mirrors.sync_again), replace(mirrors.hydrate, again=mirrors.hydrate_again)
-
-    @property
-    def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
-        return ((Effect.ARCHIVES_CHANGED, self.mirrors.after_archives_changed),)
+LOOK_SECONDS = 30.0
 
 
-def native_remotes(settings: Settings, database: Database, vault: Vault) -> NativeRemotes:
-    """How engines reach remotes directly: needed by all code that opens repositories."""
-    return NativeRemotes(database, Remotes(Rclone(settings), vault))
+def _mirrors(parts: Parts) -> Mirrors:
+    folder, remotes = parts[SETTINGS].data_dir, parts[REMOTES]
+    return Mirrors(sync.kind(remotes, install_id(folder)), hydrate.kind(remotes, parts[OPENER]), folder.absolute())
 
 
-def build(settings: Settings, database: Database, remotes: Remotes, opener: Opener) -> CloudMirror:
-    mirrors = Mirrors(
-        sync.kind(remotes, install_id(settings.data_dir)), hydrate.kind(remotes, opener), settings.data_dir.absolute()
-    )
-    return CloudMirror(remotes, mirrors, MirroredPlaces(database, remotes, mirrors, settings.data_dir / "cloud"))
+def _places(parts: Parts) -> MirroredPlaces:
+    return MirroredPlaces(parts[DATABASE], parts[REMOTES], parts[MIRRORS], parts[SETTINGS].data_dir / "cloud")
 
 
-def install(app: FastAPI, cloud_mirror: CloudMirror) -> None:
-    app.state.remotes = cloud_mirror.remotes
-    app.state.mirrors = cloud_mirror.mirrors
+def _kinds(parts: Parts) -> tuple[Kind, ...]:
+    mirrors = parts[MIRRORS]
+    return replace(mirrors.sync, again=mirrors.sync_again), replace(mirrors.hydrate, again=mirrors.hydrate_again)
 
 
-def register_secrets() -> None:
-    """Register the secrets of remotes for the key rotation."""
-    stored_secrets.register(
-        stored_secrets.SecretColumn(RcloneRemote.__tablename__, "secrets", lambda row: secret_context(row["uuid"]))
-    )
+FEATURE = Feature(
+    name="mirror",
+    routers=(remote_routes, mirror_routes),
+    secrets=(SecretColumn(RcloneRemote.__tablename__, "secrets", lambda row: secret_context(row["uuid"])),),
+    provides=(
+        REMOTES.made_by(lambda parts: Remotes(Rclone(parts[SETTINGS]), parts[VAULT])),
+        CLOUD_ACCESS.made_by(lambda parts: NativeRemotes(parts[DATABASE], parts[REMOTES])),
+        MIRRORS.made_by(_mirrors),
+        CLOUD_PLACES.made_by(_places),
+    ),
+    kinds=_kinds,
+    listeners=lambda parts: ((Effect.ARCHIVES_CHANGED, parts[MIRRORS].after_archives_changed),),
+    ticks=lambda parts: (
+        Tick("mirrors", LOOK_SECONDS, partial(parts[MIRRORS].enqueue_due, parts[DATABASE]), "runner"),
+    ),
+)

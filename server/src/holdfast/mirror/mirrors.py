@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.mirror import errors, store
 from holdfast.mirror.hydrate import check_destination
@@ -158,6 +159,9 @@ class Mirrors:
             return waiting
         params, subject = SyncParams().model_dump(mode="json"), repositories.subject(repository)
         return queue.enqueue(session, self.sync, params, origin, subject=subject).id
+
+
+MIRRORS = Part[Mirrors]("mirrors")
 
 
 def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSettings) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.access.vault import Vault
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.mirror import errors
 from holdfast.mirror.models import RcloneRemote
@@ -88,6 +89,9 @@ class Remotes:
             return None
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return self.rclone.obscure(text) if option.is_obscured else text
+
+
+REMOTES = Part[Remotes]("remotes")
 
 
 def _merged(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

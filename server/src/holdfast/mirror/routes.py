@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Request, Response
+from fastapi import Body, Depends, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
@@ -14,11 +14,11 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.mirror import errors, native, store
-from holdfast.mirror.mirrors import Mirrors
+from holdfast.mirror.mirrors import MIRRORS, Mirrors
 from holdfast.mirror.models import RcloneRemote
 from holdfast.mirror.present import mirror_answer, provider_answer, remote_answer
 from holdfast.mirror.probe import Probe
-from holdfast.mirror.remotes import Remotes
+from holdfast.mirror.remotes import REMOTES, Remotes
 from holdfast.mirror.schemas import (
     HydrateBody,
     MirrorAnswer,
@@ -42,18 +42,8 @@ remote_routes = router("/api/rclone", "mirror")
 mirror_routes = router("/api/repositories", "mirror")
 
 
-async def the_remotes(request: Request) -> Remotes:
-    remotes: Remotes = request.app.state.remotes
-    return remotes
-
-
-async def the_mirrors(request: Request) -> Mirrors:
-    mirrors: Mirrors = request.app.state.mirrors
-    return mirrors
-
-
-TheRemotes = Annotated[Remotes, Depends(the_remotes)]
-TheMirrors = Annotated[Mirrors, Depends(the_mirrors)]
+TheRemotes = Annotated[Remotes, Depends(REMOTES)]
+TheMirrors = Annotated[Mirrors, Depends(MIRRORS)]
 
 
 @remote_routes.get("/providers", summary="Providers of rclone, and their options")

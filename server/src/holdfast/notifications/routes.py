@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Response
 from sqlalchemy import select
 
 from holdfast.access import audit
@@ -30,18 +30,13 @@ from holdfast.notifications.schemas import (
     RuleList,
     Verdict,
 )
-from holdfast.notifications.state import Notifications
+from holdfast.notifications.state import NOTIFICATIONS, Notifications
 from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/notifications", "notifications")
 
 
-async def the_notifications(request: Request) -> Notifications:
-    notifications: Notifications = request.app.state.notifications
-    return notifications
-
-
-TheNotifications = Annotated[Notifications, Depends(the_notifications)]
+TheNotifications = Annotated[Notifications, Depends(NOTIFICATIONS)]
 
 
 @routes.get("/destinations", summary="All destinations of messages")

@@ -7,6 +7,7 @@ from datetime import timedelta
 from sqlalchemy import delete
 
 from holdfast.access.vault import Vault
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.notifications import edit
@@ -102,3 +103,6 @@ class Notifications:
         with self._database.writing() as session:
             if insert_unless_there(session, KernelSetting, {"name": FIRST_START, "value": True}) is not None:
                 edit.add_default_rule(session)
+
+
+NOTIFICATIONS = Part[Notifications]("notifications")

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.operations.schemas import DerivedData, HistoryCounts, TroubledArchives
 
 
@@ -19,3 +20,6 @@ class DerivedDataSource(Protocol):
 
         Return how many repositories were examined and how many operations were queued.
         """
+
+
+DERIVED_DATA = Part[DerivedDataSource]("derived_data")

@@ -37,7 +37,7 @@ from holdfast.kit import clock
 from holdfast.kit.fields import PlainText
 from holdfast.kit.schema import Schema
 from holdfast.operations.event_schemas import EVENTS, LiveEvents
-from holdfast.operations.events import EventHub, Subscriber, stream
+from holdfast.operations.events import EVENT_HUB, EventHub, Subscriber, stream
 from holdfast.operations.filters import unknown_word
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -54,12 +54,7 @@ class Ticket(Schema):
     expires_in: int
 
 
-async def the_hub(request: Request) -> EventHub:
-    hub: EventHub = request.app.state.events
-    return hub
-
-
-TheHub = Annotated[EventHub, Depends(the_hub)]
+TheHub = Annotated[EventHub, Depends(EVENT_HUB)]
 
 
 @routes.post("/ticket", summary="A one-minute ticket for an event stream")

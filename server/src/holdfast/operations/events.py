@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from holdfast.access import rights
 from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
+from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import Operation, OutboxEntry
@@ -252,6 +253,9 @@ class EventHub:
         ]
         self._progress = {row.id: row.progress for row in running}
         return events
+
+
+EVENT_HUB = Part[EventHub]("event_hub")
 
 
 async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> AsyncIterator[str]:

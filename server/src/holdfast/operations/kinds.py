@@ -1,15 +1,17 @@
 """An operation kind: one value with everything the kernel needs to know about it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from fastapi import Request
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from backup_jobs.host import Interrupted
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobWork
 from holdfast.operations.locks import Access, lock_mode
@@ -108,3 +110,15 @@ class Registry:
     def word_of(self, kind: str) -> str:
         known = self.kinds.get(kind)
         return known.word if known else kind
+
+
+REGISTRY = Part[Registry]("registry")
+
+
+def kind_named(name: str) -> Callable[[Request], Awaitable[Kind]]:
+    """A dependency of routes: one kind."""
+
+    async def the_kind(request: Request) -> Kind:
+        return REGISTRY.of(request.app).kinds[name]
+
+    return the_kind

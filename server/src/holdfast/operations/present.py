@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.operations import waiting_reasons
 from holdfast.operations.kinds import Registry
@@ -80,6 +81,9 @@ class Presenter:
             "log_file_path": str(self.logs / operation.log_file) if operation.log_file else None,
             "warnings": operation.warnings or [],
         }
+
+
+PRESENTER = Part[Presenter]("presenter")
 
 
 def waiting_verdicts(session: Session, operations: Sequence[Operation]) -> Mapping[int, Verdict]:

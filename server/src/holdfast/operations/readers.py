@@ -6,9 +6,10 @@ To use it from a feature:
         for row in rows:
             ...  # write with `session`, and nothing else
 
-    service.readers.register(Reader("schedule-runs", settle, topics=frozenset({"operation.updated"})))
+    READER = Reader("schedule-runs", settle, topics=frozenset({"operation.updated"}))
+    FEATURE = Feature(name="schedules", readers=lambda _parts: (READER,))
 
-- `register` before `Service.start`; the name is the key of the position in `outbox_readers`, so never change it.
+- The name is the key of the position in `outbox_readers`, so never change it.
 - `handle(session, rows)` is called with rows in the order of their ids, at most `most_rows` at a time, in one writing transaction
   that also moves the position: what is written with `session` and the position are durable together, or neither is.
 - An exception rolls that transaction back. The supervisor logs it, reports the loop `reader-<name>` as failing and
@@ -38,6 +39,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.models import OutboxEntry, OutboxReader
@@ -115,6 +117,9 @@ class Horizon:
             self._complete = newest
 
 
+HORIZON = Part[Horizon]("horizon")
+
+
 class Readers:
     """Calls every registered reader with new rows, in one supervised loop."""
 
@@ -133,7 +138,7 @@ class Readers:
             self._readers.append(reader)
 
     def start(self) -> None:
-        self.know()
+        """After `know`."""
         self._supervisor.keep("outbox-readers", self._read_forever)
 
     def know(self) -> None:
@@ -206,6 +211,9 @@ class Readers:
             row.position = rows[-1].id if has_more else complete
             row.seen_at = clock.now()
         return has_more
+
+
+READERS = Part[Readers]("readers")
 
 
 def newest_id(session: Session) -> int:

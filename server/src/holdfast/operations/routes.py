@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from fastapi.responses import FileResponse
 
 from holdfast.access import audit, rights
@@ -22,7 +22,7 @@ from holdfast.operations import actions, outbox, pages
 from holdfast.operations import limits as kernel_limits
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.cancel import cancel, waits_for_end
-from holdfast.operations.derived import DerivedDataSource
+from holdfast.operations.derived import DERIVED_DATA, DerivedDataSource
 from holdfast.operations.filters import require_known
 from holdfast.operations.limits import Limits, LimitsChange
 from holdfast.operations.log_answers import (
@@ -36,7 +36,7 @@ from holdfast.operations.log_answers import (
     log_page,
 )
 from holdfast.operations.narrowing import Narrowed
-from holdfast.operations.present import Presenter
+from holdfast.operations.present import PRESENTER, Presenter
 from holdfast.operations.queue_view import read_queue
 from holdfast.operations.schemas import (
     CancelAnswer,
@@ -56,18 +56,8 @@ from holdfast.operations.visible import require
 routes = router("/api/operations", "operations")
 
 
-async def the_presenter(request: Request) -> Presenter:
-    presenter: Presenter = request.app.state.presenter
-    return presenter
-
-
-async def the_derived_data(request: Request) -> DerivedDataSource:
-    source: DerivedDataSource = request.app.state.derived_data
-    return source
-
-
-ThePresenter = Annotated[Presenter, Depends(the_presenter)]
-TheDerivedData = Annotated[DerivedDataSource, Depends(the_derived_data)]
+ThePresenter = Annotated[Presenter, Depends(PRESENTER)]
+TheDerivedData = Annotated[DerivedDataSource, Depends(DERIVED_DATA)]
 PageLimit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="`next_cursor` of the previous page.")]
 

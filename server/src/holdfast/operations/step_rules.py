@@ -1,11 +1,13 @@
 """A kind's rules as a step of a schedule, where the table of steps is not enough."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 
 if TYPE_CHECKING:
     from holdfast.operations.queue import Subject
@@ -25,3 +27,20 @@ class StepRules(Protocol):
 
     def subject(self, params: Mapping[str, Any], subject: "Subject") -> "Subject":
         """Given the parameters of an operation and its repository, return its executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptUse:
+    """A step of a schedule that runs a script."""
+
+    schedule_id: int
+    schedule_name: str
+    step: dict[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        return {"id": self.schedule_id, "name": self.schedule_name}
+
+
+FindScriptUses = Callable[[Session], Sequence[ScriptUse]]
+SCRIPT_USES = Part[FindScriptUses]("script_uses")
+"""How the library of scripts finds the steps of schedules."""

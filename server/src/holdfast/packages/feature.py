@@ -1,11 +1,7 @@
 """The parts of the service that packages contribute."""
 
-from holdfast.operations.kinds import Kind
+from holdfast.operations.manifest import Feature
 from holdfast.packages import install
 from holdfast.packages.routes import routes
 
-ROUTERS = (routes,)
-
-
-def kinds() -> tuple[Kind, ...]:
-    return (install.kind(),)
+FEATURE = Feature(name="packages", routers=(routes,), kinds=lambda _parts: (install.kind(),))

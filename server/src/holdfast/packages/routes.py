@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
@@ -15,7 +15,7 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 from holdfast.operations import pages
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.visible import require
@@ -35,12 +35,7 @@ from holdfast.packages.schemas import (
 routes = router("/api/packages", "packages")
 
 
-async def the_kind(request: Request) -> Kind:
-    kind: Kind = request.app.state.registry.kinds[store.KIND]
-    return kind
-
-
-TheKind = Annotated[Kind, Depends(the_kind)]
+TheKind = Annotated[Kind, Depends(kind_named(store.KIND))]
 
 
 @routes.get("/", summary="All packages")

@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import select
 
 from backup_engine.requests import ListArchivesRequest
+from holdfast.api.parts import Part
 from holdfast.archives.history.chunks.route import Route, RouteChooser
 from holdfast.archives.history.errors import ContentMoved, HistoryError
 from holdfast.archives.reading import inherited_secrets
@@ -29,7 +30,8 @@ from holdfast.restore.source import NobodyWaits
 from holdfast.storage.session import Database
 
 if TYPE_CHECKING:
-    from holdfast.archives.history.chunks.client import FileChunks, Part
+    from holdfast.archives.history.chunks.client import FileChunks
+    from holdfast.archives.history.chunks.client import Part as ChunkPart
 
 log = structlog.get_logger("holdfast.reading")
 
@@ -83,7 +85,7 @@ class Readers:
         is_here = repository.execution_target == "local" and repository.path.startswith("/")
         return is_here and repository.rclone_remote_id is None and repository.engine_version == 1
 
-    def read(self, repository: Repository, parts: Sequence["Part"], gone: threading.Event) -> bytes:
+    def read(self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event) -> bytes:
         """The bytes of these parts. Raise NotReadable, or NobodyWaits."""
         deadline = time.monotonic() + MOVED_SECONDS
         has_failed = False
@@ -225,6 +227,9 @@ class Readers:
         self._chooser.choose(Path(program), version)
         with self._guard:
             self._being_tested.discard((program, version))
+
+
+FILE_READERS = Part[Readers]("file_readers")
 
 
 def _place(repository: Repository) -> Place:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.repositories.models import Repository
 
 
@@ -44,6 +45,9 @@ class Cadence(Protocol):
         """When backups are due, oldest first, no more than `most`; None without a schedule that makes any."""
 
 
+CADENCE = Part[Cadence]("cadence")
+
+
 class NoCadence:
     """For repositories without a schedule."""
 
@@ -62,3 +66,18 @@ class NoCadence:
     ) -> list[datetime] | None:
         del session, repository, after, until, most
         return None
+
+
+class LastTick(Protocol):
+    """When schedules were last looked at, by any process."""
+
+    @property
+    def at(self) -> datetime | None: ...
+
+    @property
+    def is_fresh(self) -> bool: ...
+
+    def read(self) -> datetime | None: ...
+
+
+LAST_TICK = Part[LastTick]("last_tick")

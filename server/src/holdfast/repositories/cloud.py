@@ -7,6 +7,7 @@ from typing import Protocol
 from sqlalchemy.orm import Session
 
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 from holdfast.repositories.models import Repository
 from holdfast.repositories.place import Place
 from holdfast.repositories.schemas import NewRepository, RepositoryPlace
@@ -21,3 +22,6 @@ class CloudPlaces(Protocol):
 
     def created(self, session: Session, caller: Caller, repository: Repository, wanted: RepositoryPlace) -> None:
         """Called in the transaction that stores the repository."""
+
+
+CLOUD_PLACES = Part[CloudPlaces]("cloud_places")

@@ -10,6 +10,7 @@ from backup_engine.interface import Engine
 from backup_engine.requests import RcloneAccess, RepositoryLocation
 from backup_jobs.services import Control
 from holdfast.access.vault import Vault
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
 from holdfast.repositories.key_files import KeyFiles
@@ -59,6 +60,9 @@ class SshMachines(Protocol):
         """The remote shell for the engine. Raise Unprocessable if the host cannot be reached to pin its key."""
 
 
+SSH_MACHINES = Part[SshMachines]("ssh_machines")
+
+
 class AgentEngines(Protocol):
     """The engines of the machines on which agents run."""
 
@@ -72,6 +76,9 @@ class AgentEngines(Protocol):
         """Where its commands are run. Raise Conflict if the agent no longer exists."""
 
 
+AGENT_ENGINES = Part[AgentEngines]("agent_engines")
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """The engine's address of a repository on a remote."""
@@ -83,6 +90,9 @@ class Reach:
 class CloudAccess(Protocol):
     def reach(self, remote_id: int, text: str) -> Reach:
         """Given a remote and an address on it. Raise HoldfastError if it cannot be opened."""
+
+
+CLOUD_ACCESS = Part[CloudAccess]("cloud_access")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,9 @@ class Opener:
 
     def seal(self, repository_uuid: str, passphrase: str) -> str:
         return self._vault.encrypt(passphrase, secret_context(repository_uuid))
+
+
+OPENER = Part[Opener]("opener")
 
 
 def runs_on(repository: Repository) -> int | None:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
+
 
 @dataclass(frozen=True, slots=True)
 class OverdueAfter:
@@ -21,3 +23,8 @@ class OverdueRules(Protocol):
         """For each repository, by the name of the cell of `/status`: backup, check, prune, compact, restore_check,
         index, mirror. Cells that are not wanted are left out.
         """
+
+
+OVERDUE_RULES = Part[OverdueRules]("overdue_rules")
+CONSTANT_RULES = Part[OverdueRules]("constant_overdue_rules")
+"""For repositories that no schedule takes care of."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from sqlalchemy import String, Text, UniqueConstraint, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -22,6 +22,7 @@ from backup_engine.guarded import Guard
 from backup_engine.own_places import OwnPlaces, current_mounts, is_at_or_in, normal
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
 from holdfast.repositories.models import Repository
@@ -74,14 +75,6 @@ class Sealed:
 
 
 NOTHING_SEALED = Sealed()
-
-
-async def the_places(request: Request) -> "ServicePlaces":
-    places: ServicePlaces = request.app.state.own_places
-    return places
-
-
-ThePlaces = Annotated["ServicePlaces", Depends(the_places)]
 
 
 class ServicePlaces:
@@ -169,6 +162,10 @@ class ServicePlaces:
 
     def _stored(self, session: Session) -> list[str]:
         return list(session.scalars(select(StoredPlace.path).where(StoredPlace.machine == machine_id())))
+
+
+OWN_PLACES = Part[ServicePlaces]("own_places")
+ThePlaces = Annotated[ServicePlaces, Depends(OWN_PLACES)]
 
 
 def _database_files(settings: Settings) -> list[Path]:

@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy.exc import IntegrityError
@@ -24,6 +24,7 @@ from backup_engine.requests import (
 )
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Locked, Unprocessable
 from holdfast.execution.engines import FAR_BASE
 from holdfast.kit import clock
@@ -63,9 +64,9 @@ class Register:
     agents: AgentRegister
     corrections: Corrections
     cloud: CloudPlaces
-    on_import: tuple[ImportListener, ...] = ()
-    on_index_mode: tuple[ModeListener, ...] = ()
-    on_forget: tuple[ImportListener, ...] = ()
+    on_import: list[ImportListener] = field(default_factory=list)
+    on_index_mode: list[ModeListener] = field(default_factory=list)
+    on_forget: list[ImportListener] = field(default_factory=list)
 
     def create(self, caller: Caller, wanted: NewRepository) -> Repository:
         """Run the engine's init and store the repository. Nothing is stored if the engine refuses.
@@ -434,6 +435,9 @@ class Register:
             transitions.cancel_pending_of_repository(session, repository.id, categories=("index",))
         for listener in self.on_index_mode:
             listener(session, repository, old_mode, repository.index_mode)
+
+
+REGISTER = Part[Register]("register")
 
 
 def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Response
 
 from holdfast.access import rights, users
 from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
@@ -18,7 +18,7 @@ from holdfast.repositories import labels, store
 from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
 from holdfast.repositories.present import present
-from holdfast.repositories.register import Register
+from holdfast.repositories.register import REGISTER, Register
 from holdfast.repositories.schemas import (
     Done,
     ImportedRepository,
@@ -37,12 +37,7 @@ from holdfast.storage.session import Database
 routes = router("/api/repositories", "repositories")
 
 
-async def the_register(request: Request) -> Register:
-    register: Register = request.app.state.register
-    return register
-
-
-TheRegister = Annotated[Register, Depends(the_register)]
+TheRegister = Annotated[Register, Depends(REGISTER)]
 
 
 @routes.get("/", summary="All repositories that you may see")

@@ -17,6 +17,7 @@ from backup_jobs.restore import endings
 from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.occupied import Occupied, Unseen
 from backup_jobs.restore.survey import Survey, Surveyor
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.repositories.location import Opener
 from holdfast.restore import archived_paths, errors
@@ -85,6 +86,9 @@ class Previews:
             )
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
+
+
+PREVIEWS = Part[Previews]("restore_previews")
 
 
 def _items(source: Source) -> Iterator[ListedFile]:

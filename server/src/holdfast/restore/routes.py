@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends
 
 from holdfast.access.caller import Caller, LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.idempotency import Once
@@ -13,7 +13,7 @@ from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, StartAnswer
@@ -22,7 +22,7 @@ from holdfast.repositories import jobs
 from holdfast.repositories.own_places import ThePlaces
 from holdfast.restore import start as starting
 from holdfast.restore.present import statuses
-from holdfast.restore.preview import Previews
+from holdfast.restore.preview import PREVIEWS, Previews
 from holdfast.restore.schemas import RestoreJobs, RestorePreview, RestoreRequest, RestoreStatus
 from holdfast.restore.store import KIND
 from holdfast.runner.engine_requests import asks_engine
@@ -31,18 +31,8 @@ from holdfast.storage.session import Database
 routes = router("/api/restore", "restore")
 
 
-async def the_kind(request: Request) -> Kind:
-    kind: Kind = request.app.state.registry.kinds[KIND]
-    return kind
-
-
-async def the_previews(request: Request) -> Previews:
-    previews: Previews = request.app.state.restore_previews
-    return previews
-
-
-TheKind = Annotated[Kind, Depends(the_kind)]
-ThePreviews = Annotated[Previews, Depends(the_previews)]
+TheKind = Annotated[Kind, Depends(kind_named(KIND))]
+ThePreviews = Annotated[Previews, Depends(PREVIEWS)]
 
 
 @routes.post("/start", summary="Start a restore", responses=documented(404, 409), response_model=StartAnswer)

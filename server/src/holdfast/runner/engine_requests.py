@@ -15,6 +15,7 @@ from anyio import CapacityLimiter, Semaphore, fail_after, to_thread
 from fastapi import Depends, Request
 
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
 from holdfast.runner.lane_ticket import without_a_thread
 from holdfast.settings import Settings
@@ -91,6 +92,9 @@ class EngineRequests:
             raise _too_many() from error
 
 
+ENGINE_REQUESTS = Part[EngineRequests]("engine_requests")
+
+
 def _too_many() -> Unavailable:
     return Unavailable(
         "api.too_many_engine_requests",
@@ -104,7 +108,7 @@ class Asking:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._requests: EngineRequests = request.app.state.engine_requests
+        self._requests = ENGINE_REQUESTS.of(request.app)
 
     async def run(self, user_id: int, call: Callable[[], Result]) -> Result:
         return await self._requests.run(self._request, user_id, call)

@@ -14,6 +14,7 @@ from backup_engine.command import Command
 from backup_engine.following import engine_outcome
 from backup_engine.process import Adopted, Child, Spool, remove_spools, spools_below
 from backup_jobs.host import Step
+from holdfast.api.parts import Part
 from holdfast.errors import Locked, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.schema import Schema
@@ -186,6 +187,9 @@ class InlineCalls:
             self._database.work.wait(seen, min(1.0, remaining))
             seen = self._database.work.number
             verdict = self._claimed(operation_id)
+
+
+INLINE_CALLS = Part[InlineCalls]("inline_calls")
 
 
 def busy(verdict: Verdict) -> Locked:

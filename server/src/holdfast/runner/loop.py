@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from backup_jobs.engine_host import FollowAgain
 from backup_jobs.host import Cancelled, Interrupted, Stopping
 from backup_jobs.work import EvidenceUnknown
+from holdfast.api.parts import Part
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
@@ -319,6 +320,9 @@ class Runner:
             runners.heartbeat(session, self.identity.id, clock.now())
         if not self._executes:
             self._recover()  # an executing process does so more often, where it claims
+
+
+RUNNER = Part[Runner]("runner")
 
 
 def is_obstacle(error: Exception) -> bool:

@@ -1,48 +1,57 @@
 """What schedules bring to the service."""
 
-from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
-from fastapi import FastAPI
+from sqlalchemy.orm import Session
 
+from holdfast.agents.gateway import GATEWAY
+from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
+from holdfast.api.parts import Parts
 from holdfast.kit import clock
-from holdfast.kit.supervisor import Supervisor
-from holdfast.operations.kinds import Registry
+from holdfast.operations.kinds import REGISTRY
+from holdfast.operations.manifest import Feature, Task, When
 from holdfast.operations.readers import Reader
+from holdfast.operations.step_rules import SCRIPT_USES, ScriptUse
+from holdfast.repositories.cadence import CADENCE, LAST_TICK
+from holdfast.repositories.overdue import CONSTANT_RULES, OVERDUE_RULES
 from holdfast.schedules import routes, store
+from holdfast.schedules.overdue_rules import ScheduleRules
 from holdfast.schedules.running import settle
-from holdfast.schedules.running.tick import Tick
+from holdfast.schedules.running.thresholds import ScheduleCadence
+from holdfast.schedules.running.tick import TICK, LastTick, Tick
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
-ROUTERS = routes.ROUTERS
+
+def script_uses(session: Session) -> list[ScriptUse]:
+    return [ScriptUse(found.id, found.name, step) for found, step in store.script_steps(session)]
 
 
-@dataclass(frozen=True, slots=True)
-class Schedules:
-    """What routes and the tick share."""
-
-    settings: Settings
-    database: Database
-    registry: Registry
-    tick: Tick
-
-    @property
-    def readers(self) -> tuple[Reader, ...]:
-        return (Reader("schedules", settle.handle, frozenset({settle.TOPIC})),)
-
-    def start(self) -> None:
-        self.tick.start()
-
-    def tidy(self) -> None:
-        """Forget runs that ended long ago."""
-        with self.database.writing() as session:
-            store.forget_old(session, clock.now() - timedelta(days=self.settings.schedule_history_days))
+def tidy(database: Database, settings: Settings) -> None:
+    """Forget runs that ended long ago."""
+    with database.writing() as session:
+        store.forget_old(session, clock.now() - timedelta(days=settings.schedule_history_days))
 
 
-def build(settings: Settings, database: Database, registry: Registry, supervisor: Supervisor) -> Schedules:
-    return Schedules(settings, database, registry, Tick(database, registry, supervisor))
+def _tasks(parts: Parts) -> tuple[Task, ...]:
+    return (
+        Task(When.START, parts[TICK].start, "runner"),
+        Task(When.TIDY, partial(tidy, parts[DATABASE], parts[SETTINGS])),
+    )
 
 
-def install(app: FastAPI, schedules: Schedules) -> None:
-    app.state.schedules = schedules
+FEATURE = Feature(
+    name="schedules",
+    routers=routes.ROUTERS,
+    provides=(
+        TICK.made_by(lambda parts: Tick(parts[DATABASE], parts[REGISTRY], parts[SUPERVISOR])),
+        LAST_TICK.made_by(lambda parts: LastTick(parts[DATABASE])),
+        CADENCE.given(ScheduleCadence()),
+        OVERDUE_RULES.made_by(lambda parts: ScheduleRules(parts[CONSTANT_RULES])),
+        SCRIPT_USES.given(script_uses),
+    ),
+    readers=lambda _parts: (Reader("schedules", settle.handle, frozenset({settle.TOPIC})),),
+    tasks=_tasks,
+    connect=lambda parts: parts[GATEWAY].fleet.on_online.append(parts[TICK].agents_came_online),
+)

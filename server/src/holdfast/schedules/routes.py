@@ -16,6 +16,7 @@ from holdfast.api.router import router
 from holdfast.errors import HoldfastError
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, RowId
+from holdfast.operations.kinds import REGISTRY, Registry
 from holdfast.repositories import labels
 from holdfast.repositories import store as repositories
 from holdfast.repositories.labels import LabelFilter
@@ -65,10 +66,11 @@ MOST_HOURS = 24 * 62
 
 
 async def the_editor(request: Request) -> Editor:
-    return Editor(request.app.state.registry)
+    return Editor(REGISTRY.of(request.app))
 
 
 TheEditor = Annotated[Editor, Depends(the_editor)]
+TheRegistry = Annotated[Registry, Depends(REGISTRY)]
 
 
 # All of them -----------------------------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ def read_next(
 
 
 def run_schedule(
-    request: Request,
+    registry: TheRegistry,
     caller: LoginOnly,
     schedule_id: RowId,
     session: Writing,
@@ -315,7 +317,7 @@ def run_schedule(
         _check_asked(session, schedule, asked)
         rows = by_hand.run_now(
             session,
-            request.app.state.registry,
+            registry,
             schedule,
             asked.repository_ids,
             asked.steps,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit, rights
@@ -16,7 +16,7 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import pages
-from holdfast.operations.present import Presenter
+from holdfast.operations.routes import ThePresenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
@@ -32,9 +32,8 @@ Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="
 
 
 @routes.get("/runs/{schedule_run_id}", summary="One run of a schedule, with its operations", responses=documented(404))
-def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, request: Request) -> RunDetail:
+def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, presenter: ThePresenter) -> RunDetail:
     row = _seen(session, caller, schedule_run_id)
-    presenter: Presenter = request.app.state.presenter
     summary = present.summaries(session, [row])[0]
     found = sorted(pages.by_ids(session, operations_of(row)), key=lambda operation: operation.id)
     return RunDetail(**dict(summary), operations=presenter.items(session, found))

@@ -1,7 +1,6 @@
 """The library: adding, changing and deleting scripts, and who may use which."""
 
 import hashlib
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,10 @@ from sqlalchemy.orm import Session
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.roles import Role
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.kit import clock
+from holdfast.operations.step_rules import FindScriptUses, ScriptUse
 from holdfast.scripts import errors, parameters, store
 from holdfast.scripts.models import ScriptVersion, StoredScript
 from holdfast.scripts.schemas import NewScript, ScriptChange
@@ -21,28 +22,13 @@ NULLABLE = frozenset({"description", "installed_as"})
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A step of a schedule that runs a script."""
-
-    schedule_id: int
-    schedule_name: str
-    step: dict[str, Any]
-
-    def shown(self) -> dict[str, Any]:
-        return {"id": self.schedule_id, "name": self.schedule_name}
-
-
-FindUses = Callable[[Session], Sequence[Use]]
-
-
-@dataclass(frozen=True, slots=True)
 class Library:
     """`find_uses` finds all script steps of schedules."""
 
     secrets: parameters.Secrets
-    find_uses: FindUses
+    find_uses: FindScriptUses
 
-    def uses(self, session: Session, script_id: int) -> list[Use]:
+    def uses(self, session: Session, script_id: int) -> list[ScriptUse]:
         return [use for use in self.find_uses(session) if use.step.get("script_id") == script_id]
 
     def add(self, session: Session, caller: Caller, wanted: NewScript) -> StoredScript:
@@ -102,6 +88,9 @@ class Library:
             raise errors.in_use(list(shown.values()), runs)
         script.deleted_at = clock.now()
         _audit(session, caller, "script.deleted", script)
+
+
+LIBRARY = Part[Library]("scripts")
 
 
 def may_use(caller: Caller, script: StoredScript) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
@@ -14,7 +14,7 @@ from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.operations import queue
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.queue import Origin, Subject
 from holdfast.operations.schemas import StartAnswer
 from holdfast.operations.status import Trigger
@@ -22,7 +22,7 @@ from holdfast.repositories import agent_target
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.scripts import errors, library, parameters, present, store
-from holdfast.scripts.library import Library
+from holdfast.scripts.library import LIBRARY, Library
 from holdfast.scripts.models import StoredScript
 from holdfast.scripts.run import params_of, subject_of
 from holdfast.scripts.schemas import NewScript, RunScript, ScriptChange, ScriptDetail, ScriptList, Versions
@@ -30,18 +30,8 @@ from holdfast.scripts.schemas import NewScript, RunScript, ScriptChange, ScriptD
 routes = router("/api/scripts", "scripts")
 
 
-async def the_library(request: Request) -> Library:
-    found: Library = request.app.state.scripts
-    return found
-
-
-async def the_kind(request: Request) -> Kind:
-    kind: Kind = request.app.state.registry.kinds[store.KIND]
-    return kind
-
-
-TheLibrary = Annotated[Library, Depends(the_library)]
-TheKind = Annotated[Kind, Depends(the_kind)]
+TheLibrary = Annotated[Library, Depends(LIBRARY)]
+TheKind = Annotated[Kind, Depends(kind_named(store.KIND))]
 
 
 @routes.get("/", summary="All scripts that you may use")

@@ -1,7 +1,7 @@
 """The service's information about itself."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from fastapi import Depends, Request, Response
 from pydantic import Field
@@ -9,13 +9,14 @@ from pydantic import Field
 from holdfast.access.caller import SignedIn, public
 from holdfast.access.plans import FEATURES
 from holdfast.access.roles import Role
-from holdfast.api.dependencies import TheDatabase, TheSettings
+from holdfast.api.dependencies import SUPERVISOR, TheDatabase, TheSettings
 from holdfast.api.router import router
 from holdfast.api.threads import in_thread
-from holdfast.execution.engines import Engines
+from holdfast.execution.engines import ENGINES, Engines
 from holdfast.kit.fields import Timestamp
 from holdfast.kit.schema import Schema
 from holdfast.kit.supervisor import LoopReport, Supervisor
+from holdfast.repositories.cadence import LAST_TICK, LastTick
 
 health = router("/health", "health", dependencies=[Depends(public)])
 system = router("/api/system", "system")
@@ -60,32 +61,10 @@ async def live() -> Health:
     return Health(status="ok")
 
 
-async def the_supervisor(request: Request) -> Supervisor:
-    supervisor: Supervisor = request.app.state.supervisor
-    return supervisor
+TheSupervisor = Annotated[Supervisor, Depends(SUPERVISOR)]
 
 
-TheSupervisor = Annotated[Supervisor, Depends(the_supervisor)]
-
-
-class LastTick(Protocol):
-    """When schedules were last looked at, by any process."""
-
-    @property
-    def at(self) -> datetime | None: ...
-
-    @property
-    def is_fresh(self) -> bool: ...
-
-    def read(self) -> datetime | None: ...
-
-
-async def the_last_tick(request: Request) -> LastTick:
-    last_tick: LastTick = request.app.state.last_tick
-    return last_tick
-
-
-TheLastTick = Annotated[LastTick, Depends(the_last_tick)]
+TheLastTick = Annotated[LastTick, Depends(LAST_TICK)]
 
 
 @health.get("/ready", summary="The service can work", response_model_exclude_none=True)
@@ -104,18 +83,13 @@ async def ready(database: TheDatabase, supervisor: TheSupervisor, last_tick: The
     return Health(status="degraded", store="reachable", failing=names, last_tick_at=ticked)
 
 
-async def the_engines(request: Request) -> Engines:
-    engines: Engines = request.app.state.engines
-    return engines
-
-
 @system.get("/info", summary="Version, plan, features and engines")
 def info(
     caller: SignedIn,
     request: Request,
     database: TheDatabase,
     settings: TheSettings,
-    engines: Annotated[Engines, Depends(the_engines)],
+    engines: Annotated[Engines, Depends(ENGINES)],
     supervisor: TheSupervisor,
 ) -> SystemInfo:
     found = [EngineFound(major=one.major, version=one.version, path=one.path) for one in engines.found()]

@@ -15,7 +15,7 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.router import router
 from holdfast.archives import losses_view
-from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.losses_schemas import Losses
 from holdfast.archives.retention import coming, simulate
 from holdfast.archives.retention.coming import Coming

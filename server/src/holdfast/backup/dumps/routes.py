@@ -2,19 +2,19 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Response
 
 from holdfast.access.caller import LoginOnly, SignedIn
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
-from holdfast.access.vault import Vault
+from holdfast.access.vault import VAULT, Vault
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, Writing
 from holdfast.api.router import router
 from holdfast.backup.dumps import databases, make_dumps
 from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody, Databases
 from holdfast.kit.fields import RowId
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs, store
 from holdfast.repositories.own_places import ThePlaces
@@ -22,17 +22,7 @@ from holdfast.repositories.own_places import ThePlaces
 routes = router("/api/repositories", "dumps")
 
 
-async def the_kind(request: Request) -> Kind:
-    kind: Kind = request.app.state.registry.kinds["dump"]
-    return kind
-
-
-async def the_vault(request: Request) -> Vault:
-    vault: Vault = request.app.state.dump_vault
-    return vault
-
-
-TheVault = Annotated[Vault, Depends(the_vault)]
+TheVault = Annotated[Vault, Depends(VAULT)]
 
 
 @routes.get("/{repository_id}/databases", summary="Databases that are dumped", responses=documented(404))
@@ -87,7 +77,7 @@ def start_dump(
     caller: LoginOnly,
     repository_id: RowId,
     session: Writing,
-    kind: Annotated[Kind, Depends(the_kind)],
+    kind: Annotated[Kind, Depends(kind_named("dump"))],
     once: Once,
 ) -> Any:
     """One archive of the series `<repository>-databases` with the dumps of all databases of the repository."""

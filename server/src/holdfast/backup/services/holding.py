@@ -9,6 +9,7 @@ from backup_jobs.backup import STEP
 from backup_jobs.holds import HeldServices, Holds, unstarted
 from backup_jobs.services import Control, control_here
 from backup_protocol import BackupBlock
+from holdfast.api.parts import Part
 from holdfast.operations import limits
 from holdfast.operations.context import Context
 from holdfast.repositories.location import SshMachines, runs_on
@@ -54,6 +55,9 @@ class ServiceHolds:
 
     def _control(self, place: str) -> Control:
         return control_here if place == HERE else self._machines.control(int(place.removeprefix(SSH)))
+
+
+SERVICE_HOLDS = Part[ServiceHolds]("service_holds")
 
 
 def place_of(repository: Repository) -> str:

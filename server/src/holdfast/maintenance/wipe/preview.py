@@ -9,6 +9,7 @@ from backup_engine.parse import ArchiveInfo
 from backup_jobs.archives import EVERYTHING
 from holdfast.access import audit
 from holdfast.access.caller import Caller
+from holdfast.api.parts import Part
 from holdfast.kit import clock
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.repositories.asking import archives_of, ask
@@ -75,3 +76,6 @@ class Previews:
             wait_seconds=wait_seconds,
         )
         return identities(found)
+
+
+PREVIEWS = Part[Previews]("wipe_previews")

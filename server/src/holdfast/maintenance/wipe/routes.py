@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Request
+from fastapi import Body, Depends
 
 from holdfast.access import audit
 from holdfast.access.caller import Caller, LoginOnly, SignedIn
@@ -17,10 +17,11 @@ from holdfast.maintenance.wipe import start as starting
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.models import WipePreview
 from holdfast.maintenance.wipe.present import preview_answer, wipe_answer
-from holdfast.maintenance.wipe.preview import Previews
+from holdfast.maintenance.wipe.preview import PREVIEWS, Previews
 from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStartBody
 from holdfast.maintenance.wipe.start import WipeStart
 from holdfast.operations.cancel import cancel, waits_for_end
+from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import CancelAnswer
 from holdfast.operations.visible import require, unknown
@@ -31,12 +32,8 @@ from holdfast.storage.session import Database
 routes = router("/api/repositories", "wipe")
 
 
-async def the_previews(request: Request) -> Previews:
-    previews: Previews = request.app.state.wipe_previews
-    return previews
-
-
-ThePreviews = Annotated[Previews, Depends(the_previews)]
+TheKind = Annotated[Kind, Depends(kind_named("wipe"))]
+ThePreviews = Annotated[Previews, Depends(PREVIEWS)]
 
 
 class _FirstTime(Exception):
@@ -73,7 +70,7 @@ def start_wipe(
     caller: LoginOnly,
     repository_id: RowId,
     wanted: WipeStartBody,
-    request: Request,
+    kind: TheKind,
     previews: ThePreviews,
     database: TheDatabase,
     settings: TheSettings,
@@ -83,7 +80,6 @@ def start_wipe(
     if (first_answer := _answered_before(database, once)) is not None:
         return first_answer
     WipeStart(database, previews).check_archives(caller, repository_id, wanted)
-    kind = request.app.state.registry.kinds["wipe"]
     with database.writing() as session:
 
         def start() -> WipeJob:

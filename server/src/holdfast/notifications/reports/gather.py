@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.notifications.events.rules import in_scope
 from holdfast.notifications.models import Incident
 from holdfast.operations.models import Operation
@@ -23,6 +24,9 @@ class Sources:
     missed: Callable[[Session, datetime], Mapping[int, int]] = lambda _session, _since: {}
     next_due: Callable[[Session], Mapping[int, datetime]] = lambda _session: {}
     alarms: Callable[[Session], Sequence[str]] = lambda _session: ()
+
+
+SOURCES = Part[Sources]("report_sources")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from backup_engine.command import Command
 from backup_engine.requests import ExportTarRequest, InvalidRequest
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import readable
+from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.location import Opener
@@ -48,6 +49,9 @@ class Content(Protocol):
 
 class Contents(Protocol):
     def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None: ...
+
+
+CONTENTS = Part[Contents]("contents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,9 @@ class Downloads:
         except InvalidRequest as error:
             raise Unprocessable(error.key, str(error)) from error
         return Source(self.inline, repository, command, gone)
+
+
+DOWNLOADS = Part[Downloads]("downloads")
 
 
 def told_of(content: Content, *, is_readable: bool | None = None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.access.caller import Caller
 from holdfast.api.errors import error_answer
+from holdfast.api.parts import Part
 from holdfast.errors import HoldfastError
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
@@ -202,6 +203,9 @@ class DownloadRules:
         if self._threads is None:
             self._threads = CapacityLimiter(2 * self.turns.most)
         return self._threads
+
+
+DOWNLOAD_RULES = Part[DownloadRules]("download_rules")
 
 
 def _threads() -> CapacityLimiter:

@@ -21,19 +21,14 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
-from holdfast.restore.download.opening import Downloads, Format, Opened
-from holdfast.restore.download.response import Download, DownloadRules, file_answer
+from holdfast.restore.download.opening import DOWNLOADS, Downloads, Format, Opened
+from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, file_answer
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories/{repository_id}/archives/{archive_id}", "restore")
 
 PathText = Annotated[str, PlainText(0, 4096)]
 ExactText = Annotated[str, PlainText(0, 8192)]
-
-
-async def the_downloads(request: Request) -> Downloads:
-    downloads: Downloads = request.app.state.downloads
-    return downloads
 
 
 async def wanted_path(
@@ -52,12 +47,12 @@ async def wanted_path(
 
 async def the_download_rules(request: Request, caller: SignedIn) -> DownloadRules:
     """Refuses downloads above the limit before the archive is looked up."""
-    rules: DownloadRules = request.app.state.download_rules
+    rules = DOWNLOAD_RULES.of(request.app)
     rules.turns.require_one(caller.user_id)
     return rules
 
 
-TheDownloads = Annotated[Downloads, Depends(the_downloads)]
+TheDownloads = Annotated[Downloads, Depends(DOWNLOADS)]
 TheDownloadRules = Annotated[DownloadRules, Depends(the_download_rules)]
 WantedPath = Annotated[bytes, Depends(wanted_path)]
 

@@ -38,6 +38,7 @@ from holdfast.agents import errors as agent_errors
 from holdfast.agents import store as agents
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.jobs import own
+from holdfast.api.parts import Part
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
@@ -101,6 +102,9 @@ class Pourings:
         if repository is None:
             raise NotFound("repository.not_found", "The repository is no longer registered.")
         return operation, repository
+
+
+POURINGS = Part[Pourings]("pourings")
 
 
 class _Pouring:

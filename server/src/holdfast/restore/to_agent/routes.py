@@ -3,7 +3,7 @@
 from threading import Event
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.agents.caller import ThisAgent
@@ -12,7 +12,7 @@ from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.restore.download.opening import Opened
 from holdfast.restore.download.response import Download
-from holdfast.restore.to_agent.pouring import MEDIA_TYPE, Pourings
+from holdfast.restore.to_agent.pouring import MEDIA_TYPE, POURINGS, Pourings
 
 routes = router("/api/agents", "agents")
 
@@ -25,12 +25,7 @@ STREAM = {
 }
 
 
-async def the_pourings(request: Request) -> Pourings:
-    pourings: Pourings = request.app.state.restore_pourings
-    return pourings
-
-
-ThePourings = Annotated[Pourings, Depends(the_pourings)]
+ThePourings = Annotated[Pourings, Depends(POURINGS)]
 
 
 @routes.get(

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
+from holdfast.api.parts import Part
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
@@ -151,6 +152,9 @@ class Tick:
             answer = step(session)
         self.longest_transaction_seconds = max(self.longest_transaction_seconds, time.monotonic() - began)
         return answer
+
+
+TICK = Part[Tick]("tick")
 
 
 def _sized(step: Callable[[Session, int], Done], size: int, session: Session) -> Done:

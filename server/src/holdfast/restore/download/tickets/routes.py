@@ -24,7 +24,7 @@ from holdfast.operations.visible import require as require_operation
 from holdfast.repositories.own_places import ServicePlaces, ThePlaces
 from holdfast.restore import archived_paths, errors
 from holdfast.restore.download.opening import Downloads, Opened
-from holdfast.restore.download.response import Download, DownloadRules, file_answer
+from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, file_answer
 from holdfast.restore.download.routes import TheDownloads, binary, found
 from holdfast.restore.download.tickets import store
 from holdfast.restore.download.tickets.schemas import ArchiveDownload, DownloadLink, LogDownload
@@ -61,7 +61,7 @@ async def ticket_holder(
 
 async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depends(ticket_holder)]) -> DownloadRules:
     """Refuses downloads above the limit before the ticket is used up."""
-    rules: DownloadRules = request.app.state.download_rules
+    rules = DOWNLOAD_RULES.of(request.app)
     rules.turns.require_one(holder.caller.user_id)
     return rules
 

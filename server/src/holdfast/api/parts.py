@@ -1,0 +1,81 @@
+"""The objects that live as long as the service, by typed names: what features are built from, and routes use.
+
+MACHINES = Part[Machines]("machines")                       # its name, beside its class
+MACHINES.made_by(lambda parts: Machines(parts[DATABASE]))   # how it is made, in its feature's `provides`
+TheMachines = Annotated[Machines, Depends(MACHINES)]        # what a route asks for
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from fastapi import Request
+
+T = TypeVar("T")
+
+
+class Part(Generic[T]):
+    """The name of an object. As a dependency of a route, it is that object."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def made_by(self, make: "Callable[[Parts], T]") -> "Maker":
+        return Maker(self, make)
+
+    def given(self, value: T) -> "Maker":
+        return Maker(self, lambda _parts: value)
+
+    def of(self, app: Any) -> T:
+        parts: Parts = app.parts
+        return parts[self]
+
+    async def __call__(self, request: Request) -> T:
+        return self.of(request.app)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    part: Part[Any]
+    make: "Callable[[Parts], Any]"
+
+
+class PartsError(Exception):
+    """The service cannot be put together: an object is missing, made twice, or needs itself."""
+
+
+class Parts:
+    """Makes each object when it is first asked for, so that the order in which features are listed is free."""
+
+    def __init__(self, makers: Iterable[Maker]) -> None:
+        self._makers: dict[Part[Any], Callable[[Parts], Any]] = {}
+        self._made: dict[Part[Any], Any] = {}
+        self._making: list[Part[Any]] = []
+        for maker in makers:
+            if maker.part in self._makers:
+                raise PartsError(f"{maker.part.name} is provided twice")
+            self._makers[maker.part] = maker.make
+
+    def __getitem__(self, part: Part[T]) -> T:
+        if part not in self._made:
+            self._made[part] = self._make(part)
+        found: T = self._made[part]
+        return found
+
+    def make_all(self) -> None:
+        """Before the first request: from then on nothing is made, and every thread may ask."""
+        for part in self._makers:
+            self[part]
+
+    def _make(self, part: Part[T]) -> T:
+        if part not in self._makers:
+            raise PartsError(f"no feature provides {part.name}")
+        if part in self._making:
+            chain = [each.name for each in (*self._making[self._making.index(part) :], part)]
+            raise PartsError(f"a part needs itself: {' → '.join(chain)}")
+        self._making.append(part)
+        try:
+            made: T = self._makers[part](self)
+        finally:
+            self._making.pop()
+        return made

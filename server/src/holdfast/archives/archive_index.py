@@ -1,0 +1,64 @@
+"""The index of archives: the kinds that keep it, and how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy.orm import Session
+
+from holdfast.access.plans import has_feature
+from holdfast.api.parts import Part
+from holdfast.archives import history_stage, stats, sync
+from holdfast.archives.coverage import Covered
+from holdfast.archives.derived import IndexState
+from holdfast.archives.history.chunks.route import RouteChooser
+from holdfast.archives.indexes import Indexes, indexes_for
+from holdfast.archives.stages import Stages
+from holdfast.operations.kinds import Effect, Kind, Listener
+from holdfast.repositories.location import Opener
+from holdfast.repositories.models import Repository
+from holdfast.settings import Settings
+
+if TYPE_CHECKING:
+    from holdfast.archives.history.index import HistoryIndex
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveIndex:
+    kinds: tuple[Kind, ...]
+    stages: Stages
+    indexes: Indexes
+    state: IndexState
+    chooser: RouteChooser
+
+    @property
+    def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
+        return ((Effect.ARCHIVES_CHANGED, self.stages.after_archives_changed),)
+
+    def ask(self, repository: Repository, question: Callable[[HistoryIndex | None, Covered], T]) -> T:
+        """Ask a repository's index, if there is one that can be trusted, and which archives it covers."""
+        kept = self.stages.builds_history(repository.index_mode)
+        return self.indexes.ask(repository.uuid, lambda index: question(index, Covered.by(index, kept=kept)))
+
+    def covered(self, repository: Repository) -> Covered:
+        return self.ask(repository, lambda _index, covered: covered)
+
+    def forget(self, session: Session, repository: Repository) -> None:
+        """A repository is being forgotten: its index goes with it."""
+        del session
+        self.indexes.remove_all_of(repository.uuid)
+
+
+ARCHIVE_INDEX = Part[ArchiveIndex]("archive_index")
+
+
+def build(settings: Settings, opener: Opener) -> ArchiveIndex:
+    indexes = indexes_for(settings)
+    chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
+    kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
+    stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
+    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser)

@@ -1,0 +1,42 @@
+"""The parts of the service that backups contribute: with their dumps, and the services that they stop."""
+
+from functools import partial
+
+from holdfast.access.stored_secrets import SecretColumn
+from holdfast.access.vault import VAULT
+from holdfast.agents.backups import BACKUP_STARTER
+from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.parts import Parts
+from holdfast.backup import create_archive, on_agent
+from holdfast.backup.dumps import make_dumps
+from holdfast.backup.dumps.models import DumpedDatabase, secret_context
+from holdfast.backup.dumps.routes import routes as dump_routes
+from holdfast.backup.routes import routes
+from holdfast.backup.services.holding import LOOK_SECONDS, SERVICE_HOLDS, ServiceHolds
+from holdfast.backup.services.routes import routes as service_routes
+from holdfast.operations.kinds import REGISTRY, Kind
+from holdfast.operations.manifest import Feature, Tick
+from holdfast.repositories.location import OPENER, SSH_MACHINES
+
+
+def _holds(parts: Parts) -> ServiceHolds:
+    return ServiceHolds(parts[SETTINGS].data_dir / "holds", parts[DATABASE], parts[SSH_MACHINES])
+
+
+def _kinds(parts: Parts) -> tuple[Kind, ...]:
+    opener = parts[OPENER]
+    dump = make_dumps.kind(opener, parts[VAULT], parts[SETTINGS].database_programs)
+    return create_archive.kind(opener, parts[SERVICE_HOLDS]), dump
+
+
+FEATURE = Feature(
+    name="backup",
+    routers=(routes, dump_routes, service_routes),
+    secrets=(SecretColumn(DumpedDatabase.__tablename__, "password", lambda row: secret_context(row["uuid"])),),
+    provides=(
+        SERVICE_HOLDS.made_by(_holds),
+        BACKUP_STARTER.made_by(lambda parts: partial(on_agent.start, kind=parts[REGISTRY].kinds["backup"])),
+    ),
+    kinds=_kinds,
+    ticks=lambda parts: (Tick("services", LOOK_SECONDS, parts[SERVICE_HOLDS].look_after, "runner"),),
+)

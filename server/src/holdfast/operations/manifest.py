@@ -1,0 +1,77 @@
+"""What a feature brings to the service: one value, `FEATURE`, in the `feature.py` of its folder."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal
+
+from fastapi import APIRouter
+
+from holdfast.access.stored_secrets import SecretColumn
+from holdfast.api.app import Application
+from holdfast.api.parts import Maker, Parts
+from holdfast.operations.kinds import Effect, Kind, Listener
+from holdfast.operations.readers import Reader
+
+Where = Literal["api", "runner"] | None
+"""The role of the processes that do something; None: all of them."""
+
+
+class When(Enum):
+    PREPARE = auto()
+    """Before anything runs."""
+    START = auto()
+    TIDY = auto()
+    """Once an hour."""
+    STOP = auto()
+    CLOSE = auto()
+    """When everything has stopped. Features stop and close in the opposite order to their start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step in the life of a process."""
+
+    when: When
+    run: Callable[[], object]
+    where: Where = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A step that the supervisor runs at an interval, and reports under its name."""
+
+    name: str
+    seconds: float
+    run: Callable[[], object]
+    where: Where = None
+
+
+def _nothing(parts: Parts) -> tuple[()]:
+    del parts
+    return ()
+
+
+def _not_installed(app: Application) -> None:
+    del app
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    name: str
+    routers: tuple[APIRouter, ...] = ()
+    secrets: tuple[SecretColumn, ...] = ()
+    """Encrypted columns, for the rotation of the key."""
+    provides: tuple[Maker, ...] = ()
+    """Objects for its own routes and for other features."""
+    kinds: Callable[[Parts], Iterable[Kind]] = _nothing
+    """Its operation kinds. They must not need the registry: it is made of them."""
+    listeners: Callable[[Parts], Iterable[tuple[Effect, Listener]]] = _nothing
+    readers: Callable[[Parts], Iterable[Reader]] = _nothing
+    """Its durable readers of the outbox."""
+    ticks: Callable[[Parts], Iterable[Tick]] = _nothing
+    tasks: Callable[[Parts], Iterable[Task]] = _nothing
+    connect: Callable[[Parts], object] = _nothing
+    """Called once, when all objects exist: for what it has to register with features below it."""
+    install: Callable[[Application], object] = _not_installed
+    """For what is no router: a handler in front of the application, or routes outside the API."""

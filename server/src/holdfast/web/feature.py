@@ -1,0 +1,6 @@
+"""The web UI as a part of the service. Installed last: it answers every path that is not the API's."""
+
+from holdfast.operations.manifest import Feature
+from holdfast.web import pages
+
+FEATURE = Feature(name="web", install=pages.install)

@@ -1,0 +1,38 @@
+"""Adding a feature is a folder and a line: nothing else has to know it."""
+
+import ast
+
+from holdfast.composition import FEATURES
+from tests.architecture.composed import composed_app
+from tests.architecture.test_single_places import ROOT, dotted, trees
+
+
+def test_every_folder_with_a_feature_is_in_the_list_under_its_own_name() -> None:
+    folders = [path.parent.name for path in (ROOT / "server" / "src" / "holdfast").glob("*/feature.py")]
+
+    assert len(folders) > 20
+    assert sorted(feature.name for feature in FEATURES) == sorted(folders)
+
+
+def test_every_router_of_a_feature_is_served() -> None:
+    served = {id(route) for route in composed_app().router.routes}
+    missing = [
+        (feature.name, router.prefix)
+        for feature in FEATURES
+        for router in feature.routers
+        if not served.issuperset(map(id, router.routes))
+    ]
+
+    assert missing == []
+
+
+def test_routes_get_their_objects_by_typed_names_and_not_from_the_untyped_state_of_the_application() -> None:
+    untyped = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees()
+        if name.startswith("holdfast/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and dotted(node).endswith("app.state")
+    ]
+
+    assert untyped == []
