@@ -9,6 +9,7 @@ import pytest
 import time_machine
 from sqlalchemy import make_url
 
+from holdfast.access import caller, users
 from holdfast.access.administration import rotate_key
 from holdfast.access.roles import Role
 from holdfast.kit import clock
@@ -156,3 +157,19 @@ def test_a_forged_token_is_refused_however_often_it_comes(service: Service, anna
     for _ in range(3):
         assert _answer(service, forged) == (401, "auth.token_invalid")
     assert _answer(service, anna) == (200, "operator")
+
+
+def test_other_work_does_not_send_a_known_caller_to_the_queue_for_threads(
+    service: Service, anna: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if service.database.version is None:
+        pytest.skip("on PostgreSQL every lookup goes over the network, in a thread")
+    assert service.client.get("/api/auth/me", headers=anna).status_code == 200
+    service.add_repository()  # any commit ends what is remembered
+
+    async def no_thread(*_arguments: object) -> None:
+        raise AssertionError("a known caller waited for a thread")
+
+    for module in (caller, users):
+        monkeypatch.setattr(module, "in_thread", no_thread)
+    assert service.client.get("/api/auth/me", headers=anna).json()["username"] == "anna"

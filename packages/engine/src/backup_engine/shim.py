@@ -166,7 +166,6 @@ def become_engine(
         os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if output is None else output, 1)
         script = command.get("script")
         os.dup2(1 if script else os.open("err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
-        os.nice(int(str(command.get("nice") or 0)))
         identity = {"pid": os.getpid(), "start_time": process_start_time(os.getpid())}
         write_synced("engine.json", json.dumps(identity).encode())
         argv = command["argv"]
@@ -448,7 +447,9 @@ def main() -> int:
         return NOT_STARTED
     with open("command.json", "rb") as file:  # noqa: PTH123
         command = json.load(file)
-    give_way_to_other_sessions(int(str(command.get("nice") or 0)))
+    niceness = int(str(command.get("nice") or 0))
+    os.nice(niceness)  # the shim too: each engine costs the start of one
+    give_way_to_other_sessions(niceness)
     secrets = read_secrets(int(sys.argv[2]))
     if secrets is None:
         return NOT_STARTED

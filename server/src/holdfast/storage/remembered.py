@@ -61,6 +61,11 @@ class Remembered(Generic[Value]):
             return None
         return known[1]
 
+    def earlier(self, key: Hashable) -> Value | None:
+        """The value as it was when it was last read, whatever was committed since."""
+        known = self._values.get(key)
+        return None if known is None else known[1]
+
     def read(
         self, key: Hashable, read: Callable[[], Value], is_worth_it: Callable[[Value], bool] = lambda _value: True
     ) -> Value:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import structlog
@@ -21,6 +21,8 @@ AFTER_COMMIT = "after_commit"
 WAKE, NEWS, LANES = "wake", "news", "lanes"
 CHANNEL, NEWS_CHANNEL, LANES_CHANNEL = "holdfast_work", "holdfast_news", "holdfast_lanes"
 BUSY_TIMEOUT_MILLISECONDS = 15_000
+
+Reading = Callable[[], AbstractContextManager[Session]]
 
 
 class Database:
@@ -42,6 +44,7 @@ class Database:
             self._reader = _sqlite_engine(url, pool_size=pool_size, max_overflow=30, begin="BEGIN", query_only=True)
             # A pool of one connection is the write lock: waiting writers queue here instead of polling SQLite's lock.
             self._writer = _sqlite_engine(url, pool_size=1, max_overflow=0, begin="BEGIN IMMEDIATE", query_only=False)
+            self._prompt = _sqlite_engine(url, pool_size=1, max_overflow=0, begin="BEGIN", query_only=True, patience=0)
         else:
             self._reader = self._writer = create_engine(
                 url, pool_size=pool_size, max_overflow=30, pool_pre_ping=True, pool_timeout=30
@@ -63,6 +66,15 @@ class Database:
         On PostgreSQL nothing stops a write here but review; on SQLite the connection refuses it.
         """
         with _unreachable_is_unavailable(), Session(self._reader, expire_on_commit=False, autoflush=False) as session:
+            yield session
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[Session]:
+        """As `reading`, for reads of single rows on the event loop: a connection of its own, and no wait for a lock.
+
+        Raise Unavailable where it would have to wait. On SQLite only.
+        """
+        with _unreachable_is_unavailable(), Session(self._prompt, expire_on_commit=False, autoflush=False) as session:
             yield session
 
     @contextmanager
@@ -106,6 +118,8 @@ class Database:
         if self.version is not None:
             self.version.close()
         self._reader.dispose()
+        if self.is_sqlite:
+            self._prompt.dispose()
         self._writer.dispose()
 
 
@@ -158,7 +172,15 @@ def _is_our_mistake(error: Exception) -> bool:
     return code is not None and code & 0xFF == sqlite3.SQLITE_ERROR
 
 
-def _sqlite_engine(url: str, *, pool_size: int, max_overflow: int, begin: str, query_only: bool) -> Engine:
+def _sqlite_engine(
+    url: str,
+    *,
+    pool_size: int,
+    max_overflow: int,
+    begin: str,
+    query_only: bool,
+    patience: int = BUSY_TIMEOUT_MILLISECONDS,
+) -> Engine:
     engine = create_engine(
         url,
         pool_size=pool_size,
@@ -170,7 +192,7 @@ def _sqlite_engine(url: str, *, pool_size: int, max_overflow: int, begin: str, q
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MILLISECONDS}")
+        cursor.execute(f"PRAGMA busy_timeout={patience}")
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
