@@ -1,4 +1,5 @@
-"""Archives with random malice in their items, all the way over HTTP: index, browse, downloads, restore check, restore.
+"""Archives with random malice in their items, all the way over HTTP: index, browse, WebDAV, downloads, restore check,
+restore.
 
 Every request gets a clear answer, every job an end with a key, nothing appears outside the destination, and the service takes
 little memory. Seeds as in `test_hostile_repositories`: `HOLDFAST_HOSTILE_SEEDS=17` plays that one alone.
@@ -17,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+from xml.etree import ElementTree as ET
 
 import httpx2
 import pytest
@@ -39,6 +42,8 @@ OF_A_REPOSITORY = 50
 WAYS = ("files", "tar", "zip", "check", "restore")
 ENDS = {"completed", "completed_with_warnings", "failed"}
 AT_A_TIME = 2
+MOST_FOLDERS = 50
+"""Some archives have a thousand folders in each other."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,8 @@ def play(
         base = f"/api/repositories/{repository['id']}/archives/{archive['id']}"
         for path in ("", "tree", "link"):
             fetch(client, f"{base}/browse", path=path)
+        if archive["history_state"] == "indexed":
+            walk_as_a_drive(client, repository, archive)
         if "files" in ways:
             for path in ("tree/file", "tree/evil"):
                 fetch(client, f"{base}/files", path=path)
@@ -222,6 +229,26 @@ def fetch(client: Client, url: str, **query: str) -> bytes | None:
     assert 400 <= status < 500, (url, query, answer.text)
     assert key, (url, query, answer.text)
     return None
+
+
+def walk_as_a_drive(client: Client, repository: dict[str, Any], archive: dict[str, Any]) -> None:
+    """Every answer is XML whose addresses stay below the folder that was asked for, and every file is read."""
+    folders = [f"/dav/{quote(repository['name'])}/{quote(archive['name'])}/"]
+    for folder in folders:
+        answer = client.request("PROPFIND", folder, headers={"Depth": "1"})
+        assert answer.status_code == 207, (folder, answer.text)
+        found = [one.findtext("{DAV:}href") or "" for one in ET.fromstring(answer.content).iter("{DAV:}response")]
+        assert found[0] == folder
+        for address in found[1:]:
+            name = unquote_to_bytes(address.removeprefix(folder).rstrip("/"))
+            assert address.startswith(folder), address
+            assert name not in (b"", b".", b".."), address
+            assert b"/" not in name, address
+            assert b"\0" not in name, address
+            if not address.endswith("/"):
+                fetch(client, address)
+            elif len(folders) < MOST_FOLDERS:
+                folders.append(address)
 
 
 def harmless(content: bytes, form: str) -> None:
