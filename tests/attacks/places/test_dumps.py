@@ -15,7 +15,7 @@ from tests.real.dumps.world import add_database, archives, new_sqlite, start_dum
 from tests.support.running import Running
 
 
-@pytest.mark.parametrize("what", ["the file", "a folder above"])
+@pytest.mark.parametrize("what", ["the file", "a folder above", "another name of the file"])
 def test_a_link_to_the_store_in_the_place_of_a_database_is_not_dumped(running: Running, what: str) -> None:
     folder = running.new_folder("database")
     database = new_sqlite(folder).rename(folder / "holdfast.db")
@@ -24,6 +24,8 @@ def test_a_link_to_the_store_in_the_place_of_a_database_is_not_dumped(running: R
     database.unlink()
     if what == "the file":
         database.symlink_to(data_folder(running) / "holdfast.db")
+    elif what == "another name of the file":
+        database.hardlink_to(data_folder(running) / "holdfast.db")
     else:
         folder.rmdir()
         folder.symlink_to(data_folder(running))
