@@ -164,7 +164,7 @@ def test_only_events_of_visible_repositories_are_told(running: Running) -> None:
     assert theirs.statuses_of(hidden) == []
     assert {event.data["operation"]["repository_id"] for event in theirs.of("operation.updated")} == {mine["id"]}
     assert {event.data["repository_id"] for event in theirs.of("queue.updated")} == {mine["id"]}
-    assert {event.topic for event in theirs.events} == {"operation.updated", "queue.updated"}
+    assert {event.topic for event in theirs.events} == {"operation.updated", "queue.updated", "overview.updated"}
     assert nothing.events == []
 
 

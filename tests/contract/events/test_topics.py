@@ -107,3 +107,34 @@ def test_an_unknown_topic_is_refused(admin: Client, wrong: str) -> None:
 
 def test_more_topics_than_there_can_be_are_refused(admin: Client) -> None:
     assert admin.get("/api/events/stream", params={"topics": ["hello"] * 51}).status_code == 422
+
+
+def test_the_overview_is_reported_once_for_what_its_user_may_see(running: Running, admin: Client) -> None:
+    mine = running.new_repository()
+    viewer = running.client_with_right(mine, "viewer")
+    only = {"topics": "overview.updated,operation.updated"}
+
+    with EventStream(viewer, params=only) as theirs, EventStream(running.stranger, params=only) as nothing:
+        job_id = admin.start_backup(mine)
+        theirs.wait_for_status(job_id, "completed")
+        theirs.wait_for(lambda _event: theirs.events[-1].topic == "overview.updated")
+
+    topics = [event.topic for event in theirs.events]
+    assert set(topics) == {"overview.updated", "operation.updated"}
+    assert all((event.id, event.data) == (None, {}) for event in theirs.of("overview.updated"))
+    assert nothing.events == []
+
+
+def test_progress_of_all_operations_comes_as_one_event_where_it_is_requested(running: Running, admin: Client) -> None:
+    with (
+        EventStream(admin, params={"topics": "operations.progress"}) as together,
+        EventStream(running.stranger, params={"topics": "operations.progress"}) as nothing,
+        EventStream(admin) as each,
+        running.held_backup_with_progress(running.new_repository()) as job_id,
+    ):
+        told = together.wait_for(lambda event: any(one["id"] == job_id for one in event.data["operations"]))
+        each.wait_for(lambda event: event.topic == "operation.progress" and event.data["id"] == job_id)
+
+    assert told.id is None
+    assert {event.topic for event in together.events} == {"operations.progress"}
+    assert each.of("operations.progress") == nothing.events == []

@@ -49,7 +49,7 @@ def a_hub(database: Database, folder: Path) -> Iterator[EventHub]:
 
 
 async def take(hub: EventHub, after: int | None, most: int, seconds: float = PATIENCE) -> list[tuple[str, int]]:
-    """Connect, read this number of events, and hang up."""
+    """Connect, read this number of stored events, and hang up."""
     subscriber = Subscriber(ADMIN, None, sees_unbound=True, loop=asyncio.get_running_loop())
     taken: list[tuple[str, int]] = []
     lines = stream(hub, subscriber, after)
@@ -59,7 +59,7 @@ async def take(hub: EventHub, after: int | None, most: int, seconds: float = PAT
                 fields: dict[str, Any] = dict(
                     line.split(": ", 1) for line in (await anext(lines)).splitlines() if ": " in line
                 )
-                if fields.get("event", "hello") != "hello":
+                if "id" in fields and fields["event"] != "hello":
                     taken.append((fields["event"], int(fields["id"])))
     except TimeoutError:
         pass

@@ -9455,6 +9455,8 @@ export interface components {
             "notification.recovered": components["schemas"]["NotificationRecoveredEvent"];
             "operation.progress": components["schemas"]["OperationProgressEvent"];
             "operation.updated": components["schemas"]["OperationUpdatedEvent"];
+            "operations.progress": components["schemas"]["OperationsProgressEvent"];
+            "overview.updated": components["schemas"]["OverviewUpdatedEvent"];
             "queue.updated": components["schemas"]["QueueUpdatedEvent"];
             "repository.updated": components["schemas"]["RepositoryUpdatedEvent"];
             reset: components["schemas"]["ResetEvent"];
@@ -10074,6 +10076,9 @@ export interface components {
             operation: components["schemas"]["OperationItem"];
             status: string;
         };
+        OperationsProgressEvent: {
+            operations: components["schemas"]["OperationProgressEvent"][];
+        };
         Overview: {
             alarms: components["schemas"]["AlarmItem"][];
             /** Format: date-time */
@@ -10104,6 +10109,7 @@ export interface components {
             verdict: "proven" | "needs_you" | "empty";
             waiting: components["schemas"]["ActiveOperation"][];
         };
+        OverviewUpdatedEvent: Record<string, never>;
         PackageAnswer: {
             /** Format: date-time */
             created_at: string;

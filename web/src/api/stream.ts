@@ -66,16 +66,23 @@ function connect(): MessagePort {
   return channel.port2
 }
 
-type Operation = Schemas['OperationItem']
+type Operation = Schemas['OperationDetail']
+
+function advanced(operation: Operation, progress: Record<string, unknown>): Operation {
+  const percent = progress.progress_percent
+  return {
+    ...operation,
+    progress_percent: typeof percent === 'number' ? percent : null,
+    progress_details: { ...operation.progress_details, ...progress },
+  }
+}
 
 /** What an event changes in the cache. */
 function take(client: QueryClient, name: string, body: Record<string, unknown>): void {
   const repository = typeof body.repository_id === 'number' ? body.repository_id : null
-  if (name === 'operation.progress') {
-    const id = body.id as number
-    client.setQueryData<Operation>(keys.operation(id), (old) =>
-      old ? { ...old, ...(body as Partial<Operation>) } : old,
-    )
+  if (name === 'operations.progress') {
+    for (const { id, progress } of (body as Schemas['OperationsProgressEvent']).operations)
+      client.setQueryData<Operation>(keys.operation(id), (old) => (old ? advanced(old, progress) : old))
     soon(
       client,
       'progress',
@@ -93,6 +100,10 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
     return
   }
   if (repository !== null) touched.add(repository)
+  if (name === 'overview.updated') {
+    soon(client, name, () => void client.invalidateQueries({ queryKey: keys.overview }), 250)
+    return
+  }
   if (name === 'queue.updated') {
     soon(client, name, () => void client.invalidateQueries({ queryKey: keys.queue }), 250)
     return
@@ -101,7 +112,6 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
     client,
     name,
     () => {
-      void client.invalidateQueries({ queryKey: keys.overview })
       for (const id of touched) void client.invalidateQueries({ queryKey: ['repository', id] })
       touched.clear()
       if (name === 'operation.updated') {

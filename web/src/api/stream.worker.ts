@@ -1,8 +1,29 @@
 /// <reference lib="webworker" />
 // One event stream for all tabs of this browser: HTTP/1.1 allows six connections, and the seventh tab would hang.
 
+import type { Schemas } from './client'
+
 const SILENCE = 45_000
 const LONGEST_WAIT = 30_000
+/** What the pages follow. Progress comes for all operations at once: hundreds may run. */
+const TOPICS: (keyof Schemas['LiveEvents'])[] = [
+  'operation.updated',
+  'operations.progress',
+  'overview.updated',
+  'queue.updated',
+  'repository.updated',
+  'archive.added',
+  'archive.removed',
+  'agent.updated',
+  'schedule.run',
+  'schedule.clock_jumped',
+  'alarm.raised',
+  'alarm.changed',
+  'alarm.cleared',
+  'notification.delivery',
+  'notification.failed',
+  'notification.recovered',
+]
 
 const ports = new Set<MessagePort>()
 let token: string | null = null
@@ -55,7 +76,7 @@ async function readOnce(mine: AbortController): Promise<'token' | 'ended'> {
   try {
     const headers: Record<string, string> = { Authorization: `Bearer ${token}` }
     if (lastId !== null) headers['Last-Event-ID'] = lastId
-    const answer = await fetch('/api/events/stream', { headers, signal: attempt.signal })
+    const answer = await fetch(`/api/events/stream?topics=${TOPICS.join(',')}`, { headers, signal: attempt.signal })
     if (answer.status === 401 || answer.status === 403) return 'token'
     if (!answer.ok || !answer.body) return 'ended'
     wait = 1000

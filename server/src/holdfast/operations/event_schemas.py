@@ -48,6 +48,16 @@ class OperationProgressEvent(Schema):
     progress: dict[str, Any]
 
 
+class OperationsProgressEvent(Schema):
+    """Progress of all running operations in one event. Only for streams whose `topics` name it."""
+
+    operations: list[OperationProgressEvent]
+
+
+class OverviewUpdatedEvent(Schema):
+    """`GET /api/overview` may have changed: sent once after each group of events that it depends on."""
+
+
 class QueueUpdatedEvent(Schema):
     """`GET /api/operations/queue` has changed."""
 
@@ -185,6 +195,8 @@ class LiveEvents(Schema):
     session_ended: SessionEndedEvent = Field(alias="session.ended")
     operation_updated: OperationUpdatedEvent = Field(alias="operation.updated")
     operation_progress: OperationProgressEvent = Field(alias="operation.progress")
+    operations_progress: OperationsProgressEvent = Field(alias="operations.progress")
+    overview_updated: OverviewUpdatedEvent = Field(alias="overview.updated")
     queue_updated: QueueUpdatedEvent = Field(alias="queue.updated")
     repository_updated: RepositoryUpdatedEvent = Field(alias="repository.updated")
     archive_added: ArchiveAddedEvent = Field(alias="archive.added")

@@ -39,8 +39,10 @@ KEEPALIVE_SECONDS = 15.0
 CHECK_SECONDS = 2.0
 
 
-Unstored = Literal["hello", "reset", "session.ended", "operation.progress"]
+Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "operations.progress", "overview.updated"]
 """Events that are not in the outbox; the first three are about the stream itself, and sent whatever its topics."""
+
+NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,16 @@ class Subscriber:
     topics: frozenset[str] | None = None
     queue: "asyncio.Queue[LiveEvent | None]" = field(default_factory=lambda: asyncio.Queue(MOST_WAITING))
 
-    def wants(self, event: LiveEvent) -> bool:
-        return (self.topics is None or event.topic in self.topics) and self.may_see(event)
+    def chosen(self, events: Iterable[LiveEvent]) -> list[LiveEvent]:
+        """Those that this stream gets, and what sums up all that its user may see."""
+        seen = [event for event in events if self.may_see(event)]
+        if any(event.topic not in NOT_IN_THE_OVERVIEW for event in seen):
+            seen.append(LiveEvent(None, "overview.updated", None, {}))
+        if self.topics is None:
+            return seen
+        if "operations.progress" in self.topics:
+            seen += _together(event for event in seen if event.topic == "operation.progress")
+        return [event for event in seen if event.topic in self.topics]
 
     def may_see(self, event: LiveEvent) -> bool:
         if event.repository_id is None:
@@ -171,7 +181,7 @@ class EventHub:
             if len(rows) >= MOST_REPLAYED:
                 return [LiveEvent(complete, "reset", None, {})], complete
             events = self._present(session, rows)
-        return [event for event in events if subscriber.wants(event)], max(after, complete)
+        return subscriber.chosen(events), max(after, complete)
 
     def _all(self) -> list[Subscriber]:
         with self._guard:
@@ -213,10 +223,9 @@ class EventHub:
             if not subscribers:
                 return
             events, self._last_id = self._new_events(self._last_id)
-        for event in events:
-            for subscriber in subscribers:
-                if subscriber.wants(event):
-                    subscriber.offer(event)
+        for subscriber in subscribers if events else ():
+            for event in subscriber.chosen(events):
+                subscriber.offer(event)
 
     def _new_events(self, after: int) -> tuple[list[LiveEvent], int]:
         """Return the events after a position, and the position after them."""
@@ -283,6 +292,12 @@ async def stream(hub: EventHub, subscriber: Subscriber, after: int | None) -> As
                 yield next_event.as_text()
     finally:
         hub.unsubscribe(subscriber)
+
+
+def _together(progress: Iterable[LiveEvent]) -> list[LiveEvent]:
+    """The progress of all operations as one event, for streams that request it."""
+    operations = [event.data for event in progress]
+    return [LiveEvent(None, "operations.progress", None, {"operations": operations})] if operations else []
 
 
 def _queue_events(events: Iterable[LiveEvent]) -> list[LiveEvent]:
