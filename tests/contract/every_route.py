@@ -101,6 +101,8 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"archive_ids": [subject.ids.get("archive_id", NOT_THERE)]}
     elif path.endswith("/retention/simulate"):
         yield {"policy": {"keep_last": 1}}
+    elif path == "/api/filesystem/estimate":
+        yield {"paths": [subject.path]}
     elif path == "/api/repositories/probe":
         yield {"path": subject.path}
     elif path.endswith("/prune"):

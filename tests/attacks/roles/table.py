@@ -103,6 +103,7 @@ POST   /api/ssh-connections/{connection_id}/test                                
 POST   /api/ssh-connections/{connection_id}/deploy-key                          administrator
 POST   /api/ssh-connections/{connection_id}/host-key/accept                     administrator
 POST   /api/filesystem/browse                                                   administrator
+POST   /api/filesystem/estimate                                                 administrator
 GET    /api/repositories/                                                       anyone
 POST   /api/repositories/                                                       administrator
 POST   /api/repositories/import                                                 administrator

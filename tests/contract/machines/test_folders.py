@@ -1,16 +1,21 @@
-"""Folders of machines, and what is at a path: for administrators, within bounds, here and by ssh."""
+"""Folders of machines, and what is at a path: for administrators, within bounds, here, by ssh and by agents."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.fields import error_of
+from tests.support.agents import AgentProcess
+from tests.support.engines import ENGINES
 from tests.support.running import Running, Services
 from tests.support.service import Client
 from tests.support.sshd import Sshd
 
 BROWSE, PROBE = "/api/filesystem/browse", "/api/repositories/probe"
+ESTIMATE = "/api/filesystem/estimate"
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +24,19 @@ def connection(services: Services, machine: Sshd) -> int:
     return machine.connection(running.admin, running.new_name("machine"))
 
 
-@pytest.fixture(params=["local", "ssh"])
-def target(request: pytest.FixtureRequest, connection: int) -> dict[str, Any]:
-    return {"target": "local"} if request.param == "local" else {"target": "ssh", "machine_id": connection}
+@pytest.fixture(scope="module")
+def agent(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    running = services.get()
+    made = AgentProcess(tmp_path_factory.mktemp("agent"), ENGINES[max(ENGINES)], running.process.url)
+    made.register(running.admin, running.new_name("agent")).start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=["local", "ssh", "agent"])
+def target(request: pytest.FixtureRequest, connection: int, agent: AgentProcess) -> dict[str, Any]:
+    number = {"ssh": connection, "agent": agent.agent_id}.get(request.param)
+    return {"target": request.param, **({} if number is None else {"machine_id": number})}
 
 
 def browse(client: Client, target: dict[str, Any], path: Path | str, **more: Any) -> dict[str, Any]:
@@ -64,7 +79,8 @@ def test_a_path_says_which_repository_is_there_and_what_else(
     running: Running, target: dict[str, Any], tmp_path: Path
 ) -> None:
     repository = running.known.repository
-    where = {"execution_target": target["target"], "ssh_connection_id": target.get("machine_id")}
+    number = "agent_machine_id" if target["target"] == "agent" else "ssh_connection_id"
+    where = {"execution_target": target["target"], number: target.get("machine_id")}
 
     there = running.admin.post(PROBE, json={**where, "path": repository["path"]}).json()
     empty = running.admin.post(PROBE, json={**where, "path": str(tmp_path)}).json()
@@ -96,7 +112,9 @@ def test_a_path_says_which_repository_is_there_and_what_else(
         ({"path": "/", "machine_id": 1}, (422, "filesystem.machine_unclear")),
         ({"path": "/", "target": "ssh", "machine_id": 999_999}, (422, "repository.unknown_connection")),
         ({"path": "/", "limit": 1001}, None),
-        ({"path": "/", "target": "agent"}, None),
+        ({"path": "/", "target": "agent"}, (422, "filesystem.machine_unclear")),
+        ({"path": "/", "target": "agent", "machine_id": 999_999}, (404, "agents.not_found")),
+        ({"path": "/", "target": "elsewhere"}, None),
     ],
 )
 def test_what_is_no_folder_is_refused(running: Running, body: dict[str, Any], error: tuple[int, str] | None) -> None:
@@ -108,6 +126,44 @@ def test_what_is_no_folder_is_refused(running: Running, body: dict[str, Any], er
 def test_an_operator_of_every_repository_lists_no_folder_and_learns_no_path(running: Running) -> None:
     operator = running.client_of(running.new_user("operator", all_repositories_role="operator"))
 
-    for route in (BROWSE, PROBE):
+    for route in (BROWSE, PROBE, ESTIMATE):
         for path in ("/", "/no/such/folder"):
-            assert error_of(operator.post(route, json={"path": path})) == (403, "access.forbidden")
+            body = {"paths": [path]} if route == ESTIMATE else {"path": path}
+            assert error_of(operator.post(route, json=body)) == (403, "access.forbidden")
+
+
+def test_a_missing_folder_of_any_machine_is_named_so(running: Running, target: dict[str, Any]) -> None:
+    answer = running.admin.post(BROWSE, json={**target, "path": "/no/such/folder"})
+    sizes = running.admin.post(ESTIMATE, json={**target, "paths": ["/", "/no/such/folder"]})
+
+    assert error_of(answer) == error_of(sizes) == (422, "filesystem.unreadable")
+
+
+def test_an_estimate_counts_every_file_once_and_follows_no_link(running: Running, target: dict[str, Any]) -> None:
+    folder = running.new_folder()
+    (folder / "below").mkdir()
+    (folder / "below" / "large").write_bytes(bytes(5000))
+    os.link(folder / "below" / "large", folder / "the same")
+    (folder / "everything").symlink_to("/")
+    single = running.new_folder() / "single"
+    single.write_bytes(bytes(70))
+
+    answer = running.admin.post(ESTIMATE, json={**target, "paths": [str(folder), str(single)]})
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {"files": 4, "folders": 2, "bytes": 5070, "unreadable": 0, "complete": True}
+
+
+@pytest.mark.parametrize("paths", [[], ["relative"], ["/"] * 101])
+def test_an_estimate_of_nothing_or_of_too_much_is_refused(running: Running, paths: list[str]) -> None:
+    assert running.admin.post(ESTIMATE, json={"paths": paths}).status_code == 422
+
+
+def test_an_agent_that_is_away_or_shut_out_is_not_waited_for(running: Running, tmp_path: Path) -> None:
+    away = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    away.register(running.admin, running.new_name("away"))
+    body = {"target": "agent", "machine_id": away.agent_id, "path": "/"}
+
+    assert error_of(running.admin.post(BROWSE, json=body)) == (503, "agents.offline")
+    assert running.admin.post(f"/api/managed-machines/agents/{away.agent_id}/revoke").status_code == 200
+    assert running.admin.post(BROWSE, json=body).status_code == 409

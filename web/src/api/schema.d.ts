@@ -1383,6 +1383,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/filesystem/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["EstimateRequest"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Estimate"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/history": {
         parameters: {
             query?: never;
@@ -9005,6 +9044,22 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        Estimate: {
+            bytes: number;
+            complete: boolean;
+            files: number;
+            folders: number;
+            unreadable: number;
+        };
+        EstimateRequest: {
+            machine_id?: number | null;
+            paths: string[];
+            /**
+             * @default local
+             * @enum {string}
+             */
+            target?: "local" | "ssh" | "agent";
+        };
         EventArchive: {
             engine_id: string;
             id: number;
@@ -9157,7 +9212,7 @@ export interface components {
              * @default local
              * @enum {string}
              */
-            target?: "local" | "ssh";
+            target?: "local" | "ssh" | "agent";
         };
         Gap: {
             /** @enum {string} */
@@ -10311,11 +10366,12 @@ export interface components {
             verdict: "ok" | "failed" | "skipped";
         };
         ProbedPlace: {
+            agent_machine_id?: number | null;
             /**
              * @default local
              * @enum {string}
              */
-            execution_target?: "local" | "ssh";
+            execution_target?: "local" | "ssh" | "agent";
             path: string;
             ssh_connection_id?: number | null;
         };

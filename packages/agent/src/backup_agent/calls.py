@@ -1,9 +1,15 @@
-"""Calls: run the engine for a waiting caller, and stream its output. A call ends with its link."""
+"""Calls: run the engine for a waiting caller, and stream its output. A call ends with its link.
 
+A caller may also request the names in a folder, to choose what is backed up or where files go.
+"""
+
+import base64
 import json
 import logging
 import os
 import select
+import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -24,8 +30,9 @@ from backup_engine.command import Command
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
 from backup_engine.process import ExitRecord, Spool, remove_spools
 from backup_engine.requests import InvalidRequest
+from backup_jobs import folders
 from backup_protocol import CallBlock, JobKind, Malformed, OfferedCall, Payload, SecretMissing, read
-from backup_protocol.calls import CALL_METHODS, ERRORS, HERE_SECONDS, OUTPUT, PACKED_OUTPUT
+from backup_protocol.calls import CALL_METHODS, ERRORS, HERE_SECONDS, LOOK, OUTPUT, PACKED_OUTPUT
 from backup_protocol.frames import END, HERE, frame
 
 log = logging.getLogger(__name__)
@@ -34,6 +41,8 @@ MOST_AT_ONCE = 8
 BLOCK = 1 << 18
 LOOK_SECONDS = 0.2
 ENDING_SECONDS = 35.0
+FOLDER_SECONDS = 25.0
+"""More than the program takes that looks at folders, unless a file system does not answer."""
 PACKING_LEVEL = 1
 CANNOT, NOT_FOUND = 2, 127
 REQUESTS: Mapping[str, type[Any]] = {
@@ -89,7 +98,10 @@ class Calls:
         run = _Run(Spool(self._places.calls / call.id), self._stopping)
         try:
             private_files.make_folder(self._places.calls)
-            self._api.call_output(call.id, run.frames(lambda: self._command(call)))
+            if LOOK in call.payload:
+                self._api.call_output(call.id, looked(call.payload[LOOK]))
+            else:
+                self._api.call_output(call.id, run.frames(lambda: self._command(call)))
         except TooLarge as refusal:
             log.warning("A call could not be answered: %s", refusal)
             run.close()
@@ -223,6 +235,30 @@ class _Run:
         if not self._spool.is_alive():
             with suppress(OSError):
                 self._spool.remove()
+
+
+def looked(question: object) -> Iterator[bytes]:
+    """The answer about folders, by a program of its own: a file system that does not answer holds up nothing else."""
+    yield frame(HERE, b"")
+    text = base64.b64encode(json.dumps(question).encode()).decode()
+    try:
+        program = subprocess.Popen(
+            [sys.executable, "-I", "-S", folders.__file__, text],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        output, _ = program.communicate(timeout=FOLDER_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()  # without a wait: it may be stuck in the kernel
+        yield from _could_not("The folder was not read in time.", CANNOT)
+        return
+    except OSError as error:
+        yield from _could_not(f"The folder cannot be read: {error}.", CANNOT)
+        return
+    yield frame(PACKED_OUTPUT, _packed(output))
+    yield frame(END, json.dumps({"code": program.returncode if program.returncode >= 0 else CANNOT}).encode())
 
 
 def _packed(block: bytes) -> bytes:

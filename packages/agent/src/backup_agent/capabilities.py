@@ -7,4 +7,5 @@ CAPABILITIES: tuple[str, ...] = (
     str(Capability.BACKUP_CANCEL),
     str(Capability.LOGS_STREAM),
     str(Capability.SERVICE_HOLD),
+    str(Capability.FOLDERS_LOOK),
 )

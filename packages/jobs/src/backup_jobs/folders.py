@@ -13,12 +13,15 @@ import json
 import os
 import stat
 import sys
+import time
 from typing import Any
 
 MOST_LOOKED_AT = 50_000
 """Maximum names of one folder. A larger one is listed in part, and the answer marks that."""
 MOST_CONFIG_BYTES = 1 << 20
 ENGINE_2_CONFIG = b"config/version"
+WALK_SECONDS = 15.0
+"""A size that takes longer to add up is a part of it, and the answer marks that."""
 
 
 def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dict[str, Any]:
@@ -61,6 +64,47 @@ def probe(path: bytes) -> dict[str, Any]:
             found["empty"] = next(entries, None) is None
         found["repository"] = _repository(path)
     return found
+
+
+def estimate(paths: list[bytes]) -> dict[str, Any]:
+    """What a backup of these paths would read: every file once, no link followed. Raise OSError for a missing path."""
+    deadline = time.monotonic() + WALK_SECONDS
+    found: dict[str, Any] = {"files": 0, "folders": 0, "bytes": 0, "unreadable": 0, "complete": True}
+    seen: set[tuple[int, int]] = set()
+    waiting = []
+    for path in paths:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            waiting.append(path)
+        else:
+            _add(found, seen, status)
+    while waiting:
+        if time.monotonic() > deadline:
+            found["complete"] = False
+            break
+        folder = waiting.pop()
+        found["folders"] += 1
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        _add(found, seen, entry.stat(follow_symlinks=False))
+        except OSError:
+            found["unreadable"] += 1
+    return found
+
+
+def _add(found: dict[str, Any], seen: set[tuple[int, int]], status: os.stat_result) -> None:
+    found["files"] += 1
+    if not stat.S_ISREG(status.st_mode):
+        return
+    if status.st_nlink > 1:
+        if (status.st_dev, status.st_ino) in seen:
+            return
+        seen.add((status.st_dev, status.st_ino))
+    found["bytes"] += status.st_size
 
 
 def _repository(path: bytes) -> dict[str, Any] | None:
@@ -132,8 +176,10 @@ def _text(path: bytes) -> str:
 
 def main(question: dict[str, Any]) -> dict[str, Any]:
     """Given a question, return the text to print: an answer, or the reason why there is none."""
-    path = base64.b64decode(question["path"])
     try:
+        if question["ask"] == "estimate":
+            return estimate([base64.b64decode(path) for path in question["paths"]])
+        path = base64.b64decode(question["path"])
         if question["ask"] == "probe":
             return probe(path)
         after = base64.b64decode(question["after"])

@@ -11,6 +11,10 @@ OUTPUT, PACKED_OUTPUT, ERRORS = b"o", b"z", b"e"
 HERE_SECONDS = 10.0
 """How often an agent sends a sign of life while its engine is silent."""
 
+LOOK = "look"
+"""In the payload of a call, in place of a job: a question about folders of the machine. Only for agents that report
+`folders.look`; the answer is one line of JSON, as `backup_jobs.folders` writes it."""
+
 CALL_METHODS = frozenset(
     {
         "list_archives",

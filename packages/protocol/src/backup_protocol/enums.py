@@ -62,6 +62,9 @@ class Capability(StrEnum):
     SERVICE_HOLD = "service.hold"
     """To stop services for a backup; which ones is decided by the machine's own `config.toml`."""
 
+    FOLDERS_LOOK = "folders.look"
+    """To list folders of the machine for a call, so that sources and destinations can be chosen: see `calls`."""
+
 
 class LogStream(StrEnum):
     STDOUT = "stdout"

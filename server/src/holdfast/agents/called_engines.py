@@ -1,6 +1,9 @@
 """The engines of agents' machines, as engines of this machine: each command becomes a call that the agent fetches."""
 
-from collections.abc import Callable
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -8,19 +11,25 @@ from typing import Any, cast
 from backup_engine.command import Call, CalledAgent, Command
 from backup_engine.detect import EngineProgram, EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
+from backup_engine.far import agent_call
 from backup_engine.features import Features
 from backup_engine.interface import Engine, engine_for
 from backup_engine.requests import RepositoryLocation
-from backup_protocol import CALL_METHODS, JobKind, write
+from backup_protocol import CALL_METHODS, Capability, JobKind, write
+from backup_protocol.calls import LOOK
 from holdfast.agents import errors, store
 from holdfast.agents.models import AgentMachine
 from holdfast.errors import HoldfastError, Unprocessable
+from holdfast.execution.ssh import Answer, run_here
 from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
 
 THERE = EngineEnvironment("/", "agent")
 """Never used: the agent builds the command itself."""
+COMES_SECONDS = 20.0
+"""How long a request waits for an agent to take a question."""
+LOOK_SECONDS = 50.0
 
 
 class CalledEngines:
@@ -31,12 +40,7 @@ class CalledEngines:
     def engine(self, repository: Repository) -> Engine:
         """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
         agent = self._agent(repository)
-        if agent.status in store.SHUT_OUT:
-            raise agent_target.shut_out(repository.agent_machine_id)
-        if agent.status != "online":
-            raise errors.offline(agent.name)
-        if JobKind.ENGINE_CALL not in (agent.capabilities or ()):
-            raise errors.too_old_for_calls(agent.name)
+        self._require_reachable(agent, JobKind.ENGINE_CALL)
         return cast("Engine", _CalledEngine(_engine_of(agent, repository)))
 
     def known_engine(self, repository: Repository) -> Engine | None:
@@ -44,6 +48,35 @@ class CalledEngines:
             return _engine_of(self._agent(repository), repository)
         except HoldfastError:
             return None
+
+    def look(self, agent_machine_id: int, question: Mapping[str, Any]) -> Answer:
+        """Ask an agent about folders of its machine. Raise NotFound, Conflict, Unavailable or Unprocessable if it cannot
+        be asked now.
+        """
+        with self._database.reading() as session:
+            agent = store.get(session, agent_machine_id)
+        if agent is None:
+            raise errors.unknown_agent(agent_machine_id)
+        self._require_reachable(agent, Capability.FOLDERS_LOOK)
+        request = {
+            "agent_machine_id": agent.id,
+            "folder": str(self._folder.absolute()),
+            "patience_seconds": COMES_SECONDS,
+            "method": LOOK,
+            "request": dict(question),
+        }
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(request, file)
+            file.flush()
+            return run_here((sys.executable, "-I", "-S", agent_call.__file__, file.name), LOOK_SECONDS)
+
+    def _require_reachable(self, agent: AgentMachine, capability: str) -> None:
+        if agent.status in store.SHUT_OUT:
+            raise agent_target.shut_out(agent.id)
+        if agent.status != "online":
+            raise errors.offline(agent.name)
+        if capability not in (agent.capabilities or ()):
+            raise errors.too_old_for_calls(agent.name)
 
     def machine(self, repository: Repository) -> CalledAgent:
         agent = self._agent(repository)

@@ -19,7 +19,8 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
 from backup_engine.command import Older
-from backup_protocol import JobKind
+from backup_protocol import SCHEMA_VERSION, JobKind
+from backup_protocol.calls import LOOK
 from holdfast.agents import errors
 from holdfast.agents.credentials import KnownAgent
 from holdfast.agents.payload import Payloads, envelope, environment, is_opened_by
@@ -87,6 +88,8 @@ class Calls:
             call = json.loads((self._folder / f"{name}.json").read_bytes())
         except FileNotFoundError:
             return None
+        if call["method"] == LOOK:
+            return {"schema_version": SCHEMA_VERSION, LOOK: call["request"]}
         repository = repositories.get(session, call["repository_id"])
         if repository is None or not is_opened_by(repository, agent.id):
             return None

@@ -161,7 +161,7 @@ FACTS = (
         "filesystem.machine_unclear",
         (422,),
         "The request does not identify one machine.",
-        "Give `machine_id` for an ssh machine, none for the service's own.",
+        "Give `machine_id` for an ssh machine or an agent, none for the service's own.",
     ),
     Fact(
         "filesystem.not_answered",

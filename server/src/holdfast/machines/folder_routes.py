@@ -14,6 +14,8 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import cursor as cursors
 from holdfast.machines import folders
 from holdfast.machines.folder_schemas import (
+    Estimate,
+    EstimateRequest,
     Folder,
     FolderEntry,
     FolderRequest,
@@ -21,9 +23,10 @@ from holdfast.machines.folder_schemas import (
     ProbedPlace,
     ProbedRepository,
 )
-from holdfast.machines.folders import Folders, FoundEntry, FoundRepository
+from holdfast.machines.folders import Folders, FoundEntry, FoundRepository, Where
 from holdfast.machines.machines import MACHINES
 from holdfast.repositories import store as repositories
+from holdfast.repositories.location import AGENT_ENGINES
 from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/filesystem", "machines")
@@ -31,13 +34,13 @@ probes = router("/api/repositories", "repositories")
 
 
 async def the_folders(request: Request) -> Folders:
-    return Folders(MACHINES.of(request.app))
+    return Folders(MACHINES.of(request.app), AGENT_ENGINES.of(request.app))
 
 
 TheFolders = Annotated[Folders, Depends(the_folders)]
 
 
-@routes.post("/browse", summary="A folder of the service's machine or of an ssh machine")
+@routes.post("/browse", summary="A folder of the service's machine, of an ssh machine, or of an agent's machine")
 @asks_engine
 def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -> Folder:
     """To choose sources and places.
@@ -46,8 +49,8 @@ def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -
     """
     del caller
     path, after = absolute(wanted.path, wanted.path_b64), _after(wanted.cursor)
-    connection_id = connection_of(wanted.target, wanted.machine_id)
-    found = asked.listing(connection_id, path, after, wanted.limit, folders_only=wanted.folders_only)
+    where = machine_of(wanted.target, wanted.machine_id)
+    found = asked.listing(where, path, after, wanted.limit, folders_only=wanted.folders_only)
     real = folders.bytes_of(found.path)
     names = [folders.bytes_of(entry.name) for entry in found.entries]
     return Folder(
@@ -58,13 +61,25 @@ def browse_folder(caller: AdminOnly, wanted: FolderRequest, asked: TheFolders) -
     )
 
 
+@routes.post("/estimate", summary="How much a backup of some paths would read")
+@asks_engine
+def estimate_paths(caller: AdminOnly, wanted: EstimateRequest, asked: TheFolders) -> Estimate:
+    """Reads names and sizes, for at most 15 seconds; no file is opened."""
+    del caller
+    where = machine_of(wanted.target, wanted.machine_id)
+    found = asked.size(where, [absolute(path, None) for path in wanted.paths])
+    return Estimate(**found.model_dump())
+
+
 @probes.post("/probe", summary="Inspect a path before a repository is created or imported there")
 @asks_engine
 def probe_place(caller: AdminOnly, wanted: ProbedPlace, asked: TheFolders, database: TheDatabase) -> ProbeAnswer:
     """Reads only files: no engine runs, nothing is written, and no passphrase is needed."""
     del caller
     path = absolute(wanted.path, None)
-    found = asked.place(connection_of(wanted.execution_target, wanted.ssh_connection_id), path)
+    if wanted.ssh_connection_id is not None and wanted.agent_machine_id is not None:
+        raise _machine_unclear()
+    found = asked.place(machine_of(wanted.execution_target, wanted.ssh_connection_id or wanted.agent_machine_id), path)
     with database.reading() as session:
         repository = _repository(session, found.repository) if found.repository is not None else None
     return ProbeAnswer(path=paths.readable(path), **found.model_dump(exclude={"repository"}), repository=repository)
@@ -83,13 +98,21 @@ def _repository(session: Session, found: FoundRepository) -> ProbedRepository | 
     )
 
 
-def connection_of(target: str, machine_id: int | None) -> int | None:
-    """The ssh connection, None for the service's own machine. Raise Unprocessable if the two do not fit together."""
-    if (target == "ssh") != (machine_id is not None):
-        raise Unprocessable(
-            "filesystem.machine_unclear", "An ssh machine needs machine_id; the service's own machine has none."
-        )
-    return machine_id
+def machine_of(target: str, machine_id: int | None) -> Where:
+    """Raise Unprocessable if the two do not fit together."""
+    if (target == "local") != (machine_id is None):
+        raise _machine_unclear()
+    return Where(
+        connection_id=machine_id if target == "ssh" else None,
+        agent_machine_id=machine_id if target == "agent" else None,
+    )
+
+
+def _machine_unclear() -> Unprocessable:
+    return Unprocessable(
+        "filesystem.machine_unclear",
+        "An ssh machine or an agent needs its id; the service's own machine has none.",
+    )
 
 
 def absolute(path: str | None, path_b64: str | None) -> bytes:

@@ -11,11 +11,16 @@ FolderPath = Annotated[str, PlainText(1, 4096)]
 ExactFolderPath = Annotated[str, PlainText(1, 8192)]
 
 
+Target = Literal["local", "ssh", "agent"]
+TARGET = Field("local", description="The service's own machine, an ssh machine, or the machine of an agent.")
+MACHINE_ID = Field(None, description="With `ssh`: the ssh connection. With `agent`: the agent's `id`.")
+
+
 class FolderRequest(Schema):
     model_config = ConfigDict(extra="forbid")
 
-    target: Literal["local", "ssh"] = Field("local", description="The service's own machine, or an ssh machine.")
-    machine_id: RowId | None = Field(None, description="With `ssh`: the ssh connection.")
+    target: Target = TARGET
+    machine_id: RowId | None = MACHINE_ID
     path: FolderPath | None = Field(None, description="Absolute path of the folder. Without a path: `/`.")
     path_b64: ExactFolderPath | None = Field(
         None, description="The same in base64, for names that are not valid UTF-8."
@@ -44,14 +49,35 @@ class Folder(Schema):
     truncated: bool = Field(description="The folder has more than 50,000 names; some are missing.")
 
 
+class EstimateRequest(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    target: Target = TARGET
+    machine_id: RowId | None = MACHINE_ID
+    paths: Annotated[list[FolderPath], Field(min_length=1, max_length=100)] = Field(
+        description="Absolute paths of files and folders, such as the sources of a backup."
+    )
+
+
+class Estimate(Schema):
+    """What a backup of the paths would read, before its exclusions: each file once, links are not followed."""
+
+    files: int = Field(description="Names that are not folders.")
+    folders: int
+    bytes: int
+    unreadable: int = Field(description="Folders that could not be read.")
+    complete: bool = Field(description="False if not everything was counted within 15 seconds: then it is more.")
+
+
 class ProbedPlace(Schema):
     """A place that may hold a repository, or get one."""
 
     model_config = ConfigDict(extra="forbid")
 
     path: FolderPath = Field(description="Absolute path on the machine.")
-    execution_target: Literal["local", "ssh"] = "local"
+    execution_target: Target = "local"
     ssh_connection_id: RowId | None = Field(None, description="With `ssh`: the machine.")
+    agent_machine_id: RowId | None = Field(None, description="With `agent`: the agent's `id`.")
 
 
 class ProbedRepository(Schema):

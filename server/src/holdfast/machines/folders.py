@@ -1,4 +1,4 @@
-"""Folders of the service's machine and of ssh machines, as their own Python shows them.
+"""Folders of the service's machine, of ssh machines and of agents, as their own Python shows them.
 
 A separate program reads them, here as well: a file system that does not answer delays no request beyond the time limit,
 and the answer of another machine is checked for its shape and trusted in nothing else.
@@ -8,7 +8,7 @@ import base64
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from holdfast.errors import Unprocessable
 from holdfast.execution import ssh
 from holdfast.machines.errors import refused
 from holdfast.machines.machines import Machines
+from holdfast.repositories.location import AgentEngines
 
 SECONDS = 20.0
 MOST_REASON = 300
@@ -62,37 +63,50 @@ class FoundPlace(_Shape):
     repository: FoundRepository | None
 
 
-Found = TypeVar("Found", FoundFolder, FoundPlace)
+class FoundSize(_Shape):
+    files: int
+    folders: int
+    bytes: int
+    unreadable: int
+    complete: bool
+
+
+Found = TypeVar("Found", FoundFolder, FoundPlace, FoundSize)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A machine: an ssh connection or an agent, or the service's own without both."""
+
+    connection_id: int | None = None
+    agent_machine_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
     machines: Machines
+    agents: AgentEngines
 
-    def listing(
-        self, connection_id: int | None, path: bytes, after: bytes, limit: int, *, folders_only: bool
-    ) -> FoundFolder:
+    def listing(self, where: Where, path: bytes, after: bytes, limit: int, *, folders_only: bool) -> FoundFolder:
         """Raise Unprocessable if the folder, or the machine, cannot be read."""
-        question = {"ask": "listing", "after": _text(after), "limit": limit, "folders_only": folders_only}
-        found = _shaped(FoundFolder, self._asked(connection_id, path, question))
+        wanted = {"path": _text(path), "after": _text(after), "limit": limit, "folders_only": folders_only}
+        found = _shaped(FoundFolder, self._asked(where, {"ask": "listing", **wanted}))
         if len(found.entries) > limit:
             raise not_answered("It returned more names than requested.")
         return found
 
-    def place(self, connection_id: int | None, path: bytes) -> FoundPlace:
+    def place(self, where: Where, path: bytes) -> FoundPlace:
         """Raise Unprocessable if the machine cannot be reached."""
-        return _shaped(FoundPlace, self._asked(connection_id, path, {"ask": "probe"}))
+        return _shaped(FoundPlace, self._asked(where, {"ask": "probe", "path": _text(path)}))
 
-    def _asked(self, connection_id: int | None, path: bytes, question: Mapping[str, Any]) -> Any:
-        question_text = base64.b64encode(json.dumps({**question, "path": _text(path)}).encode()).decode()
-        script = Path(folders.__file__).read_text()
-        answer = (
-            self._here(script, question_text)
-            if connection_id is None
-            else self._there(connection_id, script, question_text)
-        )
+    def size(self, where: Where, paths: Sequence[bytes]) -> FoundSize:
+        """What a backup of the paths would read. Raise Unprocessable if one is missing, or the machine does not answer."""
+        return _shaped(FoundSize, self._asked(where, {"ask": "estimate", "paths": [_text(path) for path in paths]}))
+
+    def _asked(self, where: Where, question: Mapping[str, Any]) -> Any:
+        answer = self._answer(where, question)
         if answer.failure is not None:
-            timed_out = connection_id is None or answer.failure == "ssh.failed"
+            timed_out = where.connection_id is None or answer.failure == "ssh.failed"
             raise not_answered("It did not answer in time.") if timed_out else refused(answer.failure)
         if answer.code != 0:
             raise not_answered(answer.errors.strip().rpartition("\n")[2] or f"Python ended with {answer.code}.")
@@ -100,6 +114,15 @@ class Folders:
             return answer.document()
         except ValueError as error:
             raise not_answered("It does not answer in JSON.") from error
+
+    def _answer(self, where: Where, question: Mapping[str, Any]) -> ssh.Answer:
+        if where.agent_machine_id is not None:
+            return self.agents.look(where.agent_machine_id, question)
+        script = Path(folders.__file__).read_text()
+        question_text = base64.b64encode(json.dumps(question).encode()).decode()
+        if where.connection_id is None:
+            return self._here(script, question_text)
+        return self._there(where.connection_id, script, question_text)
 
     def _here(self, script: str, question_text: str) -> ssh.Answer:
         return ssh.run_here((sys.executable, "-I", "-S", "-c", script, question_text), SECONDS)

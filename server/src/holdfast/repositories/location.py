@@ -13,6 +13,7 @@ from holdfast.access.vault import Vault
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
 from holdfast.execution.engines import Engines
+from holdfast.execution.ssh import Answer
 from holdfast.repositories.key_files import KeyFiles
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
@@ -75,6 +76,9 @@ class AgentEngines(Protocol):
     def machine(self, repository: Repository) -> CalledAgent:
         """Where its commands are run. Raise Conflict if the agent no longer exists."""
 
+    def look(self, agent_machine_id: int, question: Mapping[str, Any]) -> Answer:
+        """Ask an agent about folders of its machine. Raise an error if it cannot be asked now."""
+
 
 AGENT_ENGINES = Part[AgentEngines]("agent_engines")
 
@@ -123,13 +127,13 @@ class Opener:
         self._engines = engines
         self._vault = vault
         self.machines = machines
-        self._agents = agents
+        self.agents = agents
         self._cloud = cloud
 
     def engine(self, repository: Repository) -> Engine:
         """Raise Unprocessable, Conflict or Unavailable where it should run but does not, or cannot be reached."""
         if repository.execution_target == "agent":
-            return self._agents.engine(repository)
+            return self.agents.engine(repository)
         return self.engine_of_major(repository.engine_version, runs_on(repository))
 
     def engine_of_major(self, major: int, machine_id: int | None = None) -> Engine:
@@ -139,7 +143,7 @@ class Opener:
     def known_engine(self, repository: Repository) -> Engine | None:
         """The engine of a repository, if that is known without contacting another machine."""
         if repository.execution_target == "agent":
-            return self._agents.known_engine(repository)
+            return self.agents.known_engine(repository)
         machine_id = runs_on(repository)
         if machine_id is not None:
             return self.machines.known_engine(machine_id, repository.engine_version)
@@ -176,7 +180,7 @@ class Opener:
             relocated_ok=relocated_ok,
             unencrypted_ok=repository.unencrypted_confirmed,
             rsh=far.rsh,
-            machine=self._agents.machine(repository) if on_agent else far.machine,
+            machine=self.agents.machine(repository) if on_agent else far.machine,
             rclone=far.rclone,
             engine_id=repository.engine_id,
             older=older,
