@@ -13,6 +13,7 @@ SOURCES = sorted(
 MAY_COMMIT = {"holdfast/storage/session.py"}
 
 MAY_START_PROCESSES = {
+    "backup_agent/calls.py": "reads folders for a caller apart from the agent, since a file system may not answer",
     "backup_agent/commands/run.py": "starts itself anew in the same process, to give memory back",
     "backup_agent/install/units.py": "asks systemd or launchd to start the agent",
     "backup_engine/process.py": "starts the shim",

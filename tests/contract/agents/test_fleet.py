@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,31 @@ def test_machines_are_listed_with_their_kind_of_connection(machines: Machines) -
     listed = machines.admin.get("/api/managed-machines/").json()["machines"]
     (machine,) = [machine for machine in listed if machine["id"] == agent.id]
     assert (machine["connection_type"], machine["status"]) == ("agent", "online")
+
+
+def test_a_machine_in_the_list_shows_what_it_protects(machines: Machines) -> None:
+    agent, other = machines.agent(), machines.agent()
+    machines.repository(agent)
+    job = machines.backup(machines.repository(agent))
+    agent.heartbeat(agent_version="0.0.1")
+    listed = {one["key"]: one for one in machines.admin.get("/api/managed-machines/").json()["machines"]}
+    assert len(listed) == len(machines.admin.get("/api/managed-machines/").json()["machines"])
+    mine, empty = listed[f"agent:{agent.id}"], listed[f"agent:{other.id}"]
+    assert (mine["repository_count"], mine["running"], mine["last_backup_at"]) == (2, 0, None)
+    assert (mine["agent_version"], mine["update_available"]) == ("0.0.1", True)
+    assert mine["engine_versions"] == [one["version"] for one in agent_of(machines, agent.id)["engine_versions"]]
+    assert (empty["repository_count"], empty["running"], empty["last_backup_at"]) == (0, 0, None)
+
+    agent.begin(job)
+    agent.complete(job)
+    machines.admin.wait_for_end(job)
+    again = machines.admin.get("/api/managed-machines/").json()["machines"]
+    assert [one["last_backup_at"] is None for one in again if one["key"] == mine["key"]] == [False]
+
+
+def agent_of(machines: Machines, agent_id: int) -> dict[str, Any]:
+    found: dict[str, Any] = machines.admin.get(f"/api/managed-machines/agents/{agent_id}").json()
+    return found
 
 
 def test_name_and_labels_of_an_agent_can_be_changed(machines: Machines) -> None:

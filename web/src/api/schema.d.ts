@@ -9601,8 +9601,27 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        MachineRow: {
+            agent_version: string | null;
+            clock_skew_seconds: number | null;
+            connection_type: string;
+            /** Format: date-time */
+            created_at: string;
+            engine_versions: string[];
+            id: number;
+            key: string;
+            last_backup_at: string | null;
+            last_seen_at: string | null;
+            name: string;
+            repository_count: number;
+            running: number;
+            status: string;
+            update_available: boolean;
+            /** Format: date-time */
+            updated_at: string;
+        };
         Machines: {
-            machines: components["schemas"]["MachineItem"][];
+            machines: components["schemas"]["MachineRow"][];
         };
         MaintenanceJob: {
             archive_name: string | null;

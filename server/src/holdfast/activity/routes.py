@@ -15,7 +15,7 @@ from holdfast.activity.kind_labels import all_words, kinds_of
 from holdfast.activity.overview import read_overview
 from holdfast.activity.schemas import Overview
 from holdfast.agents.caller import TheGateway
-from holdfast.agents.routes import every_machine
+from holdfast.agents.machine_list import every_machine
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.filters import Many, many
@@ -97,7 +97,7 @@ def status(
         session,
         presenter,
         repositories.visible(session, visible),
-        every_machine(session, gateway) if is_admin else None,
+        every_machine(session, gateway.fleet) if is_admin else None,
         visible=visible,
         is_admin=is_admin,
         with_overdue=has_feature(settings, "overdue_flags"),

@@ -10,12 +10,12 @@ from backup_protocol import AgentStatus
 from holdfast.access.caller import AdminLoginOnly, AdminOnly, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
-from holdfast.agents import enrollment, errors, store
+from holdfast.agents import enrollment, errors, machine_list, store
 from holdfast.agents.backups import BACKUP_STARTER, BackupStarter
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.gateway import Gateway
 from holdfast.agents.models import AgentMachine
-from holdfast.agents.present import agent_item, job_items, machine_item, ssh_machine_item, token_item
+from holdfast.agents.present import agent_item, job_items, token_item
 from holdfast.agents.schemas import (
     AgentChange,
     AgentItem,
@@ -25,7 +25,6 @@ from holdfast.agents.schemas import (
     CreatedEnrollmentToken,
     EnrollmentTokenItem,
     EnrollmentTokens,
-    MachineItem,
     Machines,
     NewBackupJob,
     NewEnrollmentToken,
@@ -36,7 +35,6 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
-from holdfast.machines import store as ssh_machines
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.log_answers import LineLimit, Offset, log_page
@@ -57,12 +55,7 @@ TheBackupStarter = Annotated[BackupStarter, Depends(BACKUP_STARTER)]
 @routes.get("/", summary="All machines, with an agent or by ssh")
 def list_machines(caller: AdminOnly, session: Reading, gateway: TheGateway) -> Machines:
     del caller
-    return Machines(machines=every_machine(session, gateway))
-
-
-def every_machine(session: Session, gateway: Gateway) -> list[MachineItem]:
-    agents = [machine_item(agent, gateway.fleet) for agent in store.every(session)]
-    return [*agents, *map(ssh_machine_item, ssh_machines.every(session))]
+    return Machines(machines=machine_list.rows(session, gateway.fleet))
 
 
 # --- enrollment tokens -------------------------------------------------------------------------------------------------

@@ -248,8 +248,19 @@ class MachineItem(Schema):
     updated_at: Timestamp
 
 
+class MachineRow(MachineItem):
+    key: str = Field(description="Unique among all machines: `agent:1` and `ssh:1` are two.")
+    agent_version: str | None
+    update_available: bool = Field(description="The service has an agent of another version: see Update in agents.md.")
+    engine_versions: list[str] = Field(description="Engines found on the machine.")
+    clock_skew_seconds: float | None = Field(description="By how much the clock of an agent's machine is ahead.")
+    repository_count: int = Field(description="Repositories that are opened by the engine of this machine.")
+    last_backup_at: Timestamp | None = Field(description="The newest backup into one of them.")
+    running: int = Field(description="Operations that run on them now.")
+
+
 class Machines(Schema):
-    machines: list[MachineItem]
+    machines: list[MachineRow]
 
 
 class AgentItem(Schema):

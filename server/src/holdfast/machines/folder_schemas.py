@@ -11,16 +11,20 @@ FolderPath = Annotated[str, PlainText(1, 4096)]
 ExactFolderPath = Annotated[str, PlainText(1, 8192)]
 
 
-Target = Literal["local", "ssh", "agent"]
-TARGET = Field("local", description="The service's own machine, an ssh machine, or the machine of an agent.")
-MACHINE_ID = Field(None, description="With `ssh`: the ssh connection. With `agent`: the agent's `id`.")
+Target = Annotated[
+    Literal["local", "ssh", "agent"],
+    Field(description="The service's own machine, an ssh machine, or the machine of an agent."),
+]
+MachineId = Annotated[
+    RowId | None, Field(description="With `ssh`: the ssh connection. With `agent`: the agent's `id`.")
+]
 
 
 class FolderRequest(Schema):
     model_config = ConfigDict(extra="forbid")
 
-    target: Target = TARGET
-    machine_id: RowId | None = MACHINE_ID
+    target: Target = "local"
+    machine_id: MachineId = None
     path: FolderPath | None = Field(None, description="Absolute path of the folder. Without a path: `/`.")
     path_b64: ExactFolderPath | None = Field(
         None, description="The same in base64, for names that are not valid UTF-8."
@@ -52,8 +56,8 @@ class Folder(Schema):
 class EstimateRequest(Schema):
     model_config = ConfigDict(extra="forbid")
 
-    target: Target = TARGET
-    machine_id: RowId | None = MACHINE_ID
+    target: Target = "local"
+    machine_id: MachineId = None
     paths: Annotated[list[FolderPath], Field(min_length=1, max_length=100)] = Field(
         description="Absolute paths of files and folders, such as the sources of a backup."
     )

@@ -1,0 +1,106 @@
+"""All machines in one list, each with what it protects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Integer, case, func, literal, select
+from sqlalchemy.orm import Session
+
+from backup_agent import AGENT_VERSION
+from holdfast.agents import store
+from holdfast.agents.fleet import Fleet
+from holdfast.agents.models import AgentMachine
+from holdfast.agents.present import machine_item, ssh_machine_item
+from holdfast.agents.schemas import MachineItem, MachineRow
+from holdfast.machines import store as ssh_machines
+from holdfast.machines.models import SshConnection
+from holdfast.operations.models import Operation
+from holdfast.operations.status import Status
+from holdfast.repositories.models import Repository
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Protects:
+    """The repositories of a machine, taken together."""
+
+    repositories: int = 0
+    last_backup_at: datetime | None = None
+    running: int = 0
+
+
+NOTHING = Protects()
+
+
+def every_machine(session: Session, fleet: Fleet) -> list[MachineItem]:
+    agents = [machine_item(agent, fleet) for agent in store.every(session)]
+    return [*agents, *map(ssh_machine_item, ssh_machines.every(session))]
+
+
+def rows(session: Session, fleet: Fleet) -> list[MachineRow]:
+    """As `every_machine`, with more of each."""
+    known = _protected(session)
+    return [
+        *(_of_agent(agent, fleet, known) for agent in store.every(session)),
+        *(_of_connection(connection, known) for connection in ssh_machines.every(session)),
+    ]
+
+
+def _of_agent(agent: AgentMachine, fleet: Fleet, known: Mapping[Key, Protects]) -> MachineRow:
+    protects = known.get(("agent", agent.id), NOTHING)
+    return MachineRow(
+        **machine_item(agent, fleet).model_dump(),
+        key=f"agent:{agent.id}",
+        agent_version=agent.agent_version,
+        update_available=agent.agent_version != AGENT_VERSION,
+        engine_versions=[str(one.get("version", "")) for one in agent.engine_versions or ()],
+        clock_skew_seconds=fleet.skew(agent),
+        repository_count=protects.repositories,
+        last_backup_at=protects.last_backup_at,
+        running=protects.running,
+    )
+
+
+def _of_connection(connection: SshConnection, known: Mapping[Key, Protects]) -> MachineRow:
+    protects = known.get(("ssh", connection.id), NOTHING)
+    return MachineRow(
+        **ssh_machine_item(connection).model_dump(),
+        key=f"ssh:{connection.id}",
+        agent_version=None,
+        update_available=False,
+        engine_versions=[connection.engine_version] if connection.engine_version else [],
+        clock_skew_seconds=None,
+        repository_count=protects.repositories,
+        last_backup_at=protects.last_backup_at,
+        running=protects.running,
+    )
+
+
+def _protected(session: Session) -> dict[Key, Protects]:
+    """By machine, in one query: repositories that a machine's engine opens, and what runs on them."""
+    running = (
+        select(Operation.repository_id, func.count().label("running"))
+        .where(Operation.status == Status.RUNNING, Operation.executor != "inline")
+        .group_by(Operation.repository_id)
+        .subquery()
+    )
+    machine = case(
+        (Repository.execution_target == "agent", Repository.agent_machine_id),
+        (Repository.execution_target == "ssh", Repository.ssh_connection_id),
+        else_=literal(None, Integer),
+    ).label("machine")
+    statement = (
+        select(
+            Repository.execution_target,
+            machine,
+            func.count(),
+            func.max(Repository.last_backup),
+            func.sum(func.coalesce(running.c.running, 0)),
+        )
+        .outerjoin(running, running.c.repository_id == Repository.id)
+        .where(machine.is_not(None))
+        .group_by(Repository.execution_target, machine)
+    )
+    return {(row[0], row[1]): Protects(row[2], row[3], int(row[4])) for row in session.execute(statement)}
