@@ -44,11 +44,27 @@ export function follow(client: QueryClient): () => void {
   }
   tell()
   const stop = session.subscribe(tell)
+  retryNow = () => port.postMessage({})
+  const back = () => document.hidden || live.connected || retryNow()
+  const leave = () => port.postMessage({ leaving: true })
+  window.addEventListener('pageshow', tell)
+  window.addEventListener('online', back)
+  document.addEventListener('visibilitychange', back)
+  window.addEventListener('pagehide', leave)
   return () => {
     stop()
-    port.postMessage({ token: null, leaving: true })
+    retryNow = () => undefined
+    window.removeEventListener('pageshow', tell)
+    window.removeEventListener('online', back)
+    document.removeEventListener('visibilitychange', back)
+    window.removeEventListener('pagehide', leave)
+    leave()
   }
 }
+
+let retryNow = (): void => undefined
+/** Connect now instead of at the next attempt. */
+export const connectNow = () => retryNow()
 
 function connect(): MessagePort {
   if (typeof SharedWorker !== 'undefined') {
@@ -66,16 +82,26 @@ function connect(): MessagePort {
   return channel.port2
 }
 
-type Operation = Schemas['OperationItem']
+type Detail = Schemas['OperationDetail']
+
+/** A running operation as its last report of progress shows it. */
+export function withProgress(operation: Detail, progress: Record<string, unknown>): Detail {
+  const number = (name: string) => (typeof progress[name] === 'number' ? (progress[name] as number) : null)
+  return {
+    ...operation,
+    progress_percent: number('progress_percent') ?? operation.progress_percent,
+    progress_message: typeof progress.message === 'string' ? progress.message : operation.progress_message,
+    progress_details: progress,
+  }
+}
 
 /** What an event changes in the cache. */
 function take(client: QueryClient, name: string, body: Record<string, unknown>): void {
   const repository = typeof body.repository_id === 'number' ? body.repository_id : null
   if (name === 'operation.progress') {
     const id = body.id as number
-    client.setQueryData<Operation>(keys.operation(id), (old) =>
-      old ? { ...old, ...(body as Partial<Operation>) } : old,
-    )
+    const progress = (body.progress ?? {}) as Record<string, unknown>
+    client.setQueryData<Detail>(keys.operation(id), (old) => (old ? withProgress(old, progress) : old))
     soon(
       client,
       'progress',

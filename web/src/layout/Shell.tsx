@@ -3,7 +3,7 @@ import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data } from '../api/client'
 import { keys } from '../api/keys'
-import { useLive } from '../api/stream'
+import { connectNow, useLive } from '../api/stream'
 import { clockTime } from '../lib/time'
 import { Icon, type IconName, Logo } from '../ui/Icon'
 import { Palette } from './Palette'
@@ -119,7 +119,10 @@ function OfflineBar() {
   return (
     <div className="offline" role="alert">
       Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
-      reconnects automatically.
+      reconnects automatically.{' '}
+      <button type="button" className="link" onClick={connectNow}>
+        Connect now
+      </button>
     </div>
   )
 }
