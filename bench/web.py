@@ -131,7 +131,6 @@ def measure_idle(measured: Measured, client: Client, options: Options) -> list[M
     page, seconds = measured.page, 15 if options.quick else 60
     page.goto("/")
     page.get_by_role("status").filter(has_text="Live").wait_for()
-    page.wait_for_load_state("networkidle")
     page.wait_for_timeout(3000)
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url))

@@ -81,8 +81,7 @@ def busy_during_flood(measured: Measured, source: Source, options: Options) -> f
 
 def settled(measured: Measured) -> dict[str, float]:
     """What the page holds when all of its requests have been answered."""
-    measured.page.wait_for_load_state("networkidle")
-    measured.page.wait_for_timeout(1000)
+    measured.page.wait_for_timeout(3000)
     for _ in range(3):
         measured.collect_garbage()
     return measured.metrics()

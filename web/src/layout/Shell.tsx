@@ -3,6 +3,7 @@ import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data } from '../api/client'
 import { keys } from '../api/keys'
+import { useOverview } from '../api/overview'
 import { connectNow, useLive } from '../api/stream'
 import { clockTime } from '../lib/time'
 import { Icon, type IconName, Logo } from '../ui/Icon'
@@ -24,11 +25,7 @@ export function Shell() {
   const path = useRouterState({ select: (state) => state.location.pathname })
   const shown = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   const { data: me } = useMe()
-  const { data: overview } = useQuery({
-    queryKey: keys.overview,
-    queryFn: () =>
-      data(api.GET('/api/overview', { params: { query: { tz: Intl.DateTimeFormat().resolvedOptions().timeZone } } })),
-  })
+  const { data: overview } = useOverview()
   const total = overview ? Object.values(overview.counts).reduce((sum, value) => sum + value, 0) : undefined
   const active = overview ? overview.running.length + overview.waiting.length : undefined
   const places: Place[] = [

@@ -52,15 +52,17 @@ function Machine({ id }: { id: number }) {
   return (
     <div className="time-machine">
       <Path id={id} search={search} />
-      <Loaded query={query} height={400}>
-        {(lanes) =>
-          lanes.archives.length === 0 ? (
-            <NoIndex lanes={lanes} />
-          ) : (
-            <Folder id={id} lanes={lanes} search={search} change={change} />
-          )
-        }
-      </Loaded>
+      {!query.data ? (
+        <main>
+          <Loaded query={query} height={400} page>
+            {() => null}
+          </Loaded>
+        </main>
+      ) : query.data.archives.length === 0 ? (
+        <NoIndex id={id} lanes={query.data} />
+      ) : (
+        <Folder id={id} lanes={query.data} search={search} change={change} />
+      )}
     </div>
   )
 }
@@ -80,13 +82,16 @@ function useDescent(
   })
 }
 
-function NoIndex({ lanes }: { lanes: Lanes }) {
+function NoIndex({ id, lanes }: { id: number; lanes: Lanes }) {
   return (
     <main>
       <Empty>
         {lanes.coverage.total === 0
           ? 'No archives yet. The first backup makes one.'
-          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}
+          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}{' '}
+        <Link to="/repositories/$id/activity" params={{ id: String(id) }} className="link">
+          What runs and what failed
+        </Link>
       </Empty>
     </main>
   )
@@ -99,7 +104,7 @@ function Path({ id, search }: { id: number; search: Search }) {
     <section className="path-bar" aria-label="Place">
       <Link to="/repositories/$id" params={{ id: String(id) }} className="button">
         <Icon name="repository" />
-        {repository?.name ?? ''}
+        {repository?.name ?? `Repository ${id}`}
       </Link>
       <nav aria-label="Folder" className="crumbs">
         <Link

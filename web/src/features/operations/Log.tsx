@@ -11,6 +11,7 @@ import { Loaded, Problem } from '../../ui/States'
 type Detail = Schemas['OperationDetail']
 const PAGE = 500
 const LINE = 20
+const MARGIN = 20
 const KEPT_PAGES = 40
 /** Milliseconds until a page that could not be fetched is requested again. */
 const PAUSE = 2000
@@ -136,6 +137,7 @@ function Lines({ id, total, wanted, follow, onLeave }: LinesProps) {
       tabIndex={0}
       role="log"
       aria-label="Log lines"
+      style={{ maxHeight: total * LINE + MARGIN }}
       onWheel={(event) => event.deltaY < 0 && onLeave()}
     >
       <div style={{ height: rows.getTotalSize(), position: 'relative' }}>

@@ -3,7 +3,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { save } from '../../lib/save'
-import { exactMoment, moment } from '../../lib/time'
+import { clockTime, exactMoment, shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Loaded, Problem } from '../../ui/States'
 import { type AuditSearch, asQuery } from './auditFilter'
@@ -160,8 +160,8 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
         <tbody>
           {entries.map((one) => (
             <tr key={one.id}>
-              <td className="number soft" title={exactMoment(one.at)}>
-                {moment(one.at)}
+              <td className="number soft nowrap" title={exactMoment(one.at)}>
+                {shortDay(one.at)}, {clockTime(one.at)}
               </td>
               <td>
                 {one.actor ? (
