@@ -26,6 +26,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from demo_machine import NAME as SECOND
+from demo_machine import Machine
+
 HOUSE = Path(__file__).resolve().parents[1]
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 -- of sample data
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -33,6 +36,7 @@ TODAY = NOW.replace(hour=2, minute=0, second=0)
 DAY = timedelta(days=1)
 ENDED = {"completed", "completed_with_warnings", "failed", "cancelled"}
 START_SECONDS, JOB_SECONDS = 120, 300
+QUICK = {"HOLDFAST_AGENT_POLL_SECONDS": "1"}
 
 # --- a year of changes -------------------------------------------------------------------------------------------------
 
@@ -159,7 +163,10 @@ class Service:
         command = [str(HOUSE / ".venv/bin/holdfast"), "serve", "--port", "0", "--data-dir", str(place / "service")]
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
-                command, env={**kept, **engines, "HOLDFAST_ADMIN_PASSWORD": self.password}, stdout=out, stderr=out
+                command,
+                env={**kept, **engines, **QUICK, "HOLDFAST_ADMIN_PASSWORD": self.password},
+                stdout=out,
+                stderr=out,
             )
 
     def wait_until_ready(self) -> None:
@@ -184,7 +191,9 @@ class Service:
 
     def job(self, path: str, body: Any = None) -> str:
         """Start a job and return how it ended."""
-        number = self.ask("POST", path, body or {})["job_id"]
+        return self.end_of(self.ask("POST", path, body or {})["job_id"])
+
+    def end_of(self, number: int) -> str:
         end = time.monotonic() + JOB_SECONDS
         while time.monotonic() < end:
             status: str = self.ask("GET", f"/api/operations/{number}")["status"]
@@ -209,7 +218,7 @@ class Service:
             self.process.kill()
 
 
-def fill(service: Service, place: Path) -> None:
+def fill(service: Service, place: Path, machine: Machine) -> None:
     """Take the repositories over, and let some things go well and others wrong."""
     ids = {}
     retention = {
@@ -228,6 +237,9 @@ def fill(service: Service, place: Path) -> None:
         }
         ids[name] = service.ask("POST", "/api/repositories/import", body)["id"]
     say("Three repositories are imported; their files are being indexed")
+    second = machine.repository(machine.enrol(service.url, service.ask), PASSPHRASE)
+    setup = service.ask("POST", "/api/repositories/", second)["setup_operation_id"]
+    say(f"A second machine, {SECOND}, has enrolled with an agent")
     broken = {
         "name": "database",
         "path": str(place / "repositories" / "database"),
@@ -242,6 +254,8 @@ def fill(service: Service, place: Path) -> None:
     say(
         f"Backup of database, whose folder is not there: {service.job('/api/backup/start', {'repository': broken['path']})}"
     )
+    if service.end_of(setup) == "completed":
+        say(f"Backup of {SECOND}, by its agent: {service.job('/api/backup/start', {'repository': second['path']})}")
     web = ids["web-server"]
     say(f"Check of web-server: {service.job(f'/api/repositories/{web}/check')}")
     say(f"Prune of web-server: {service.job(f'/api/repositories/{web}/prune')}")
@@ -294,7 +308,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     place = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     begun = time.monotonic()
-    service = None
+    service, machine = None, Machine(place, HOUSE)
     try:
         print("Making a year of backups with the engine itself, and a service for them …", flush=True)
         service = Service(place)
@@ -302,7 +316,7 @@ def main() -> int:
             for name, count in zip(YEARS, pool.map(lambda name: live(place, name), YEARS), strict=True):
                 say(f"{count} archives of {name}")
         service.wait_until_ready()
-        fill(service, place)
+        fill(service, place, machine)
         print(f"\nReady after {time.monotonic() - begun:.0f} seconds: {service.url}")
         print(f"User admin, password {service.password}", flush=True)
         if options.keep_open:
@@ -315,6 +329,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     finally:
+        machine.stop()
         if service is not None:
             service.stop()
         shutil.rmtree(place, ignore_errors=True)

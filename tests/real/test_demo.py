@@ -20,6 +20,7 @@ def test_the_demo_is_filled_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for line in (
         "Backup of database, whose folder is not there: failed",
+        "Backup of workshop-pc, by its agent: completed",
         "Restore check of photos: completed",
         "Ready after",
     ):

@@ -1,5 +1,6 @@
 """What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.running import PASSWORD, Running
+from tests.support.service import wait_until
 from tests.web.conftest import log_in
 
 
@@ -98,6 +100,28 @@ def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, i
     running.admin.start_backup(repository)
     row = inside.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
     expect(row).to_contain_text("completed")
+
+
+def test_the_page_of_a_running_backup_shows_its_progress_as_it_comes(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    first, last = running.gate(), running.gate()
+    sources = [*repository["source_paths"], str(first.path), str(running.new_source()), str(last.path)]
+    job_id = running.admin.start_backup(repository, source_paths=sources)
+    first.wait_until_reached()
+    inside.goto(f"/operations/{job_id}")
+    expect(inside.get_by_text("running", exact=True)).to_be_visible()
+    expect(inside.get_by_role("status").filter(has_text="Live")).to_be_visible()
+    looked_up: list[str] = []
+    inside.on("request", lambda request: looked_up.append(request.url))
+    first.open()
+    last.wait_until_reached()
+    wait_until(lambda: running.admin.operation(job_id)["progress_details"], what="the engine reports its progress")
+    try:
+        expect(inside.get_by_text(re.compile(r"\d files"))).to_be_visible()
+        assert not [url for url in looked_up if url.endswith(f"/api/operations/{job_id}")]
+    finally:
+        last.open()
+        running.admin.wait_for_end(job_id)
 
 
 def test_a_viewer_sees_their_repository_and_no_machines(running: Running, page: Page) -> None:

@@ -39,3 +39,9 @@
     true,
   )
 })()
+
+// Whether a user is logged in is asked while the scripts still load; api/session.ts takes the answer.
+;(() => {
+  const ask = () => fetch('/api/auth/refresh', { method: 'POST', headers: { 'X-Holdfast-Web': '1' } }).catch(() => null)
+  window.holdfastRefresh = navigator.locks ? navigator.locks.request('holdfast-refresh', ask) : ask()
+})()

@@ -1,7 +1,9 @@
-import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent, useRouter } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, Link, useRouter } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { Overview } from './features/overview/Overview'
+import type { AuditSearch } from './features/system/auditFilter'
 import { Shell } from './layout/Shell'
+import { lazyPage } from './lib/lazyPage'
 
 const root = createRootRoute({ component: Root, notFoundComponent: Missing })
 
@@ -41,7 +43,7 @@ const overview = createRoute({ getParentRoute: () => root, path: '/', component:
 const welcome = createRoute({
   getParentRoute: () => root,
   path: '/welcome/{-$step}',
-  component: lazyRouteComponent(() => import('./features/welcome/Welcome'), 'Welcome'),
+  component: lazyPage(() => import('./features/welcome/Welcome'), 'Welcome'),
 })
 const repositories = createRoute({
   getParentRoute: () => root,
@@ -51,67 +53,76 @@ const repositories = createRoute({
     state: text(search.state),
     sort: text(search.sort),
   }),
-  component: lazyRouteComponent(() => import('./features/repositories/Repositories'), 'Repositories'),
+  component: lazyPage(() => import('./features/repositories/Repositories'), 'Repositories'),
 })
 const creating = createRoute({
   getParentRoute: () => root,
   path: '/repositories/new',
-  component: lazyRouteComponent(() => import('./features/repositories/CreatePages'), 'New'),
+  component: lazyPage(() => import('./features/repositories/CreatePages'), 'New'),
 })
 const importing = createRoute({
   getParentRoute: () => root,
   path: '/repositories/import',
-  component: lazyRouteComponent(() => import('./features/repositories/CreatePages'), 'Import'),
+  component: lazyPage(() => import('./features/repositories/CreatePages'), 'Import'),
 })
 const repository = createRoute({
   getParentRoute: () => root,
   path: '/repositories/$id',
-  component: lazyRouteComponent(() => import('./features/repositories/Repository'), 'RepositoryFrame'),
+  component: lazyPage(() => import('./features/repositories/Repository'), 'RepositoryFrame'),
 })
 const archives = createRoute({
   getParentRoute: () => repository,
   path: '/',
-  component: lazyRouteComponent(() => import('./features/repositories/Archives'), 'Archives'),
+  component: lazyPage(() => import('./features/repositories/Archives'), 'Archives'),
 })
 const maintenance = createRoute({
   getParentRoute: () => repository,
   path: '/maintenance',
-  component: lazyRouteComponent(() => import('./features/repositories/Maintenance'), 'Maintenance'),
+  component: lazyPage(() => import('./features/repositories/Maintenance'), 'Maintenance'),
 })
 const repositoryActivity = createRoute({
   getParentRoute: () => repository,
   path: '/activity',
-  component: lazyRouteComponent(() => import('./features/operations/RepositoryActivity'), 'RepositoryActivity'),
+  component: lazyPage(() => import('./features/operations/RepositoryActivity'), 'RepositoryActivity'),
 })
 const mirror = createRoute({
   getParentRoute: () => repository,
   path: '/mirror',
-  component: lazyRouteComponent(() => import('./features/repositories/Mirror'), 'Mirror'),
+  component: lazyPage(() => import('./features/repositories/Mirror'), 'Mirror'),
 })
 const repositorySettings = createRoute({
   getParentRoute: () => repository,
   path: '/settings',
-  component: lazyRouteComponent(() => import('./features/repositories/Settings'), 'RepositorySettings'),
+  component: lazyPage(() => import('./features/repositories/Settings'), 'RepositorySettings'),
 })
 const files = createRoute({
   getParentRoute: () => root,
   path: '/files',
-  component: lazyRouteComponent(() => import('./features/files/Choose'), 'Choose'),
+  component: lazyPage(() => import('./features/files/Choose'), 'Choose'),
 })
 const timeMachine = createRoute({
   getParentRoute: () => root,
   path: '/files/$id',
   validateSearch: (
     search: Params,
-  ): { at?: number; path?: string; pathb64?: string; sel?: string; gone?: boolean; top?: boolean } => ({
+  ): {
+    at?: number
+    path?: string
+    pathb64?: string
+    sel?: string
+    gone?: boolean
+    top?: boolean
+    sort?: 'size'
+  } => ({
     at: number(search.at),
     path: text(search.path),
     pathb64: text(search.pathb64),
     sel: text(search.sel),
     gone: search.gone === false ? false : undefined,
     top: search.top === true ? true : undefined,
+    sort: search.sort === 'size' ? 'size' : undefined,
   }),
-  component: lazyRouteComponent(() => import('./features/files/TimeMachine'), 'TimeMachine'),
+  component: lazyPage(() => import('./features/files/TimeMachine'), 'TimeMachine'),
 })
 const searching = createRoute({
   getParentRoute: () => root,
@@ -120,17 +131,17 @@ const searching = createRoute({
     q: text(search.q),
     gone: search.gone === true ? true : undefined,
   }),
-  component: lazyRouteComponent(() => import('./features/files/Search'), 'Search'),
+  component: lazyPage(() => import('./features/files/Search'), 'Search'),
 })
 const machines = createRoute({
   getParentRoute: () => root,
   path: '/machines',
-  component: lazyRouteComponent(() => import('./features/machines/Machines'), 'Machines'),
+  component: lazyPage(() => import('./features/machines/Machines'), 'Machines'),
 })
 const queue = createRoute({
   getParentRoute: () => root,
   path: '/queue',
-  component: lazyRouteComponent(() => import('./features/operations/Queue'), 'Queue'),
+  component: lazyPage(() => import('./features/operations/Queue'), 'Queue'),
 })
 const activity = createRoute({
   getParentRoute: () => root,
@@ -140,88 +151,96 @@ const activity = createRoute({
     category: text(search.category),
     repository: number(search.repository),
   }),
-  component: lazyRouteComponent(() => import('./features/operations/Activity'), 'Activity'),
+  component: lazyPage(() => import('./features/operations/Activity'), 'Activity'),
 })
 const operation = createRoute({
   getParentRoute: () => root,
   path: '/operations/$id',
-  component: lazyRouteComponent(() => import('./features/operations/Operation'), 'Operation'),
+  component: lazyPage(() => import('./features/operations/Operation'), 'Operation'),
 })
 const schedules = createRoute({
   getParentRoute: () => root,
   path: '/schedules',
   validateSearch: (search: Params): { new?: boolean } => ({ new: search.new === true ? true : undefined }),
-  component: lazyRouteComponent(() => import('./features/schedules/Schedules'), 'Schedules'),
+  component: lazyPage(() => import('./features/schedules/Schedules'), 'Schedules'),
 })
 const account = createRoute({
   getParentRoute: () => root,
   path: '/account',
-  component: lazyRouteComponent(() => import('./features/account/Account'), 'Account'),
+  component: lazyPage(() => import('./features/account/Account'), 'Account'),
 })
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  component: lazyRouteComponent(() => import('./features/system/Settings'), 'Settings'),
+  component: lazyPage(() => import('./features/system/Settings'), 'Settings'),
 })
 const system = createRoute({
   getParentRoute: () => settings,
   path: '/',
-  component: lazyRouteComponent(() => import('./features/system/System'), 'System'),
+  component: lazyPage(() => import('./features/system/System'), 'System'),
 })
 const users = createRoute({
   getParentRoute: () => settings,
   path: '/users',
-  component: lazyRouteComponent(() => import('./features/access/Users'), 'Users'),
+  component: lazyPage(() => import('./features/access/Users'), 'Users'),
 })
 const user = createRoute({
   getParentRoute: () => settings,
   path: '/users/$user',
-  component: lazyRouteComponent(() => import('./features/access/User'), 'User'),
+  component: lazyPage(() => import('./features/access/User'), 'User'),
 })
 const remotes = createRoute({
   getParentRoute: () => settings,
   path: '/remotes',
-  component: lazyRouteComponent(() => import('./features/remotes/Remotes'), 'Remotes'),
+  component: lazyPage(() => import('./features/remotes/Remotes'), 'Remotes'),
 })
 const packages = createRoute({
   getParentRoute: () => settings,
   path: '/packages',
-  component: lazyRouteComponent(() => import('./features/packages/Packages'), 'Packages'),
+  component: lazyPage(() => import('./features/packages/Packages'), 'Packages'),
 })
 const audit = createRoute({
   getParentRoute: () => settings,
   path: '/audit',
-  component: lazyRouteComponent(() => import('./features/system/Audit'), 'Audit'),
+  validateSearch: (search: Params): AuditSearch => ({
+    actor: text(search.actor),
+    action: text(search.action),
+    object: text(search.object),
+    outcome: text(search.outcome),
+    from: text(search.from),
+    to: text(search.to),
+  }),
+  component: lazyPage(() => import('./features/system/Audit'), 'Audit'),
 })
 const notifications = createRoute({
   getParentRoute: () => root,
   path: '/notifications',
-  component: lazyRouteComponent(() => import('./features/notifications/Frame'), 'NotificationsFrame'),
+  component: lazyPage(() => import('./features/notifications/Frame'), 'NotificationsFrame'),
 })
 const channels = createRoute({
   getParentRoute: () => notifications,
   path: '/',
-  component: lazyRouteComponent(() => import('./features/notifications/Channels'), 'Channels'),
+  component: lazyPage(() => import('./features/notifications/Channels'), 'Channels'),
 })
 const rules = createRoute({
   getParentRoute: () => notifications,
   path: '/rules',
-  component: lazyRouteComponent(() => import('./features/notifications/Rules'), 'Rules'),
+  component: lazyPage(() => import('./features/notifications/Rules'), 'Rules'),
 })
 const reports = createRoute({
   getParentRoute: () => notifications,
   path: '/reports',
-  component: lazyRouteComponent(() => import('./features/notifications/Reports'), 'Reports'),
+  component: lazyPage(() => import('./features/notifications/Reports'), 'Reports'),
 })
 const deliveries = createRoute({
   getParentRoute: () => notifications,
   path: '/deliveries',
-  component: lazyRouteComponent(() => import('./features/notifications/Deliveries'), 'Deliveries'),
+  component: lazyPage(() => import('./features/notifications/Deliveries'), 'Deliveries'),
 })
 const alarms = createRoute({
   getParentRoute: () => notifications,
   path: '/alarms',
-  component: lazyRouteComponent(() => import('./features/notifications/AlarmList'), 'AlarmList'),
+  component: lazyPage(() => import('./features/notifications/AlarmList'), 'AlarmList'),
 })
 
 const tree = root.addChildren([

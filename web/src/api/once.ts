@@ -3,8 +3,8 @@ const unanswered = new Map<string, string>()
 
 /** Routes that start work and know the key, so that a lost answer can be requested again immediately. */
 const STARTS =
-  /^\/api\/(backup\/(start|run)|restore\/start|schedules\/\d+\/run|packages\/\d+\/install|repositories\/\d+\/(check|prune|compact|restore-check|wipe|mirror\/(sync|hydrate)))$/
-const WAITS = [1000, 2000, 4000, 8000]
+  /^\/api\/(backup\/(start|run)|restore\/start|operations\/\d+\/retry|schedules\/\d+\/run|packages\/\d+\/install|repositories\/\d+\/(check|prune|compact|restore-check|wipe|mirror\/(sync|hydrate)))$/
+const WAITS = [1000, 2000, 4000, 8000, 8000, 8000]
 
 type Send = (request: Request) => Promise<Response>
 

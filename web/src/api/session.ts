@@ -66,9 +66,22 @@ function locked<T>(work: () => Promise<T>): Promise<T> {
 const WAITS = [500, 1000, 2000, 4000, 8000]
 const pause = (milliseconds: number) => new Promise((done) => setTimeout(done, milliseconds))
 
+declare global {
+  interface Window {
+    /** The answer to the first request, which theme.js sends while this script is still loading. */
+    holdfastRefresh?: Promise<Response | null>
+  }
+}
+
+function refresh(): Promise<Response | null> {
+  const early = window.holdfastRefresh
+  window.holdfastRefresh = undefined
+  return early ?? fetch('/api/auth/refresh', { method: 'POST', headers: WEB_HEADER }).catch(() => null)
+}
+
 async function ask(): Promise<boolean> {
   for (const wait of [...WAITS, null]) {
-    const answer = await fetch('/api/auth/refresh', { method: 'POST', headers: WEB_HEADER }).catch(() => null)
+    const answer = await refresh()
     if (answer?.ok) {
       begin(await answer.json())
       return true

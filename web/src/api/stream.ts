@@ -44,11 +44,27 @@ export function follow(client: QueryClient): () => void {
   }
   tell()
   const stop = session.subscribe(tell)
+  retryNow = () => port.postMessage({})
+  const back = () => document.hidden || live.connected || retryNow()
+  const leave = () => port.postMessage({ leaving: true })
+  window.addEventListener('pageshow', tell)
+  window.addEventListener('online', back)
+  document.addEventListener('visibilitychange', back)
+  window.addEventListener('pagehide', leave)
   return () => {
     stop()
-    port.postMessage({ token: null, leaving: true })
+    retryNow = () => undefined
+    window.removeEventListener('pageshow', tell)
+    window.removeEventListener('online', back)
+    document.removeEventListener('visibilitychange', back)
+    window.removeEventListener('pagehide', leave)
+    leave()
   }
 }
+
+let retryNow = (): void => undefined
+/** Connect now instead of at the next attempt. */
+export const connectNow = () => retryNow()
 
 function connect(): MessagePort {
   if (typeof SharedWorker !== 'undefined') {
@@ -66,14 +82,16 @@ function connect(): MessagePort {
   return channel.port2
 }
 
-type Operation = Schemas['OperationDetail']
+type Detail = Schemas['OperationDetail']
 
-function advanced(operation: Operation, progress: Record<string, unknown>): Operation {
-  const percent = progress.progress_percent
+/** A running operation as its last report of progress shows it. */
+export function withProgress(operation: Detail, progress: Record<string, unknown>): Detail {
+  const number = (name: string) => (typeof progress[name] === 'number' ? (progress[name] as number) : null)
   return {
     ...operation,
-    progress_percent: typeof percent === 'number' ? percent : null,
-    progress_details: { ...operation.progress_details, ...progress },
+    progress_percent: number('progress_percent') ?? operation.progress_percent,
+    progress_message: typeof progress.message === 'string' ? progress.message : operation.progress_message,
+    progress_details: progress,
   }
 }
 
@@ -82,7 +100,7 @@ function take(client: QueryClient, name: string, body: Record<string, unknown>):
   const repository = typeof body.repository_id === 'number' ? body.repository_id : null
   if (name === 'operations.progress') {
     for (const { id, progress } of (body as Schemas['OperationsProgressEvent']).operations)
-      client.setQueryData<Operation>(keys.operation(id), (old) => (old ? advanced(old, progress) : old))
+      client.setQueryData<Detail>(keys.operation(id), (old) => (old ? withProgress(old, progress) : old))
     soon(
       client,
       'progress',

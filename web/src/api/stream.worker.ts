@@ -24,29 +24,38 @@ const TOPICS: (keyof Schemas['LiveEvents'])[] = [
   'notification.failed',
   'notification.recovered',
 ]
+const LONGEST_WAIT_FOR_TOKEN = 4000
 
 const ports = new Set<MessagePort>()
 let token: string | null = null
 let lastId: string | null = null
 let running: AbortController | null = null
+let connected = false
 let wait = 1000
+let endPause = (): void => undefined
 
 function everyone(message: object): void {
   for (const port of ports) port.postMessage(message)
 }
 
+function setConnected(now: boolean): void {
+  connected = now
+  everyone({ type: 'connected', connected })
+}
+
 function join(port: MessagePort): void {
-  ports.add(port)
-  port.onmessage = (message: MessageEvent<{ token: string | null; leaving?: boolean }>) => {
+  port.onmessage = (message: MessageEvent<{ token?: string | null; leaving?: boolean }>) => {
     if (message.data.leaving) {
       ports.delete(port)
       if (ports.size === 0) stop()
       return
     }
-    token = message.data.token
+    ports.add(port)
+    if (message.data.token !== undefined) token = message.data.token
+    else endPause()
     if (token === null) stop()
     else if (running === null) void run()
-    else port.postMessage({ type: 'connected', connected: true })
+    else port.postMessage({ type: 'connected', connected })
   }
   port.start()
 }
@@ -54,6 +63,21 @@ function join(port: MessagePort): void {
 function stop(): void {
   running?.abort()
   running = null
+  connected = false
+  endPause()
+}
+
+/** Waits before the next attempt; a page that does not want to wait sends a message without a token. */
+function pause(): Promise<void> {
+  return new Promise((done) => {
+    const timer = setTimeout(done, wait * (0.7 + Math.random() * 0.6))
+    wait = Math.min(wait * 2, LONGEST_WAIT)
+    endPause = () => {
+      clearTimeout(timer)
+      wait = 1000
+      done()
+    }
+  })
 }
 
 async function run(): Promise<void> {
@@ -62,10 +86,12 @@ async function run(): Promise<void> {
   while (running === mine && token !== null) {
     const outcome = await readOnce(mine)
     if (running !== mine) return
-    everyone({ type: 'connected', connected: false })
-    if (outcome === 'token') everyone({ type: 'token-needed' })
-    await new Promise((done) => setTimeout(done, wait * (0.7 + Math.random() * 0.6)))
-    wait = Math.min(wait * 2, LONGEST_WAIT)
+    setConnected(false)
+    if (outcome === 'token') {
+      wait = Math.min(wait, LONGEST_WAIT_FOR_TOKEN)
+      everyone({ type: 'token-needed' })
+    }
+    await pause()
   }
 }
 
@@ -80,7 +106,7 @@ async function readOnce(mine: AbortController): Promise<'token' | 'ended'> {
     if (answer.status === 401 || answer.status === 403) return 'token'
     if (!answer.ok || !answer.body) return 'ended'
     wait = 1000
-    everyone({ type: 'connected', connected: true })
+    setConnected(true)
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
     let rest = ''
     for (;;) {

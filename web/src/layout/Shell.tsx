@@ -3,7 +3,8 @@ import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { api, data } from '../api/client'
 import { keys } from '../api/keys'
-import { useLive } from '../api/stream'
+import { useOverview } from '../api/overview'
+import { connectNow, useLive } from '../api/stream'
 import { clockTime } from '../lib/time'
 import { Icon, type IconName, Logo } from '../ui/Icon'
 import { Palette } from './Palette'
@@ -24,11 +25,7 @@ export function Shell() {
   const path = useRouterState({ select: (state) => state.location.pathname })
   const shown = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   const { data: me } = useMe()
-  const { data: overview } = useQuery({
-    queryKey: keys.overview,
-    queryFn: () =>
-      data(api.GET('/api/overview', { params: { query: { tz: Intl.DateTimeFormat().resolvedOptions().timeZone } } })),
-  })
+  const { data: overview } = useOverview()
   const total = overview ? Object.values(overview.counts).reduce((sum, value) => sum + value, 0) : undefined
   const active = overview ? overview.running.length + overview.waiting.length : undefined
   const places: Place[] = [
@@ -119,7 +116,10 @@ function OfflineBar() {
   return (
     <div className="offline" role="alert">
       Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
-      reconnects automatically.
+      reconnects automatically.{' '}
+      <button type="button" className="link" onClick={connectNow}>
+        Connect now
+      </button>
     </div>
   )
 }

@@ -15,7 +15,12 @@ export function Choose() {
       <Loaded query={query} height={240}>
         {({ repositories }) =>
           repositories.length === 0 ? (
-            <Empty command="holdfast repos create --help">No repositories yet.</Empty>
+            <Empty command="holdfast repos create --help">
+              No repositories yet, or none that you may see.{' '}
+              <Link to="/repositories" className="link">
+                All repositories
+              </Link>
+            </Empty>
           ) : (
             <ul className="card plain-list choose">
               {repositories.map((one) => (

@@ -44,7 +44,7 @@ export function Search() {
         }}
       >
         <input
-          className="input"
+          className="input search-field"
           value={text}
           onChange={(event) => setText(event.target.value)}
           aria-label="Part of a file's name"

@@ -1,10 +1,9 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { api, data } from '../../api/client'
 import { keys } from '../../api/keys'
 import { bytes, counted } from '../../lib/numbers'
-import { shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
@@ -12,9 +11,10 @@ import { useRepository } from '../repositories/Repository'
 import { Dock } from './Dock'
 import { download } from './download'
 import { Inspector } from './Inspector'
-import { LaneView } from './LaneView'
 import { at, key, type Lane, type Lanes, ordered } from './model'
 import { RestoreSheet } from './RestoreSheet'
+import { Row } from './Row'
+import { bySize, sizeAt, useFolderFacts } from './sizes'
 
 interface Search {
   at?: number
@@ -23,6 +23,7 @@ interface Search {
   sel?: string
   gone?: boolean
   top?: boolean
+  sort?: 'size'
 }
 
 /** A folder, seen through time. */
@@ -51,15 +52,17 @@ function Machine({ id }: { id: number }) {
   return (
     <div className="time-machine">
       <Path id={id} search={search} />
-      <Loaded query={query} height={400}>
-        {(lanes) =>
-          lanes.archives.length === 0 ? (
-            <NoIndex lanes={lanes} />
-          ) : (
-            <Folder id={id} lanes={lanes} search={search} change={change} />
-          )
-        }
-      </Loaded>
+      {!query.data ? (
+        <main>
+          <Loaded query={query} height={400} page>
+            {() => null}
+          </Loaded>
+        </main>
+      ) : query.data.archives.length === 0 ? (
+        <NoIndex id={id} lanes={query.data} />
+      ) : (
+        <Folder id={id} lanes={query.data} search={search} change={change} />
+      )}
     </div>
   )
 }
@@ -79,13 +82,16 @@ function useDescent(
   })
 }
 
-function NoIndex({ lanes }: { lanes: Lanes }) {
+function NoIndex({ id, lanes }: { id: number; lanes: Lanes }) {
   return (
     <main>
       <Empty>
         {lanes.coverage.total === 0
           ? 'No archives yet. The first backup makes one.'
-          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}
+          : `${counted(lanes.coverage.total, 'archive')} not indexed yet. Files appear here as soon as they are.`}{' '}
+        <Link to="/repositories/$id/activity" params={{ id: String(id) }} className="link">
+          What runs and what failed
+        </Link>
       </Empty>
     </main>
   )
@@ -98,7 +104,7 @@ function Path({ id, search }: { id: number; search: Search }) {
     <section className="path-bar" aria-label="Place">
       <Link to="/repositories/$id" params={{ id: String(id) }} className="button">
         <Icon name="repository" />
-        {repository?.name ?? ''}
+        {repository?.name ?? `Repository ${id}`}
       </Link>
       <nav aria-label="Folder" className="crumbs">
         <Link
@@ -147,10 +153,13 @@ function Folder({
   // biome-ignore lint/correctness/useExhaustiveDependencies: another folder, another choice
   useEffect(() => setChosen(new Set()), [folder])
   const showGone = search.gone !== false
-  const rows = ordered(lanes.entries).filter(
+  const archive = lanes.archives[step]
+  const hasFolders = lanes.entries.some((lane) => lane.type === 'd')
+  const facts = useFolderFacts(id, archive?.id, lanes, hasFolders)
+  const shown = ordered(lanes.entries).filter(
     (lane) => showGone || at(lane, step, lanes.archives.length).state === 'here',
   )
-  const archive = lanes.archives[step]
+  const rows = search.sort === 'size' ? bySize(shown, step, lanes.archives.length, facts) : shown
   const toStep = (next: number) => change({ at: lanes.archives[next]?.id }, true)
   useKeys(lanes.archives.length, step, toStep)
   const selected = rows.find((lane) => key(lane) === search.sel)
@@ -193,10 +202,8 @@ function Folder({
             <span role="columnheader">
               <span className="visually-hidden">Chosen</span>
             </span>
-            <span role="columnheader">Name</span>
-            <span role="columnheader" className="right">
-              Size
-            </span>
+            <Sorted label="Name" by={undefined} search={search} change={change} />
+            <Sorted label="Size" by="size" search={search} change={change} />
             <span role="columnheader" className="right wide-only">
               Changed
             </span>
@@ -208,6 +215,7 @@ function Folder({
             <Row
               key={key(lane)}
               lane={lane}
+              facts={at(lane, step, lanes.archives.length).state === 'here' ? facts.get(key(lane)) : undefined}
               archives={lanes.archives}
               step={step}
               selected={selected === lane}
@@ -227,7 +235,7 @@ function Folder({
           <div className="tm-selection card">
             <b>{picked.length} selected</b>
             <span className="muted number">
-              {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length) ?? 0), 0))}
+              {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length, facts) ?? 0), 0))}
             </span>
             <Button
               small
@@ -259,108 +267,27 @@ function Folder({
   )
 }
 
-const sizeAt = (lane: Lane, step: number, archives: number) => {
-  const here = at(lane, step, archives)
-  return here.state === 'here' ? here.piece.size : null
-}
-
-function Row(props: {
-  lane: Lane
-  archives: Lanes['archives']
-  step: number
-  selected: boolean
-  chosen: boolean
-  onChoose: () => void
-  onOpen: () => void
-  onSelect: () => void
+/** The head of a column by which the folder can be sorted. */
+function Sorted(props: {
+  label: string
+  by: Search['sort']
+  search: Search
+  change: (next: Partial<Search>, replace?: boolean) => void
 }) {
-  const { lane, archives, step } = props
-  const here = at(lane, step, archives.length)
-  const ghost = here.state === 'absent'
-  const piece = here.state === 'here' ? here.piece : (here.last ?? here.next)
-  const keys = (event: KeyboardEvent) => {
-    if (event.key === 'Enter') props.onOpen()
-    else if (event.key === ' ') {
-      event.preventDefault()
-      props.onSelect()
-    } else if (event.key === 'x') props.onChoose()
-    else if (event.key === 'ArrowDown' || event.key === 'j') focusBeside(event, 1)
-    else if (event.key === 'ArrowUp' || event.key === 'k') focusBeside(event, -1)
-  }
+  const current = props.search.sort === props.by
+  const direction = props.by === 'size' ? 'descending' : 'ascending'
   return (
-    <div
-      className={`tm-grid tm-row${props.selected ? ' selected' : ''}${ghost ? ' ghost' : ''}`}
-      role="row"
-      tabIndex={0}
-      aria-selected={props.selected}
-      onClick={props.onSelect}
-      onDoubleClick={props.onOpen}
-      onKeyDown={keys}
+    <span
+      role="columnheader"
+      className={props.by === 'size' ? 'right' : undefined}
+      aria-sort={current ? direction : undefined}
     >
-      <span role="gridcell">
-        <input
-          type="checkbox"
-          aria-label={`Select ${lane.name}`}
-          checked={props.chosen}
-          disabled={ghost}
-          onChange={props.onChoose}
-          onClick={(event) => event.stopPropagation()}
-        />
-      </span>
-      <span role="gridcell" className="tm-name">
-        <Icon name={lane.type === 'd' ? 'folder' : 'file'} />
-        {lane.type === 'd' && !ghost ? (
-          <button
-            type="button"
-            className="tm-open"
-            tabIndex={-1}
-            onClick={(event) => {
-              event.stopPropagation()
-              props.onOpen()
-            }}
-          >
-            {lane.name}
-          </button>
-        ) : (
-          <span>{lane.name}</span>
-        )}
-        <Tag lane={lane} step={step} archives={archives} />
-      </span>
-      <span role="gridcell" className="right number soft">
-        {piece?.size === null || piece?.size === undefined ? '' : bytes(piece.size)}
-      </span>
-      <span role="gridcell" className="right number soft wide-only">
-        {piece?.mtime ? shortDay(piece.mtime) : ''}
-      </span>
-      <span role="gridcell" className="wide-only">
-        <LaneView lane={lane} archives={archives.length} step={step} />
-        <span className="visually-hidden">{counted(lane.pieces.length, 'version')}</span>
-      </span>
-    </div>
+      <button type="button" className="narrow" onClick={() => props.change({ sort: props.by }, true)}>
+        {props.label}
+        {current && <span aria-hidden="true">{direction === 'descending' ? ' ↓' : ' ↑'}</span>}
+      </button>
+    </span>
   )
-}
-
-function Tag({ lane, step, archives }: { lane: Lane; step: number; archives: Lanes['archives'] }) {
-  const here = at(lane, step, archives.length)
-  if (here.state === 'absent') {
-    const last = here.last ? archives[here.last.last] : null
-    const next = here.next ? archives[here.next.first] : null
-    return (
-      <span className="tag ghost">
-        {last ? `not here, last on ${shortDay(last.start)}` : next ? `comes on ${shortDay(next.start)}` : 'not here'}
-      </span>
-    )
-  }
-  const gone = here.goneAt === null ? null : archives[here.goneAt]
-  if (gone) return <span className="tag bad">gone since {shortDay(gone.start)}</span>
-  return here.changed ? <span className="tag">changed here</span> : null
-}
-
-function focusBeside(event: KeyboardEvent, direction: 1 | -1): void {
-  event.preventDefault()
-  const row = event.currentTarget as HTMLElement
-  const beside = direction === 1 ? row.nextElementSibling : row.previousElementSibling
-  if (beside instanceof HTMLElement && beside.tabIndex === 0) beside.focus()
 }
 
 function useKeys(archives: number, step: number, toStep: (step: number) => void): void {

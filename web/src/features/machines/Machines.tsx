@@ -60,7 +60,9 @@ export function Machines() {
                           </span>
                         </td>
                         <td>
-                          {one.last_seen_at ? (
+                          {one.status === 'online' ? (
+                            'now'
+                          ) : one.last_seen_at ? (
                             <Age at={one.last_seen_at} words />
                           ) : (
                             <span className="muted">never</span>

@@ -102,6 +102,8 @@ export function Activity() {
                 </button>
               </Empty>
             )
+          if (items.length === 0 && Object.values(search).every((value) => value === undefined))
+            return <Empty command="holdfast backup NAME">Nothing has run yet.</Empty>
           if (items.length === 0)
             return (
               <Empty>

@@ -11,7 +11,10 @@ import { Loaded, Problem } from '../../ui/States'
 type Detail = Schemas['OperationDetail']
 const PAGE = 500
 const LINE = 20
+const MARGIN = 20
 const KEPT_PAGES = 40
+/** Milliseconds until a page that could not be fetched is requested again. */
+const PAUSE = 2000
 const MOST_HEIGHT = 8_000_000
 
 /** The whole log, however long: only the pages that are looked at are fetched. */
@@ -134,6 +137,7 @@ function Lines({ id, total, wanted, follow, onLeave }: LinesProps) {
       tabIndex={0}
       role="log"
       aria-label="Log lines"
+      style={{ maxHeight: total * LINE + MARGIN }}
       onWheel={(event) => event.deltaY < 0 && onLeave()}
     >
       <div style={{ height: rows.getTotalSize(), position: 'relative' }}>
@@ -168,15 +172,21 @@ function usePages(id: number, total: number): { line: (number: number) => string
       const key = `${page}:${lines ? total : 0}`
       if (!asked.current.has(key)) {
         asked.current.add(key)
-        void fetchPage(id, page).then((fresh) => {
-          kept.current.set(page, fresh)
-          for (const old of kept.current.keys()) {
-            if (kept.current.size <= KEPT_PAGES) break
-            kept.current.delete(old)
-            asked.current.delete(`${old}:0`)
-          }
-          redraw((count) => count + 1)
-        })
+        fetchPage(id, page).then(
+          (fresh) => {
+            kept.current.set(page, fresh)
+            for (const old of kept.current.keys()) {
+              if (kept.current.size <= KEPT_PAGES) break
+              kept.current.delete(old)
+              asked.current.delete(`${old}:0`)
+            }
+            redraw((count) => count + 1)
+          },
+          () => {
+            asked.current.delete(key)
+            window.setTimeout(() => redraw((count) => count + 1), PAUSE)
+          },
+        )
       }
     }
     return found ?? ''

@@ -35,14 +35,14 @@ export function NeedsYou({ items }: { items: Item[] }) {
           </div>
         )}
         {shown.map((item) => (
-          <Row key={item.key} item={item} />
+          <Need key={item.key} item={item} />
         ))}
       </div>
     </section>
   )
 }
 
-function Row({ item }: { item: Item }) {
+export function Need({ item }: { item: Item }) {
   const { title, detail } = words(item)
   return (
     <div className="needs-row">
@@ -151,7 +151,7 @@ function words(item: Item): { title: ReactNode; detail: ReactNode } {
     case 'damaged':
       return { title: <>damage found {since}</>, detail: <>{item.message} What is not damaged can be restored.</> }
     case 'shut':
-      return { title: <>cannot be opened since {since}</>, detail: item.message }
+      return { title: <>could not be opened {since}</>, detail: item.message }
     case 'setup_failed':
       return { title: 'could not be created', detail: 'Its settings are kept. See the log, then try again.' }
     case 'setup_pending':
@@ -162,7 +162,7 @@ function words(item: Item): { title: ReactNode; detail: ReactNode } {
         detail: 'They are known after the first backup or a resync.',
       }
     case 'evidence_old':
-      return { title: <>not looked at since {since}</>, detail: 'What is known of it may be out of date.' }
+      return { title: <>last looked at {since}</>, detail: 'What is known of it may be out of date.' }
     default:
       return { title: item.reason.replaceAll('_', ' '), detail: item.message }
   }

@@ -1,11 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { api, data, type Schemas } from '../../api/client'
-import { keys } from '../../api/keys'
+import type { Schemas } from '../../api/client'
+import { useOverview } from '../../api/overview'
 import { useMe } from '../../layout/Shell'
 import { count, counted, inLetters } from '../../lib/numbers'
-import { age, zone } from '../../lib/time'
+import { age } from '../../lib/time'
 import { Age, useNow } from '../../ui/Age'
 import { Ring } from '../../ui/Ring'
 import { Empty, Loaded } from '../../ui/States'
@@ -18,10 +17,7 @@ import { Tide } from './Tide'
 type Answer = Schemas['OverviewAnswer']
 
 export function Overview() {
-  const query = useQuery({
-    queryKey: keys.overview,
-    queryFn: () => data(api.GET('/api/overview', { params: { query: { tz: zone } } })),
-  })
+  const query = useOverview()
   return (
     <main>
       <Loaded query={query} height={480}>

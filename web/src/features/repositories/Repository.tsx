@@ -1,13 +1,16 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router'
+import { Link, Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useOverview } from '../../api/overview'
 import { bytes, counted } from '../../lib/numbers'
 import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
 import { Glyph, type GlyphName } from '../../ui/Glyph'
 import { Loaded, Problem } from '../../ui/States'
+import { Tabs } from '../../ui/Tabs'
+import { Need } from '../overview/NeedsYou'
 import { BackUp } from './acts'
 
 export function useRepositoryId(): number {
@@ -31,7 +34,6 @@ const TABS = [
 
 export function RepositoryFrame() {
   const id = useRepositoryId()
-  const path = useRouterState({ select: (state) => state.location.pathname })
   const query = useRepository(id)
   return (
     <main>
@@ -49,24 +51,29 @@ export function RepositoryFrame() {
             </div>
             <p className="soft gap mono">{repository.path}</p>
             <Status id={id} />
-            <nav className="tabs" aria-label="Parts of the repository">
-              {TABS.map(([end, name]) => (
-                <Link
-                  key={name}
-                  to={`/repositories/$id${end}`}
-                  params={{ id: String(id) }}
-                  activeOptions={{ exact: true }}
-                  aria-current={path === `/repositories/${id}${end}` ? 'page' : undefined}
-                >
-                  {name}
-                </Link>
-              ))}
-            </nav>
+            <Needs id={id} />
+            <Tabs
+              label="Parts of the repository"
+              items={TABS.map(([end, name]) => [`/repositories/${id}${end}`, name] as const)}
+            />
             <Outlet />
           </>
         )}
       </Loaded>
     </main>
+  )
+}
+
+/** Why this repository is among those that need the user. */
+function Needs({ id }: { id: number }) {
+  const items = useOverview().data?.attention.filter((one) => one.repository_id === id) ?? []
+  if (items.length === 0) return null
+  return (
+    <section className="card needs gap" aria-label="Needs you">
+      {items.map((item) => (
+        <Need key={item.key} item={item} />
+      ))}
+    </section>
   )
 }
 

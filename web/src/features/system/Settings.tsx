@@ -1,6 +1,6 @@
 import { Outlet } from '@tanstack/react-router'
 import { useMe } from '../../layout/Shell'
-import { Note } from '../../ui/States'
+import { Loaded, Note } from '../../ui/States'
 import { Tabs } from '../../ui/Tabs'
 
 const TABS = [
@@ -13,8 +13,17 @@ const TABS = [
 
 /** What is for admins alone. */
 export function Settings() {
-  const { data: me } = useMe()
-  if (me && me.role !== 'admin')
+  const me = useMe()
+  if (!me.data)
+    return (
+      <main>
+        <h1 className="title">Settings</h1>
+        <Loaded query={me} height={300}>
+          {() => null}
+        </Loaded>
+      </main>
+    )
+  if (me.data.role !== 'admin')
     return (
       <main>
         <Note title="The settings of the service are for admins.">

@@ -1,0 +1,1 @@
+"""What the bench of the web pages needs beside itself."""

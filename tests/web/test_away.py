@@ -1,0 +1,232 @@
+"""The service or an agent is killed under an open page: the page says so, heals without a reload, and acts happen once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
+
+from tests.support.agents import AgentProcess
+from tests.support.engines import ENGINES
+from tests.support.running import Running, Services
+from tests.web import conftest
+
+EXPECTED = ("net::ERR_", "Failed to fetch dynamically imported module")
+"""What the browser itself prints while nothing answers."""
+
+
+@pytest.fixture(autouse=True)
+def what_the_browser_prints_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conftest, "EXPECTED", (*conftest.EXPECTED, *EXPECTED))
+
+
+@pytest.fixture(scope="module")
+def running(services: Services) -> Iterator[Running]:
+    """A service of these tests alone: they kill it."""
+    with services.own(HOLDFAST_AGENT_HEARTBEAT_SECONDS="1", HOLDFAST_AGENT_OFFLINE_SECONDS="6") as started:
+        yield started
+
+
+@pytest.fixture
+def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    made.set_default_timeout(conftest.MILLISECONDS)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def service_is_back(running: Running) -> Iterator[None]:
+    yield
+    assert running.process.process is not None
+    if running.process.process.poll() is not None:
+        running.process.restart()
+
+
+def is_lost(page: Page) -> None:
+    expect(page.get_by_role("alert").filter(has_text="Not connected since")).to_be_visible()
+
+
+def is_live(page: Page) -> None:
+    expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible()
+    expect(page.get_by_text("Not connected since")).to_have_count(0)
+
+
+def mark(page: Page) -> None:
+    page.evaluate("window.kept = true")
+
+
+def was_not_reloaded(page: Page) -> bool:
+    return bool(page.evaluate("window.kept === true"))
+
+
+def backups_of(running: Running, repository: dict[str, object]) -> int:
+    """How many there have ever been: the page's own acts among them."""
+    answer = running.admin.get("/api/operations/", params={"repository_id": str(repository["id"])})
+    assert answer.status_code == 200, answer.text
+    return sum(one["kind"] == "backup" for one in answer.json()["items"])
+
+
+def row(page: Page, repository: dict[str, object]) -> Locator:
+    return page.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
+
+
+def test_an_overview_over_a_killed_service_says_so_and_heals(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    inside.goto("/")  # before there was a repository, it showed the first steps
+    is_live(inside)
+    right_now = inside.get_by_role("region", name="Right now")
+    with running.held_backup(repository) as (_, gate):
+        expect(right_now).to_contain_text(str(repository["name"]))
+        mark(inside)
+        running.process.kill()
+        is_lost(inside)
+        expect(right_now).to_contain_text(str(repository["name"]))  # what is known stays
+        gate.open()  # the engine ends while no service is there to see it
+        running.process.restart()
+        is_live(inside)
+        expect(right_now).not_to_contain_text(str(repository["name"]))
+    assert was_not_reloaded(inside)
+
+
+def test_the_page_of_a_running_operation_shows_its_end_and_its_whole_log(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    with running.held_backup(repository) as (job_id, gate):
+        inside.goto(f"/operations/{job_id}")
+        is_live(inside)
+        expect(inside.get_by_text("running", exact=True)).to_be_visible()
+        mark(inside)
+        running.process.kill()
+        is_lost(inside)
+        gate.open()
+        running.process.restart()
+        expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+        is_live(inside)
+    count = len(running.admin.log_lines(job_id))
+    expect(inside.get_by_role("region", name="Log")).to_contain_text(f"{count} lines")
+    expect(inside.locator(".log-line").last).to_contain_text(running.admin.log_lines(job_id)[-1][:40])
+    assert was_not_reloaded(inside)
+
+
+def test_work_that_happened_while_the_page_was_cut_off_is_on_it_afterwards(running: Running, inside: Page) -> None:
+    """The page is kept from the service until everything is over, so that no event can have come in time."""
+    before, after = running.new_repository(), running.new_repository()
+    inside.goto("/activity")
+    is_live(inside)
+    running.admin.wait_for_end(running.admin.start_backup(before))
+    expect(row(inside, before)).to_contain_text("completed")
+    mark(inside)
+    running.process.kill()
+    is_lost(inside)
+    inside.context.set_offline(True)
+    running.process.restart()
+    running.admin.wait_for_end(running.admin.start_backup(after))
+    inside.context.set_offline(False)
+    is_live(inside)
+    expect(row(inside, after)).to_contain_text("completed")
+    assert was_not_reloaded(inside)
+
+
+def test_an_act_pressed_while_the_service_is_away_happens_once_when_it_is_back(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    inside.goto(f"/repositories/{repository['id']}")
+    button = inside.get_by_role("button", name="Back up", exact=True)
+    button.wait_for()
+    is_live(inside)
+    mark(inside)
+    running.process.kill()
+    button.click()
+    expect(button).to_be_disabled()
+    running.process.restart()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    running.wait_until_idle()
+    assert backups_of(running, repository) == 1
+    assert was_not_reloaded(inside)
+
+
+def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running: Running, inside: Page) -> None:
+    repository = running.new_repository()
+    inside.goto(f"/repositories/{repository['id']}")
+    button = inside.get_by_role("button", name="Back up", exact=True)
+    button.wait_for()
+    is_live(inside)
+    sent: list[str] = []
+
+    def lose_the_first_answer(route: Route) -> None:
+        sent.append(route.request.headers["idempotency-key"])
+        if len(sent) > 1:
+            route.continue_()
+            return
+        assert route.fetch().status == 200  # the service has promised the work
+        running.process.kill()
+        route.abort("connectionreset")
+        running.process.restart()
+
+    inside.route("**/api/backup/start", lose_the_first_answer)
+    button.click()
+    expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
+    running.wait_until_idle()
+    assert len(sent) > 1
+    assert len(set(sent)) == 1
+    assert backups_of(running, repository) == 1
+
+
+def test_a_page_that_was_never_opened_before_opens_when_the_service_is_back(running: Running, inside: Page) -> None:
+    """Its script is not in the browser yet."""
+    is_live(inside)
+    mark(inside)
+    running.process.kill()
+    inside.get_by_role("navigation", name="Main", exact=True).get_by_role("link", name="Schedules").click()
+    is_lost(inside)
+    running.process.restart()
+    expect(inside.get_by_role("heading", name="Schedules", exact=True)).to_be_visible()
+    is_live(inside)
+    assert was_not_reloaded(inside)
+
+
+def test_who_does_not_want_to_wait_connects_at_once(running: Running, inside: Page) -> None:
+    is_live(inside)
+    running.process.kill()
+    is_lost(inside)
+    running.process.restart()
+    inside.evaluate("[...document.querySelectorAll('button')].find((one) => one.innerText === 'Connect now')?.click()")
+    is_live(inside)
+
+
+def test_a_log_that_could_not_be_fetched_is_fetched_when_the_service_is_back(running: Running, inside: Page) -> None:
+    lost: list[str] = []
+
+    def lose_some(route: Route) -> None:
+        if "limit=500" in route.request.url and len(lost) < 2:
+            lost.append(route.request.url)
+            route.abort("connectionrefused")
+        else:
+            route.continue_()
+
+    job_id = running.warned
+    inside.route("**/logs?*", lose_some)
+    inside.goto(f"/operations/{job_id}")
+    expect(inside.locator(".log-line").first).to_contain_text(running.admin.log_lines(job_id)[0][:40])
+    assert lost
+
+
+def test_a_killed_agent_is_offline_on_the_open_page_and_online_again_when_it_is_back(
+    running: Running, inside: Page, tmp_path: Path
+) -> None:
+    agent = AgentProcess(tmp_path, Path(ENGINES[running.engine]), running.process.url)
+    name = running.new_name("machine")
+    agent.register(running.admin, name).start()
+    try:
+        inside.goto("/machines")
+        machine = inside.get_by_role("row").filter(has_text=name)
+        expect(machine).to_contain_text("online")
+        expect(machine).to_contain_text("now")
+        mark(inside)
+        agent.kill()
+        expect(machine).to_contain_text("offline")
+        expect(machine).to_contain_text("ago")
+        agent.start()
+        expect(machine).to_contain_text("online")
+        assert was_not_reloaded(inside)
+    finally:
+        agent.end_everything()

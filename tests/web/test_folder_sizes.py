@@ -1,0 +1,55 @@
+"""What takes the space: folders have sizes and counts, and are sorted by them."""
+
+import re
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.running import Running
+from tests.web.test_journeys import backed_up
+
+
+def test_folders_show_what_they_hold_and_the_largest_comes_first_when_sorted(running: Running, inside: Page) -> None:
+    sources = running.new_source(files=1)
+    for name, files, size in (("a-small", 1, 100), ("b-large", 3, 20_000), ("c-middle", 2, 3_000)):
+        (sources / name).mkdir()
+        for number in range(files):
+            (sources / name / f"{number}").write_bytes(bytes(size))
+    (sources / "b-large" / "below").mkdir()
+    (sources / "b-large" / "below" / "deep").write_bytes(bytes(40_000))
+    repository = backed_up(running, sources)
+
+    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+    rows = inside.get_by_role("treegrid").get_by_role("row")
+    large = rows.filter(has_text="b-large")
+    expect(large).to_contain_text("4 items")
+    expect(large).to_contain_text("100 KB")
+    names = re.compile("a-small|b-large|c-middle|file-0")
+    expect(rows.filter(has_text=names)).to_contain_text(["a-small", "b-large", "c-middle", "file-0"])
+    inside.get_by_role("columnheader", name="Size").get_by_role("button").click()
+    expect(rows.filter(has_text=names)).to_contain_text(["b-large", "c-middle", "a-small", "file-0"])
+    expect(inside.get_by_role("columnheader", name="Size")).to_have_attribute("aria-sort", "descending")
+    inside.reload()
+    expect(rows.filter(has_text=names)).to_contain_text(["b-large", "c-middle", "a-small", "file-0"])
+
+
+def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(running: Running, inside: Page) -> None:
+    sources = running.new_source()
+    (sources / "folder").mkdir()
+    (sources / "folder" / "file").write_bytes(bytes(5_000))
+    repository = backed_up(running, sources)
+    shown_before: list[bool] = []
+
+    def refuse(route: Route) -> None:
+        shown_before.append(inside.get_by_role("treegrid").get_by_text("folder", exact=True).is_visible())
+        route.fulfill(status=404, json={"detail": {"key": "archives.path_not_found", "message": "No.", "params": {}}})
+
+    inside.route("**/browse?*", refuse)
+    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+    row = inside.get_by_role("treegrid").get_by_role("row").filter(has_text="folder")
+    expect(row).to_be_visible()
+    with inside.expect_request("**/browse?*"):
+        inside.reload()
+    expect(row).to_be_visible()
+    expect(row).not_to_contain_text("item")
+    assert shown_before
+    assert all(shown_before)
