@@ -138,6 +138,11 @@ const machines = createRoute({
   path: '/machines',
   component: lazyPage(() => import('./features/machines/Machines'), 'Machines'),
 })
+const machine = createRoute({
+  getParentRoute: () => root,
+  path: '/machines/$kind/$id',
+  component: lazyPage(() => import('./features/machines/Machine'), 'Machine'),
+})
 const queue = createRoute({
   getParentRoute: () => root,
   path: '/queue',
@@ -254,6 +259,7 @@ const tree = root.addChildren([
   timeMachine,
   searching,
   machines,
+  machine,
   queue,
   activity,
   operation,

@@ -1,12 +1,15 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, data } from '../../api/client'
-import { keys } from '../../api/keys'
+import { counted } from '../../lib/numbers'
 import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Glyph, type GlyphName } from '../../ui/Glyph'
 import { Empty, Loaded, Problem } from '../../ui/States'
+import { useMachines } from './place'
+import { AddSsh } from './SshMachine'
 
 const LOOK: Record<string, [GlyphName, string]> = {
   online: ['ok', 'online'],
@@ -19,14 +22,25 @@ const LOOK: Record<string, [GlyphName, string]> = {
   revoked: ['unknown', 'revoked'],
 }
 
+export function State({ status }: { status: string }) {
+  const [glyph, word] = LOOK[status] ?? (['unknown', status] as const)
+  return (
+    <span className="evidence">
+      <Glyph name={glyph as GlyphName} />
+      {word}
+    </span>
+  )
+}
+
 export function Machines() {
-  const [adding, setAdding] = useState(false)
-  const query = useQuery({ queryKey: keys.machines, queryFn: () => data(api.GET('/api/managed-machines/')) })
+  const [adding, setAdding] = useState<'agent' | 'ssh' | null>(null)
+  const query = useMachines()
   return (
     <main>
       <div className="row gap">
         <h1 className="grow">Machines</h1>
-        <Button kind="primary" onClick={() => setAdding(true)}>
+        <Button onClick={() => setAdding('ssh')}>Add by ssh</Button>
+        <Button kind="primary" onClick={() => setAdding('agent')}>
           Add a machine
         </Button>
       </div>
@@ -44,44 +58,53 @@ export function Machines() {
                     <th>Name</th>
                     <th>State</th>
                     <th>Last seen</th>
-                    <th>Reached by</th>
+                    <th>Last backup</th>
+                    <th className="wide-only">Repositories</th>
+                    <th className="wide-only">Engine</th>
+                    <th className="wide-only">Reached by</th>
                   </tr>
                 </thead>
                 <tbody>
-                  {machines.map((one) => {
-                    const [glyph, word] = LOOK[one.status] ?? (['unknown', one.status] as const)
-                    return (
-                      <tr key={`${one.connection_type}${one.id}`}>
-                        <td className="name">{one.name}</td>
-                        <td>
-                          <span className="evidence">
-                            <Glyph name={glyph as GlyphName} />
-                            {word}
-                          </span>
-                        </td>
-                        <td>
-                          {one.status === 'online' ? (
-                            'now'
-                          ) : one.last_seen_at ? (
-                            <Age at={one.last_seen_at} words />
-                          ) : (
-                            <span className="muted">never</span>
-                          )}
-                        </td>
-                        <td className="soft">{one.connection_type === 'agent' ? 'agent' : 'ssh'}</td>
-                      </tr>
-                    )
-                  })}
+                  {machines.map((one) => (
+                    <tr key={one.key}>
+                      <td className="name">
+                        <Link to="/machines/$kind/$id" params={{ kind: one.connection_type, id: String(one.id) }}>
+                          {one.name}
+                        </Link>
+                      </td>
+                      <td>
+                        <State status={one.status} />
+                      </td>
+                      <td>{one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}</td>
+                      <td>{one.last_backup_at ? <Age at={one.last_backup_at} words /> : <Never />}</td>
+                      <td className="wide-only soft">
+                        {one.repository_count === 0
+                          ? 'none'
+                          : counted(one.repository_count, 'repository', 'repositories')}
+                        {one.running > 0 && `, ${counted(one.running, 'job')} running`}
+                      </td>
+                      <td className="wide-only soft">{one.engine_versions.join(', ') || 'not known'}</td>
+                      <td className="wide-only soft">
+                        {one.connection_type === 'agent' ? `agent ${one.agent_version}` : 'ssh'}
+                        {one.update_available && <span className="sub">another version is ready</span>}
+                      </td>
+                    </tr>
+                  ))}
                 </tbody>
               </table>
             </div>
           )
         }
       </Loaded>
-      {adding && <Add known={query.data?.machines.map((one) => one.name) ?? []} onClose={() => setAdding(false)} />}
+      {adding === 'agent' && (
+        <Add known={query.data?.machines.map((one) => one.name) ?? []} onClose={() => setAdding(null)} />
+      )}
+      {adding === 'ssh' && <AddSsh onClose={() => setAdding(null)} />}
     </main>
   )
 }
+
+const Never = () => <span className="muted">never</span>
 
 /** One line to paste on the machine; the page notices when it has worked. */
 function Add({ known, onClose }: { known: string[]; onClose: () => void }) {

@@ -5,26 +5,28 @@ import { api, data } from '../../api/client'
 import { generated } from '../../lib/passphrase'
 import { Button } from '../../ui/Button'
 import { Note, Problem } from '../../ui/States'
+import { FolderField, lines, SourcesField } from '../machines/PathFields'
+import { opener, placeOf, useMachines } from '../machines/place'
 
-const lines = (value: FormDataEntryValue | null) =>
-  String(value ?? '')
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
-
-/** A new repository on the service's machine, or one that is already there. */
+/** A new repository on any machine, or one that is already there. */
 export function Create({ importing = false }: { importing?: boolean }) {
   const navigate = useNavigate()
   const client = useQueryClient()
   const [passphrase, setPassphrase] = useState(importing ? '' : generated)
+  const [machine, setMachine] = useState('')
+  const [path, setPath] = useState('')
+  const [sources, setSources] = useState('')
+  const machines = useMachines().data?.machines.filter((one) => one.status !== 'revoked') ?? []
+  const place = placeOf(machines, machine)
   const create = useMutation({
     mutationFn: (form: FormData) => {
       const body = {
         name: String(form.get('name')),
-        path: String(form.get('path')),
+        path: path.trim(),
+        ...opener(place),
         passphrase: passphrase || null,
-        source_paths: lines(form.get('sources')),
-        exclude_patterns: lines(form.get('excludes')),
+        source_paths: lines(sources),
+        exclude_patterns: lines(String(form.get('excludes') ?? '')),
         engine_version: Number(form.get('engine')) as 1 | 2,
       }
       if (importing) return data(api.POST('/api/repositories/import', { body: body as never }))
@@ -48,17 +50,35 @@ export function Create({ importing = false }: { importing?: boolean }) {
           <span>Name</span>
           <input className="input" name="name" required placeholder="web-server" />
         </label>
-        <label className="field">
-          <span>{importing ? 'Where it is' : 'Where to create it'}</span>
-          <input className="input mono" name="path" required placeholder="/srv/backups/web-server" />
-          <small>
-            A folder of the service's machine. Repositories of other machines: `holdfast repos create --help`.
-          </small>
-        </label>
-        <label className="field">
-          <span>What to back up, a path on each line</span>
-          <textarea className="input mono" name="sources" rows={3} placeholder={'/etc\n/home'} />
-        </label>
+        {machines.length > 0 && (
+          <label className="field">
+            <span>Machine</span>
+            <select className="input" value={machine} onChange={(event) => setMachine(event.target.value)}>
+              <option value="">The service's own machine</option>
+              {machines.map((one) => (
+                <option key={one.key} value={one.key}>
+                  {one.name} ({one.connection_type === 'agent' ? `agent, ${one.status}` : 'by ssh'})
+                </option>
+              ))}
+            </select>
+            <small>Its files are backed up, and its own engine does the work.</small>
+          </label>
+        )}
+        <FolderField
+          label={importing ? 'Where it is' : 'Where to create it'}
+          place={place}
+          value={path}
+          placeholder="/srv/backups/web-server"
+          onChange={setPath}
+        >
+          A folder of {place.name}, as it is seen there.
+        </FolderField>
+        <SourcesField
+          label="What to back up, a path on each line"
+          place={place}
+          value={sources}
+          onChange={setSources}
+        />
         <label className="field">
           <span>What to leave out</span>
           <textarea className="input mono" name="excludes" rows={2} placeholder="**/.cache" />

@@ -5,15 +5,11 @@ import { api, data, type Schemas } from '../../api/client'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Note, Problem } from '../../ui/States'
+import { lines, SourcesField } from '../machines/PathFields'
+import { placeOfRepository } from '../machines/place'
 import { useInvalidate, useRepository, useRepositoryId } from './Repository'
 
 type Repository = Schemas['RepositoryAnswer']
-const lines = (value: FormDataEntryValue | null) =>
-  String(value ?? '')
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
-
 export function RepositorySettings() {
   const repository = useRepository(useRepositoryId()).data
   return repository ? <Form key={repository.updated_at} repository={repository} /> : null
@@ -22,6 +18,8 @@ export function RepositorySettings() {
 function Form({ repository }: { repository: Repository }) {
   const refresh = useInvalidate(repository.id)
   const [forgetting, setForgetting] = useState(false)
+  const [sources, setSources] = useState(repository.source_paths.join('\n'))
+  const place = placeOfRepository(repository)
   const save = useMutation({
     mutationFn: (body: Schemas['RepositoryChange']) =>
       data(api.PUT('/api/repositories/{repository_id}', { params: { path: { repository_id: repository.id } }, body })),
@@ -32,8 +30,8 @@ function Form({ repository }: { repository: Repository }) {
     const form = new FormData(event.currentTarget)
     save.mutate({
       name: String(form.get('name')),
-      source_paths: lines(form.get('sources')),
-      exclude_patterns: lines(form.get('excludes')),
+      source_paths: lines(sources),
+      exclude_patterns: lines(String(form.get('excludes') ?? '')),
       compression: String(form.get('compression')),
       index_mode: String(form.get('index')) as 'full',
     } as Schemas['RepositoryChange'])
@@ -45,10 +43,12 @@ function Form({ repository }: { repository: Repository }) {
           <span>Name</span>
           <input className="input" name="name" defaultValue={repository.name} required />
         </label>
-        <label className="field">
-          <span>What is backed up, a path on each line</span>
-          <textarea className="input mono" name="sources" rows={4} defaultValue={repository.source_paths.join('\n')} />
-        </label>
+        <SourcesField
+          label="What is backed up, a path on each line"
+          place={place}
+          value={sources}
+          onChange={setSources}
+        />
         <label className="field">
           <span>What is left out, a pattern on each line</span>
           <textarea

@@ -2,6 +2,8 @@ import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
+import { FolderChooser } from '../machines/FolderChooser'
+import { HERE } from '../machines/place'
 import { trimmed } from './draft'
 import { Panel, type Step } from './Welcome'
 
@@ -16,6 +18,7 @@ const LEFT_OUT = [
 export function What({ draft, change, go }: Step) {
   const navigate = useNavigate()
   const [text, setText] = useState('')
+  const [choosing, setChoosing] = useState(false)
   const add = (path: string) => {
     const clean = trimmed(path)
     if (clean.startsWith('/') && !draft.paths.includes(clean)) change({ paths: [...draft.paths, clean] })
@@ -81,7 +84,11 @@ export function What({ draft, change, go }: Step) {
           <Button type="submit" icon="plus" disabled={!text.trim().startsWith('/')}>
             Add
           </Button>
+          <Button icon="folder" onClick={() => setChoosing(true)}>
+            Choose
+          </Button>
         </form>
+        {choosing && <FolderChooser files place={HERE} onChoose={add} onClose={() => setChoosing(false)} />}
         <p id="what-hint" className={wrong ? 'soft' : 'muted'} role={wrong ? 'status' : undefined}>
           {wrong ? 'A full path begins with a slash, such as /home/anna.' : 'Type a full path, or take one of these:'}
         </p>
