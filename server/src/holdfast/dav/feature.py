@@ -1,5 +1,6 @@
 """The parts of the service that the network drive contributes."""
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 
 from holdfast.api.app import Application
@@ -14,6 +15,15 @@ from holdfast.restore.download.response import DOWNLOAD_RULES
 from holdfast.runner.engine_requests import ENGINE_REQUESTS
 
 
+class AnyPath(PathConvertor):
+    """A path of any bytes: names of files may have line ends, which the framework's own does not match."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any_path", AnyPath())
+
+
 def _install(app: Application) -> None:
     """Depends on restores, for the downloads and their rules, and on the limits of requests that need the engine."""
     parts = app.parts
@@ -25,7 +35,7 @@ def _install(app: Application) -> None:
         parts[DOWNLOAD_RULES],
         parts[ENGINE_REQUESTS],
     )
-    for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:path}}"):
+    for path in (ROOT.decode(), f"{ROOT.decode()}/{{path:any_path}}"):
         app.router.routes.append(Route(path, drive, include_in_schema=False))
 
 
