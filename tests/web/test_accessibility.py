@@ -52,6 +52,8 @@ DIALOGS = (
     ("/settings/users", "Add a user"),
     ("/settings/packages", "Add a package"),
     ("/machines", "Add a machine"),
+    ("/machines", "Add by ssh"),
+    ("/repositories/new", "Choose a folder"),
 )
 pytestmark = pytest.mark.skipif(not AXE.exists(), reason="the packages of the pages are not installed")
 

@@ -130,6 +130,8 @@ def test_names_that_are_no_text_or_hold_anything_else_are_found_and_read(world: 
     names = set(drive.names(folder)) | set(drive.names(address(world, world.names["d1"], world.at(""))))
     assert any(NOT_UTF8 in name for name in names)
     assert any(LINES.encode() in name for name in names)
+    lines = drive.ask("GET", address(world, world.names["d1"], world.at(LINES)))
+    assert (lines.status_code, lines.content) == (200, b"lines\n")
 
 
 def test_what_is_known_of_a_file_is_told_without_the_engine_and_an_unchanged_one_is_not_sent_again(

@@ -15,7 +15,7 @@ const LOOK: Record<string, [GlyphName, string]> = {
   online: ['ok', 'online'],
   ok: ['ok', 'reachable'],
   offline: ['bad', 'offline'],
-  failed: ['bad', 'not reachable'],
+  failed: ['bad', 'test failed'],
   pending: ['wait', 'not seen yet'],
   unknown: ['unknown', 'not tested'],
   disabled: ['unknown', 'disabled'],

@@ -1,0 +1,113 @@
+"""Machines in a browser: one by ssh is added and let in, an agent is seen, renamed and revoked, folders are chosen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.agents import AgentProcess
+from tests.support.engines import ENGINES
+from tests.support.running import Running
+from tests.support.service import wait_until
+from tests.support.sshd import Sshd, sshd
+from tests.web.test_accessibility import go, in_both_themes
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("machine")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def past_the_first_run(running: Running, inside: Page) -> None:
+    """Without a repository the pages lead to the first run."""
+    running.new_repository()
+    inside.reload()
+    expect(inside.get_by_role("link", name="Machines")).to_be_visible()
+
+
+@pytest.fixture
+def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
+    made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    made.register(running.admin, running.new_name("web")).start()
+    path = f"/api/managed-machines/agents/{made.agent_id}"
+    wait_until(lambda: running.admin.get(path).json()["status"] == "online", what="the agent is online")
+    yield made
+    made.stop()
+
+
+def test_a_machine_is_added_by_ssh_let_in_and_tested(running: Running, machine: Sshd, inside: Page) -> None:
+    name = running.new_name("nas")
+    go(inside, "/machines")
+    inside.get_by_role("button", name="Add by ssh").click()
+    form = inside.get_by_role("dialog")
+    form.get_by_label("Name").fill(name)
+    form.get_by_label("Host").fill("127.0.0.1")
+    form.get_by_label("Account").fill(machine.username)
+    form.get_by_label("Port").fill(str(machine.port))
+    form.get_by_role("button", name="Next").click()
+    expect(inside.get_by_role("heading", name=name)).to_be_visible()
+    line = inside.locator("code.command").inner_text()
+    assert line.startswith("ssh-ed25519 ")
+
+    machine.authorize(line)
+    inside.get_by_role("button", name="Test the connection").click()
+    expect(inside.get_by_text("The account accepts the service's key")).to_be_visible()
+    expect(inside.get_by_text("reachable", exact=True)).to_be_visible()
+    assert in_both_themes(inside, "ssh machine") == []
+    go(inside, "/machines")
+    expect(inside.get_by_role("row", name=name)).to_contain_text("reachable")
+
+
+def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
+    running: Running, agent: AgentProcess, inside: Page, tmp_path: Path
+) -> None:
+    source = tmp_path / "pictures"
+    source.mkdir()
+    (source / "one.jpg").write_bytes(bytes(5000))
+    name = running.new_name("of the agent")
+    go(inside, "/repositories/new")
+    inside.get_by_label("Name").fill(name)
+    inside.get_by_role("combobox", name="Machine").select_option(f"agent:{agent.agent_id}")
+    inside.get_by_label("Where to create it").fill(str(tmp_path / "repository"))
+    inside.get_by_label("What to back up, a path on each line").fill(str(tmp_path))
+    inside.get_by_role("button", name="Choose what to back up").click()
+    chooser = inside.get_by_role("dialog")
+    for part in source.parent.parts[1:]:
+        chooser.get_by_role("button", name=part, exact=True).click()
+    chooser.get_by_role("button", name="Take pictures").click()
+    expect(chooser).to_have_count(0)
+    inside.get_by_label("What to back up, a path on each line").fill(str(source))
+    inside.get_by_role("button", name="How much is it?").click()
+    expect(inside.get_by_text("1 file, 5")).to_be_visible()
+    inside.get_by_role("button", name="I have written it down: create").click()
+    expect(inside.get_by_role("heading", name=name)).to_be_visible()
+
+    made = next(one for one in running.admin.get("/api/repositories/").json()["repositories"] if one["name"] == name)
+    assert (made["execution_target"], made["agent_machine_id"]) == ("agent", agent.agent_id)
+    assert made["source_paths"] == [str(source)]
+    go(inside, f"/machines/agent/{agent.agent_id}")
+    expect(inside.get_by_role("link", name=name, exact=True)).to_be_visible()
+
+
+def test_an_agent_is_renamed_disabled_and_revoked(running: Running, agent: AgentProcess, inside: Page) -> None:
+    other = running.new_name("renamed")
+    go(inside, f"/machines/agent/{agent.agent_id}")
+    expect(inside.get_by_text("online", exact=True)).to_be_visible()
+    assert in_both_themes(inside, "agent") == []
+    inside.get_by_role("button", name="Rename").click()
+    inside.get_by_role("dialog").get_by_label("Name").fill(other)
+    inside.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    expect(inside.get_by_role("heading", name=other)).to_be_visible()
+    inside.get_by_role("button", name="Disable").click()
+    expect(inside.get_by_role("button", name="Enable")).to_be_visible()
+    inside.get_by_role("button", name="Enable").click()
+    expect(inside.get_by_role("button", name="Disable")).to_be_visible()
+    inside.get_by_role("button", name="Revoke").click()
+    inside.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    inside.get_by_role("button", name="Remove").click()
+    inside.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(inside.get_by_role("heading", name="Machines")).to_be_visible()
+    expect(inside.get_by_role("row", name=other)).to_have_count(0)
