@@ -5,27 +5,24 @@ from typing import Annotated, Any
 from fastapi import Depends
 from fastapi.responses import FileResponse
 
-from holdfast.access.caller import Caller, LoginOnly
+from holdfast.access.caller import LoginOnly, login_only
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
 from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus
 from holdfast.kit.fields import RowId
 from holdfast.operations.again import start_again, started_again
-from holdfast.operations.cancel import cancel, waits_for_end
-from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
-from holdfast.operations.models import Operation
-from holdfast.operations.routes import Cursor, PageLimit, ThePresenter
-from holdfast.operations.schemas import CancelAnswer, LogAnswer, RetryAnswer, StartAnswer
+from holdfast.operations.log_answers import log_download
+from holdfast.operations.routes import ThePresenter
+from holdfast.operations.schemas import RetryAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs
-from holdfast.storage.session import Database
+from holdfast.repositories.job_routes import JobRoutes
 
 routes = router("/api/backup", "backup")
 
@@ -45,23 +42,9 @@ def run_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: T
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 
-@routes.get("/status/{job_id}", summary="Status of a backup", responses=documented(404))
-def backup_status(caller: LoginOnly, job_id: RowId, session: Reading, settings: TheSettings) -> BackupStatus:
-    operation = require(session, caller, job_id, Role.VIEWER, "backup")
-    return statuses(session, settings.logs_dir, [operation], with_logs=True)[0]
-
-
-@routes.get("/jobs", summary="Backups, newest first")
-def backup_jobs(
-    caller: LoginOnly,
-    session: Reading,
-    settings: TheSettings,
-    repository_id: RowId | None = None,
-    limit: PageLimit = 100,
-    cursor: Cursor = None,
-) -> BackupJobs:
-    operations, next_cursor = page_of_jobs(session, caller, "backup", repository_id, limit, cursor)
-    return BackupJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
+JOBS = JobRoutes(routes=routes, kind="backup", present=statuses, readers=login_only)
+JOBS.status("/status/{job_id}", BackupStatus, name="backup_status", summary="Status of a backup")
+JOBS.page("/jobs", BackupJobs, name="backup_jobs", summary="Backups, newest first")
 
 
 @routes.post(
@@ -78,18 +61,12 @@ def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: 
     return once(session, again)
 
 
-@routes.get("/logs/{job_id}/stream", summary="Log lines from an offset", responses=documented(404))
-def stream_logs(
-    caller: LoginOnly,
-    job_id: RowId,
-    session: Reading,
-    settings: TheSettings,
-    offset: Offset = 0,
-    limit: LineLimit = 500,
-) -> LogAnswer:
-    """Poll with the last `total_lines` as `offset`: every line comes once."""
-    operation = require(session, caller, job_id, Role.VIEWER, "backup")
-    return log_page(settings.logs_dir, operation, offset, limit)
+JOBS.log(
+    "/logs/{job_id}/stream",
+    name="stream_logs",
+    summary="Log lines from an offset",
+    description="Poll with the last `total_lines` as `offset`: every line comes once.",
+)
 
 
 @routes.get(
@@ -103,13 +80,9 @@ def download_logs(caller: LoginOnly, job_id: RowId, session: Reading, settings: 
     return log_download(settings.logs_dir, operation)
 
 
-@routes.post("/cancel/{job_id}", summary="Cancel a backup", responses=documented(404, 409))
-@waits_for_end
-def cancel_backup(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """A pending one is cancelled at once; a running one when the engine has really stopped."""
-    return cancel(database, caller, _operation(database, caller, job_id))
-
-
-def _operation(database: Database, caller: Caller, job_id: int) -> Operation:
-    with database.reading() as session:
-        return require(session, caller, job_id, Role.OPERATOR, "backup")
+JOBS.cancel(
+    "/cancel/{job_id}",
+    name="cancel_backup",
+    summary="Cancel a backup",
+    description="A pending one is cancelled at once; a running one when the engine has really stopped.",
+)

@@ -10,9 +10,5 @@ from holdfast.operations.job_status import job_values
 from holdfast.operations.models import Operation
 
 
-def job(session: Session, logs: Path, operation: Operation) -> MaintenanceJob:
-    return jobs(session, logs, [operation], with_logs=True)[0]
-
-
 def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool) -> list[MaintenanceJob]:
     return [MaintenanceJob(**values) for values in job_values(session, logs, operations, with_logs=with_logs)]

@@ -1,22 +1,22 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
-from sqlalchemy.orm import Session
 
-from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.caller import LoginOnly, SignedIn
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.maintenance import start as starting
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
-from holdfast.maintenance.present import job, jobs
+from holdfast.maintenance.present import jobs
 from holdfast.maintenance.schemas import (
     CheckBody,
     CompactBody,
@@ -28,15 +28,13 @@ from holdfast.maintenance.schemas import (
     PruneDryRun,
     RestoreCheckBody,
 )
-from holdfast.operations import pages
 from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.schemas import StartAnswer
-from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import store
+from holdfast.repositories.job_routes import JobRoutes
 from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
-from holdfast.settings import Settings
 
 repository_routes = router("/api/repositories", "maintenance")
 archive_routes = router("/api/archives", "maintenance")
@@ -52,7 +50,6 @@ TheOpener = Annotated[Opener, Depends(OPENER)]
 
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
 TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
-JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of jobs, newest first.")]
 STARTS = documented(404, 409)
 
 
@@ -224,56 +221,28 @@ def undelete_archive(
 
 # --- status and lists -------------------------------------------------------------------------------------------------
 
-
-def one_job(session: Session, settings: Settings, caller: Caller, job_id: int, kind: str) -> MaintenanceJob:
-    return job(session, settings.logs_dir, require(session, caller, job_id, Role.VIEWER, kind))
-
-
-def jobs_of(
-    session: Session, settings: Settings, caller: Caller, repository_id: int, kind: str, limit: int
-) -> MaintenanceJobs:
-    store.require(session, caller, repository_id, Role.VIEWER)
-    found = pages.latest_of_kind(session, repository_id, (kind,), limit)
-    return MaintenanceJobs(jobs=jobs(session, settings.logs_dir, found, with_logs=False))
-
-
-def _serve_jobs(word: str, kind: str, what: str) -> None:
-    """The two reading routes of a kind: `/{word}-jobs/{job_id}` and `/{repository_id}/{word}-jobs`."""
-
-    @repository_routes.get(f"/{word}-jobs/{{job_id}}", summary=f"Status of a {what}", responses=documented(404))
-    def read_job(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> MaintenanceJob:
-        return one_job(session, settings, caller, job_id, kind)
-
-    @repository_routes.get(
-        f"/{{repository_id}}/{word}-jobs", summary=f"Every {what} of a repository", responses=documented(404)
-    )
-    def list_jobs(
-        caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, limit: JobLimit = 100
-    ) -> MaintenanceJobs:
-        return jobs_of(session, settings, caller, repository_id, kind, limit)
-
-    read_job.__name__ = f"read_{kind}_job"
-    list_jobs.__name__ = f"list_{kind}_jobs"
-
-
 for _word, _kind, _what in (
     ("check", "check", "check"),
     ("prune", "prune", "prune"),
     ("compact", "compact", "compaction"),
     ("restore-check", "restore_check", "restore check"),
 ):
-    _serve_jobs(_word, _kind, _what)
+    _jobs = JobRoutes(routes=repository_routes, kind=_kind, present=jobs)
+    _jobs.status(f"/{_word}-jobs/{{job_id}}", MaintenanceJob, name="read_job", summary=f"Status of a {_what}")
+    _jobs.of_repository(
+        f"/{{repository_id}}/{_word}-jobs",
+        MaintenanceJobs,
+        name="list_jobs",
+        summary=f"Every {_what} of a repository",
+    )
 
-
-@archive_routes.get("/delete-jobs/{job_id}", summary="Status of a deletion", responses=documented(404))
-def read_delete_job(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> MaintenanceJob:
-    return one_job(session, settings, caller, job_id, "delete_archive")
-
-
-@repository_routes.get(
-    "/{repository_id}/delete-jobs", summary="Deletions of archives of a repository", responses=documented(404)
+_deletions = JobRoutes(routes=repository_routes, kind="delete_archive", present=jobs)
+replace(_deletions, routes=archive_routes).status(
+    "/delete-jobs/{job_id}", MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
 )
-def list_delete_jobs(
-    caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, limit: JobLimit = 100
-) -> MaintenanceJobs:
-    return jobs_of(session, settings, caller, repository_id, "delete_archive", limit)
+_deletions.of_repository(
+    "/{repository_id}/delete-jobs",
+    MaintenanceJobs,
+    name="list_delete_jobs",
+    summary="Deletions of archives of a repository",
+)

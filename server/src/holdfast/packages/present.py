@@ -40,10 +40,10 @@ def _package(package: Package, install: Operation | None) -> PackageAnswer:
     )
 
 
-def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_streams: bool) -> list[PackageJob]:
+def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool) -> list[PackageJob]:
     shared = job_values(session, logs, operations, with_logs=False)
     return [
-        PackageJob(**{**values, **_own(operation), **_streams(logs, operation, wanted=with_streams)})
+        PackageJob(**{**values, **_own(operation), **_streams(logs, operation, wanted=with_logs)})
         for operation, values in zip(operations, shared, strict=True)
     ]
 

@@ -6,9 +6,8 @@ from fastapi import Depends, Response
 from sqlalchemy.orm import Session
 
 from holdfast.access import audit
-from holdfast.access.caller import AdminOnly, Caller, LoginOnly
+from holdfast.access.caller import AdminOnly, Caller, LoginOnly, admin_only
 from holdfast.access.idempotency import Once
-from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheSettings, Writing
 from holdfast.api.router import router
@@ -18,7 +17,6 @@ from holdfast.operations import pages
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import StartAnswer
-from holdfast.operations.visible import require
 from holdfast.packages import errors, store
 from holdfast.packages import start as starting
 from holdfast.packages.models import Package
@@ -31,6 +29,7 @@ from holdfast.packages.schemas import (
     PackageJobs,
     PackageList,
 )
+from holdfast.repositories.job_routes import JobRoutes
 
 routes = router("/api/packages", "packages")
 
@@ -100,13 +99,11 @@ def list_jobs(
     _caller: AdminOnly, session: Reading, settings: TheSettings, limit: PageLimit = 100, cursor: Cursor = None
 ) -> PackageJobs:
     found, next_cursor = pages.page(session, pages.Filter(kinds=(store.KIND,)), limit, cursor)
-    return PackageJobs(jobs=jobs(session, settings.logs_dir, found, with_streams=False), next_cursor=next_cursor)
+    return PackageJobs(jobs=jobs(session, settings.logs_dir, found, with_logs=False), next_cursor=next_cursor)
 
 
-@routes.get("/jobs/{job_id}", summary="Status of an install job", responses=documented(404))
-def read_job(caller: AdminOnly, job_id: RowId, session: Reading, settings: TheSettings) -> PackageJob:
-    operation = require(session, caller, job_id, Role.ADMIN, store.KIND)
-    return jobs(session, settings.logs_dir, [operation], with_streams=True)[0]
+JOBS = JobRoutes(routes=routes, kind=store.KIND, present=jobs, readers=admin_only)
+JOBS.status("/jobs/{job_id}", PackageJob, name="read_job", summary="Status of an install job")
 
 
 def _audit(session: Session, caller: Caller, action: str, package: Package, **details: Any) -> None:

@@ -4,21 +4,16 @@ from typing import Annotated, Any
 
 from fastapi import Depends
 
-from holdfast.access.caller import Caller, LoginOnly, SignedIn, SignedInToRead
+from holdfast.access.caller import LoginOnly, SignedInToRead
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
-from holdfast.kit.fields import RowId
-from holdfast.operations.cancel import cancel, waits_for_end
-from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.models import Operation
-from holdfast.operations.routes import Cursor, PageLimit
-from holdfast.operations.schemas import CancelAnswer, StartAnswer
-from holdfast.operations.visible import require
+from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
+from holdfast.repositories.job_routes import JobRoutes
 from holdfast.repositories.own_places import ThePlaces
 from holdfast.restore import start as starting
 from holdfast.restore.present import statuses
@@ -26,7 +21,6 @@ from holdfast.restore.preview import PREVIEWS, Previews
 from holdfast.restore.schemas import RestoreJobs, RestorePreview, RestoreRequest, RestoreStatus
 from holdfast.restore.store import KIND
 from holdfast.runner.engine_requests import asks_engine
-from holdfast.storage.session import Database
 
 routes = router("/api/restore", "restore")
 
@@ -59,35 +53,13 @@ def preview_restore(
     return previews.preview(checked)
 
 
-@routes.get("/jobs", summary="Restores, newest first")
-def restore_jobs(
-    caller: SignedIn,
-    session: Reading,
-    settings: TheSettings,
-    repository_id: RowId | None = None,
-    limit: PageLimit = 100,
-    cursor: Cursor = None,
-) -> RestoreJobs:
-    operations, next_cursor = page_of_jobs(session, caller, KIND, repository_id, limit, cursor)
-    return RestoreJobs(jobs=statuses(session, settings.logs_dir, operations, with_logs=False), next_cursor=next_cursor)
-
-
-@routes.get("/status/{job_id}", summary="Status of a restore", responses=documented(404))
-def restore_status(caller: SignedIn, job_id: RowId, session: Reading, settings: TheSettings) -> RestoreStatus:
-    operation = require(session, caller, job_id, Role.VIEWER, KIND)
-    return statuses(session, settings.logs_dir, [operation], with_logs=True)[0]
-
-
-@routes.post("/cancel/{job_id}", summary="Cancel a restore", responses=documented(404, 409))
-@waits_for_end
-def cancel_restore(caller: LoginOnly, job_id: RowId, database: TheDatabase) -> CancelAnswer:
-    """A pending restore is cancelled immediately; a running one when the engine has stopped.
-
-    Files already in place stay.
-    """
-    return cancel(database, caller, _operation(database, caller, job_id))
-
-
-def _operation(database: Database, caller: Caller, job_id: int) -> Operation:
-    with database.reading() as session:
-        return require(session, caller, job_id, Role.OPERATOR, KIND)
+JOBS = JobRoutes(routes=routes, kind=KIND, present=statuses)
+JOBS.page("/jobs", RestoreJobs, name="restore_jobs", summary="Restores, newest first")
+JOBS.status("/status/{job_id}", RestoreStatus, name="restore_status", summary="Status of a restore")
+JOBS.cancel(
+    "/cancel/{job_id}",
+    name="cancel_restore",
+    summary="Cancel a restore",
+    description="A pending restore is cancelled immediately; a running one when the engine has stopped.\n\n"
+    "Files already in place stay.",
+)
