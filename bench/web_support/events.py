@@ -54,17 +54,25 @@ def measure_events(measured: Measured, source: Source, options: Options) -> list
     page.get_by_role("region", name="Right now").wait_for()
     minutes = 10 if options.quick else 60
     measured.watch_shifts()
+    looks: list[str] = []
+    page.on("request", lambda request: looks.append(request.url))
     source.replay(1, AN_HOUR / 60)
     first = settled(measured)
     source.replay(minutes - 1, AN_HOUR / 60)
     last = settled(measured)
     shifted = measured.shifted()
+    assert len(looks) > minutes, f"the events did not reach the page: it looked {len(looks)} times"
+    note = f"{len(looks)} requests in {minutes} s"
     busy = busy_during_flood(measured, source, options)
     heap = last["JSHeapUsedSize"] / 1e6
     what = f"after {minutes} minutes of events"
     return [
         Measurement(
-            f"{what}: memory against that after one", last["JSHeapUsedSize"] / first["JSHeapUsedSize"], "x", HEAP_RATIO
+            f"{what}: memory against that after one",
+            last["JSHeapUsedSize"] / first["JSHeapUsedSize"],
+            "x",
+            HEAP_RATIO,
+            note,
         ),
         Measurement(f"{what}: memory of the page's scripts", heap, "MB", HEAP_MB),
         Measurement(f"{what}: nodes against those after one minute", last["Nodes"] / first["Nodes"], "x", NODES_RATIO),

@@ -1,3 +1,4 @@
+import { memo } from 'react'
 import { bytes, counted } from '../lib/numbers'
 import { shortDay } from '../lib/time'
 
@@ -10,7 +11,7 @@ export interface Day {
 }
 
 /** The last weeks, a day each: the darker, the more new data. */
-export function Strip({ days }: { days: Day[] }) {
+export const Strip = memo(({ days }: { days: Day[] }) => {
   const sizes = days.filter((day) => day.archives > 0).map((day) => day.new_bytes ?? 1)
   const level = levels(sizes)
   const made = days.filter((day) => day.archives > 0).length
@@ -23,7 +24,7 @@ export function Strip({ days }: { days: Day[] }) {
       ))}
     </span>
   )
-}
+})
 
 function classOf(day: Day, level: (size: number) => number): string | undefined {
   if (day.archives > 0) return `l${level(day.new_bytes ?? 1)}`
@@ -35,7 +36,15 @@ function titleOf(day: Day): string {
   const made = day.archives
     ? `${counted(day.archives, 'archive')}${day.new_bytes === null ? '' : `, ${bytes(day.new_bytes)} new`}`
     : 'no archive'
-  return `${shortDay(day.date)}: ${made}${day.failed ? `, ${day.failed} failed` : ''}`
+  return `${nameOf(day.date)}: ${made}${day.failed ? `, ${day.failed} failed` : ''}`
+}
+
+/** The rows of a table show the same days: each is put into words once. */
+const names = new Map<string, string>()
+function nameOf(date: string): string {
+  const known = names.get(date) ?? shortDay(date)
+  names.set(date, known)
+  return known
 }
 
 /** Four steps that part the sizes into quarters. */
