@@ -23,6 +23,7 @@ from holdfast.archives import feature as archive_index
 from holdfast.archives import fleet_routes
 from holdfast.archives import routes as archive_routes
 from holdfast.archives.constant_rules import ConstantRules
+from holdfast.archives.fleet_feed import LOOK_SECONDS as NAMES_LOOK_SECONDS
 from holdfast.archives.live import LiveAnswers
 from holdfast.archives.retention.routes import routes as retention_routes
 from holdfast.archives.sizes_routes import routes as size_routes
@@ -189,6 +190,7 @@ class Service:
         if self.settings.ping_url is not None and self.settings.role in ("all", "runner"):
             ping = metrics.Ping(self.settings.ping_url.get_secret_value(), self.database, self.supervisor)
             self.supervisor.every("ping", metrics.PING_SECONDS, ping.step)
+        self.supervisor.every("names", NAMES_LOOK_SECONDS, self._feed_names)
         self.supervisor.every("tidy", TIDY_SECONDS, self._tidy)
         self.supervisor.every("keys", TIDY_SECONDS, partial(keep_known_keys, self.database, self.opener.key_files))
 
@@ -211,6 +213,9 @@ class Service:
 
     def _reconcile(self) -> None:
         reconcile_if_due(self.database, self.archive_index.state, self.settings.reconcile_minutes)
+
+    def _feed_names(self) -> None:
+        self.archive_index.feed.look(self.database, self._stopping.is_set)
 
     def _tidy(self) -> None:
         if self.settings.role in ("all", "runner"):

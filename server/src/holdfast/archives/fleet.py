@@ -1,6 +1,7 @@
 """Files by name over all repositories that a caller may see: one index after the other, for a bounded time.
 
-What a caller may not see is left out before anything is asked or counted.
+What a caller may not see is left out before anything is asked or counted. Repositories that cannot have the name are
+passed over (`fleet_names`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-
-from sqlalchemy import func, select
+from typing import TYPE_CHECKING
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.feature import ArchiveIndex
+from holdfast.archives.fleet_feed import Counted, counted
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -32,6 +33,9 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
 from holdfast.storage.session import Database
+
+if TYPE_CHECKING:
+    from holdfast.archives.fleet_names import Holders
 
 SECONDS = 2.0
 """For one answer. What is left is found behind the cursor."""
@@ -67,6 +71,7 @@ class Fleet:
     places: ServicePlaces
     caller: Caller
     repositories: list[Repository]
+    counts: dict[int, Counted]
     seconds: float = SECONDS
     clock: Callable[[], float] = time.monotonic
     _unavailable: set[int] = field(default_factory=set)
@@ -78,19 +83,20 @@ class Fleet:
         """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
         with database.reading() as session:
             visible = store.visible(session, rights.visible_repositories(session, caller))
+            counts = counted(session)
         if wanted:
             known = {repository.id for repository in visible}
             for missing in sorted(set(wanted) - known):
                 raise rights.repository_not_found(missing)
             visible = [repository for repository in visible if repository.id in set(wanted)]
-        return Fleet(database, index, places, caller, sorted(visible, key=lambda repository: repository.id))
+        return Fleet(database, index, places, caller, sorted(visible, key=lambda repository: repository.id), counts)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         deadline = self.clock() + self.seconds
         found: list[FleetHit] = []
         position: tuple[int, str] | None = None
         looked_at = len(self.repositories)
-        for repository, inner in self._from(cursor):
+        for repository, inner in self._from(cursor, self.index.feed.names.holders_of_part(query)):
             inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
             if inner_cursor is not None:
                 position = (repository.id, inner_cursor)
@@ -111,7 +117,7 @@ class Fleet:
         found: list[FleetPresence] = []
         position: tuple[int, str] | None = None
         looked_at = len(self.repositories)
-        for repository, _inner in self._from(cursor):
+        for repository, _inner in self._from(cursor, self.index.feed.names.holders_of_path(path)):
             presence = self._history_of_one(repository, path)
             if presence is not None:
                 found.append(presence)
@@ -127,12 +133,19 @@ class Fleet:
             coverage=self._coverage(looked_at),
         )
 
-    def _from(self, cursor: str | None) -> Iterator[tuple[Repository, str | None]]:
+    def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Repository, str | None]]:
         """The repositories that are still to be asked, each with the position in its own index."""
         first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
         for repository in self.repositories:
-            if repository.id >= int(first):
+            if repository.id >= int(first) and not self._lacks(repository, holders):
                 yield repository, (str(inner) or None) if repository.id == first else None
+
+    def _lacks(self, repository: Repository, holders: Holders | None) -> bool:
+        """Is it certain, without asking the repository's index, that it has nothing?"""
+        known = self.counts.get(repository.id)
+        if known is None or holders is None:
+            return False
+        return holders.lacks(repository.uuid, repository.history_generation, known.mark)
 
     def _next(self, repository: Repository) -> tuple[int, str] | None:
         """Where to go on behind a repository; None behind the last one."""
@@ -204,31 +217,20 @@ class Fleet:
             return self.places.sealed(session, self.caller, repository)
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
-        names = {repository.id: repository.name for repository in self.repositories}
-        statement = (
-            select(
-                Archive.repository_id,
-                func.count(),
-                func.count().filter(Archive.history_state == "indexed"),
-            )
-            .where(Archive.lost_at.is_(None))
-            .group_by(Archive.repository_id)
-        )
-        with self.database.reading() as session:
-            counts = {row[0]: (row[1], row[2]) for row in session.execute(statement) if row[0] in names}
         incomplete = [
             IncompleteRepository(
-                repository_id=number,
-                repository_name=name,
-                indexed=counts.get(number, (0, 0))[1],
-                total=counts.get(number, (0, 0))[0],
-                reason="unavailable" if number in self._unavailable else "not_indexed",
+                repository_id=repository.id,
+                repository_name=repository.name,
+                indexed=known.indexed,
+                total=known.total,
+                reason="unavailable" if repository.id in self._unavailable else "not_indexed",
             )
-            for number, name in names.items()
-            if number in self._unavailable or counts.get(number, (0, 0))[1] < counts.get(number, (0, 0))[0]
+            for repository in self.repositories
+            if (known := self.counts.get(repository.id, Counted())).indexed < known.total
+            or repository.id in self._unavailable
         ]
         return FleetCoverage(
-            repositories=len(names),
+            repositories=len(self.repositories),
             looked_at=looked_at,
             incomplete=incomplete[:MOST_INCOMPLETE],
             incomplete_count=len(incomplete),

@@ -277,6 +277,15 @@ class HistoryIndex:
         with self._store.read() as snapshot:
             return search(snapshot, query, limit, cursor, within, missing_from)
 
+    def names(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Distinct names of files and folders, in the order of their ids. An id is never given to another name."""
+        with self._store.read() as snapshot:
+            return snapshot.names_like((), after, limit)
+
+    def name_count(self) -> int:
+        with self._store.read() as snapshot:
+            return snapshot.count("name")
+
     def entries(self, archive: str) -> Iterator[Entry]:
         """Everything the archive lists, in no particular order. Raise ArchiveNotIndexed."""
         with self._store.read() as snapshot:
