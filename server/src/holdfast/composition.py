@@ -25,6 +25,7 @@ from holdfast.archives import routes as archive_routes
 from holdfast.archives.constant_rules import ConstantRules
 from holdfast.archives.fleet_feed import LOOK_SECONDS as NAMES_LOOK_SECONDS
 from holdfast.archives.live import LiveAnswers
+from holdfast.archives.retention.past_routes import routes as retention_past_routes
 from holdfast.archives.retention.routes import routes as retention_routes
 from holdfast.archives.sizes_routes import routes as size_routes
 from holdfast.backup import create_archive
@@ -258,6 +259,7 @@ class Service:
             archive_routes.second_version,
             archive_routes.deprecated,
             retention_routes,
+            retention_past_routes,
             size_routes,
             fleet_routes.routes,
             activity_routes,

@@ -55,9 +55,9 @@ class Wanted:
     def takes(self, hit: SearchHit) -> bool:
         if self.modified_since is not None and (hit.mtime is None or hit.mtime < self.modified_since):
             return False
-        if self.min_size is not None and (hit.size or 0) < self.min_size:
+        if self.min_size is not None and (hit.size is None or hit.size < self.min_size):
             return False
-        if self.max_size is not None and (hit.size or 0) > self.max_size:
+        if self.max_size is not None and (hit.size is None or hit.size > self.max_size):
             return False
         return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
 

@@ -81,3 +81,21 @@ class Simulation(Schema):
     backups: Backups
     simulated: Simulated
     compared: Simulated | None
+
+
+class PastPoint(Schema):
+    """An archive that there was at the end of at least one of the days."""
+
+    archive_id: int | None = Field(description="Null for an archive that is gone.")
+    name: str
+    series: str
+    start: Timestamp
+    gone_at: Timestamp | None = Field(description="When it was removed or lost; null: it is there.")
+
+
+class Past(Schema):
+    since: date
+    until: date = Field(description="Today (UTC).")
+    counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day.")
+    points: list[PastPoint] = Field(description="Newest first, at most 5,000.")
+    points_count: int

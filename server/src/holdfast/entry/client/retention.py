@@ -17,6 +17,7 @@ retention = group(
     "holdfast retention set etc --keep-daily 7 --keep-weekly 4 --keep-monthly 6",
     "holdfast retention simulate etc",
     "holdfast retention compare etc --keep-daily 14 --keep-monthly 12 --days 365",
+    "holdfast retention past etc --days 365",
 )
 
 Days = Annotated[int, typer.Option(min=0, max=731, help="How many days ahead to look.")]
@@ -91,6 +92,22 @@ def compare_retention(
     if not rules:
         fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
     _simulate(repository, {"compare_with": rules}, days, every_minutes, as_json=as_json)
+
+
+@retention.command("past")
+def past_retention(
+    repository: Repository,
+    days: Annotated[int, typer.Option(min=0, max=3660, help="How many days to look back.")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Show which restore points there were on past days, and which of them are left."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{found['id']}/retention/past", days=days)
+    if as_json:
+        print_json(answer)
+    else:
+        retention_strip.draw_past(found["name"], answer)
 
 
 def _simulate(
