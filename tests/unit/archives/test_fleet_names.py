@@ -18,6 +18,7 @@ from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.feature import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_names import Holders
+from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history_stage import forget_index, trust_only
 from holdfast.repositories import archive_records
 from holdfast.repositories.models import Repository
@@ -43,7 +44,12 @@ class Service:
         self.added: dict[int, list[bytes]] = {}
         self.asked: list[str] = []
         reading = self.index.indexes.reading
-        self.index.indexes.reading = lambda uuid: (self.asked.append(uuid), reading(uuid))[1]  # type: ignore[method-assign]
+
+        def noted(repository_uuid: str) -> HistoryIndex | None:
+            self.asked.append(repository_uuid)
+            return reading(repository_uuid)
+
+        self.index.indexes.reading = noted  # type: ignore[method-assign]
 
     def add(self, number: int, paths: list[bytes]) -> None:
         with self.database.writing() as session:

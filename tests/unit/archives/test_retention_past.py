@@ -44,8 +44,8 @@ def test_a_time_at_the_end_of_the_calendar_harms_nobody() -> None:
 def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Database) -> None:
     with database.writing() as session:
         repository = a_repository(session)
-        pruned = an_archive(session, repository, "pruned", NOON, deduplicated_size=7, original_size=70)
-        outside = an_archive(session, repository, "outside", day(1))
+        pruned = an_archive(session, repository, "pruned", NOON, deduplicated_size=7, backup_operation_id=1)
+        outside = an_archive(session, repository, "outside", day(1), deduplicated_size=3)
         an_archive(session, repository, "there", day(2))
         archive_records.forget(session, repository.id, [pruned.engine_id, "f" * 64])
         archive_records.remove(session, [outside])
@@ -55,7 +55,7 @@ def test_a_removed_archive_leaves_a_record_whichever_way_it_goes(database: Datab
         gone = gone_archives.since(session, repository.id, NOON, 10)
         found = {one.name: one for one in past.points(session, repository, NOON)}
 
-    assert {one.name: (one.start, one.deduplicated_size) for one in gone} == {
+    assert {one.name: (one.start, one.new_bytes) for one in gone} == {
         "pruned": (NOON, 7),
         "outside": (day(1), None),
     }

@@ -5486,6 +5486,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/retention/past": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    days?: number;
+                    series?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Past"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/retention/simulate": {
         parameters: {
             query?: never;
@@ -10171,6 +10211,23 @@ export interface components {
             /** @default false */
             end_tokens?: boolean;
             new_password: string;
+        };
+        Past: {
+            counts: components["schemas"]["PointsOfDay"][];
+            points: components["schemas"]["PastPoint"][];
+            points_count: number;
+            /** Format: date */
+            since: string;
+            /** Format: date */
+            until: string;
+        };
+        PastPoint: {
+            archive_id: number | null;
+            gone_at: string | null;
+            name: string;
+            series: string;
+            /** Format: date-time */
+            start: string;
         };
         PathHistoryAnswer: {
             coverage: components["schemas"]["Coverage"];

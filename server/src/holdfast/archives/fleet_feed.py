@@ -19,6 +19,7 @@ from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.errors import Unavailable
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
+from holdfast.storage.remembered import Remembered
 from holdfast.storage.session import Database
 
 if TYPE_CHECKING:
@@ -68,6 +69,19 @@ class FleetFeed:
         self._wanted = threading.Event()
         self._latest = 0.0
         self._made: FleetNames | None = None
+        self._counts: Remembered[dict[int, Counted]] | None = None
+
+    def counts(self, database: Database) -> dict[int, Counted]:
+        """The archives of each repository."""
+        if self._counts is None:
+            self._counts = Remembered(database.version, 1)
+
+        def read() -> dict[int, Counted]:
+            with database.reading() as session:
+                return counted(session)
+
+        known = self._counts.get("all")
+        return self._counts.read("all", read) if known is None else known
 
     @property
     def names(self) -> FleetNames:

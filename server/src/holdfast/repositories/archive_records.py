@@ -82,6 +82,7 @@ class Archive(Base):
         Index("ix_archives_repository_start", "repository_id", "start", "id"),
         Index("ix_archives_repository_series", "repository_id", "series", "start"),
         Index("ix_archives_repository_name", "repository_id", "name"),
+        Index("ix_archives_repository_state", "repository_id", "history_state", "lost_at", "id"),
         {"sqlite_autoincrement": True},
     )
 

@@ -25,8 +25,8 @@ class GoneArchive(Base):
     start: Mapped[datetime] = mapped_column(UtcDateTime)
     gone_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """When the service learned of it: the end of its own operation, or the listing that lacks the archive."""
-    original_size: Mapped[int | None] = mapped_column(BigInteger)
-    deduplicated_size: Mapped[int | None] = mapped_column(BigInteger)
+    new_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """What it added when it was made; None where another program made it, or the engine did not say."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),
@@ -35,7 +35,8 @@ class GoneArchive(Base):
     )
 
 
-COLUMNS = ("repository_id", "engine_id", "name", "series", "start", "original_size", "deduplicated_size")
+_KEPT = ("repository_id", "engine_id", "name", "series", "start")
+COLUMNS = (*_KEPT, "backup_operation_id", "deduplicated_size")
 
 
 def note(session: Session, archives: Sequence[Any]) -> None:
@@ -45,8 +46,18 @@ def note(session: Session, archives: Sequence[Any]) -> None:
         block = archives[first : first + STATEMENT_VALUES]
         again = GoneArchive.engine_id.in_([archive.engine_id for archive in block])
         session.execute(delete(GoneArchive).where(GoneArchive.repository_id == block[0].repository_id, again))
-        rows = [{name: getattr(archive, name) for name in COLUMNS} | {"gone_at": now} for archive in block]
-        session.execute(insert(GoneArchive), rows)
+        session.execute(insert(GoneArchive), [_row(archive, now) for archive in block])
+
+
+def _row(archive: Any, now: datetime) -> dict[str, Any]:
+    kept = {name: getattr(archive, name) for name in _KEPT}
+    return {**kept, "gone_at": now, "new_bytes": new_bytes_of(archive)}
+
+
+def new_bytes_of(archive: Any) -> int | None:
+    """What an archive added when it was made. One that was measured later tells what it alone has, which is less."""
+    size: int | None = archive.deduplicated_size
+    return size if archive.backup_operation_id is not None else None
 
 
 def since(session: Session, repository_id: int, first: datetime, most: int) -> list[GoneArchive]:

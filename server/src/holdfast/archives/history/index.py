@@ -1,6 +1,6 @@
 """The file-history index of one repository: every file of every indexed archive."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -33,6 +33,7 @@ from holdfast.archives.history.presence import histories, path_id, version_in
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+from holdfast.archives.history.stored import stored
 from holdfast.archives.history.sweep import SweepResult, sweep
 
 _ENTRIES_AT_ONCE = 1000
@@ -260,6 +261,11 @@ class HistoryIndex:
         """What of the going archives none of the staying ones has."""
         with self._store.read() as snapshot:
             return losses(snapshot, going, staying, limit, cursor)
+
+    def stored(self, sets: Sequence[Collection[str]]) -> list[int] | None:
+        """The bytes that sets of archives take in the repository; None where chunks of a file are not known."""
+        with self._store.read() as snapshot:
+            return stored(snapshot, sets)
 
     def search(
         self,

@@ -1,5 +1,6 @@
 """`holdfast retention`: which archives of a repository a prune keeps."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -107,7 +108,7 @@ def past_retention(
     if as_json:
         print_json(answer)
     else:
-        retention_strip.draw_past(found["name"], answer)
+        _draw(retention_strip.draw_past, found["name"], answer)
 
 
 def _simulate(
@@ -121,7 +122,14 @@ def _simulate(
     if as_json:
         print_json(answer)
     else:
-        retention_strip.draw(found["name"], answer)
+        _draw(retention_strip.draw, found["name"], answer)
+
+
+def _draw(drawing: Callable[[str, dict[str, Any]], None], name: str, answer: dict[str, Any]) -> None:
+    try:
+        drawing(name, answer)
+    except (LookupError, ValueError):
+        fail("the service sent an answer that cannot be drawn; --json shows it", exit_codes.FAILED)
 
 
 def _change(repository_id: int, rules: dict[str, Any], service: connection.Api, *, as_json: bool) -> None:

@@ -80,6 +80,25 @@ def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
     typer.echo(" " * LEFT + _labels(first, until))
     gaps = ", ".join(f"{duration(gap['worst_seconds'])} ({BANDS[gap['age']]})" for gap in policy["gaps"])
     say(f"  longest time without a restore point: {gaps}")
+    _tell_bytes(policy["forecast"])
+
+
+NO_FORECAST = {
+    "too_few_backups": "too few backups to learn from",
+    "several_series": "the repository has archives of several series",
+    "no_sizes": "the repository has not been measured",
+}
+
+
+def _tell_bytes(forecast: dict[str, Any]) -> None:
+    if forecast["reason"]:
+        say(f"  no forecast of its size: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
+        return
+    say(f"  size today: {size(forecast['now'])}")
+    for one in forecast["points"]:
+        expected = f"{size(one['bytes'])}, " if one["bytes"] is not None else ""
+        between = f"between {size(one['low'])} and {size(one['high'])}"
+        say(f"  size on {date.fromisoformat(one['day']):%d %b %Y}: {expected}{between}")
 
 
 BANDS = {

@@ -21,8 +21,7 @@ def upgrade() -> None:
         sa.Column("series", sa.Text(), nullable=False),
         sa.Column("start", types.UtcDateTime(), nullable=False),
         sa.Column("gone_at", types.UtcDateTime(), nullable=False),
-        sa.Column("original_size", sa.BigInteger(), nullable=True),
-        sa.Column("deduplicated_size", sa.BigInteger(), nullable=True),
+        sa.Column("new_bytes", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["repository_id"],
             ["repositories.id"],
@@ -35,7 +34,11 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("gone_archives", schema=None) as batch_op:
         batch_op.create_index("ix_gone_archives_repository_gone_at", ["repository_id", "gone_at", "id"], unique=False)
+    op.create_index(
+        "ix_archives_repository_state", "archives", ["repository_id", "history_state", "lost_at", "id"], unique=False
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_archives_repository_state", "archives")
     op.drop_table("gone_archives")
