@@ -18,6 +18,7 @@ from holdfast.archives.feature import ArchiveIndex
 from holdfast.archives.feature import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_names import Holders
+from holdfast.archives.history.errors import IndexUnavailable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history_stage import forget_index, trust_only
 from holdfast.repositories import archive_records
@@ -152,6 +153,19 @@ def test_what_was_indexed_since_is_found_before_its_names_are_read(service: Serv
     service.add(2, [b"newcomer"])
 
     assert service.paths("newcomer") == [(1, "newcomer"), (2, "newcomer")]
+
+
+def test_an_index_that_cannot_be_read_now_is_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.add(1, [b"letter"])
+
+    def busy(_uuid: str) -> None:
+        raise IndexUnavailable("busy")
+
+    monkeypatch.setattr(service.index.indexes, "reading", busy)
+
+    (page,) = service.search("letter")
+    for coverage in (page["coverage"], service.history(b"letter")["coverage"]):
+        assert [(one["repository_id"], one["reason"]) for one in coverage["incomplete"]] == [(1, "unavailable")]
 
 
 def test_a_name_that_takes_the_place_of_a_swept_one_is_found(service: Service) -> None:

@@ -9199,6 +9199,19 @@ export interface components {
              */
             target?: "local" | "ssh";
         };
+        Forecast: {
+            basis: ("chunks" | "sizes") | null;
+            now: number | null;
+            points: components["schemas"]["ForecastPoint"][];
+            reason: ("too_few_backups" | "several_series" | "no_sizes") | null;
+        };
+        ForecastPoint: {
+            bytes: number | null;
+            /** Format: date */
+            day: string;
+            high: number;
+            low: number;
+        };
         Gap: {
             /** @enum {string} */
             age: "day" | "week" | "month" | "quarter" | "year" | "older";
@@ -11228,6 +11241,7 @@ export interface components {
             archives: components["schemas"]["Judged"][];
             counts: components["schemas"]["PointsOfDay"][];
             days: components["schemas"]["PointsOfDay"][];
+            forecast: components["schemas"]["Forecast"];
             gaps: components["schemas"]["Gap"][];
             kept_now: number;
             losses: components["schemas"]["Losses"] | null;

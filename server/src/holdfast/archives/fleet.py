@@ -217,15 +217,17 @@ class Fleet:
 
     def _history_of_one(self, visible: Visible, path: bytes) -> FleetPresence | None:
         """None where no indexed archive has the path, or the caller may not read it."""
-        repository, archives = self._whole(visible)
-        if repository is None:
-            return None
         try:
+            if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
+                return None
+            repository, archives = self._whole(visible)
+            if repository is None:
+                return None
             answer = self.index.ask(
                 repository, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
             )
         except Unavailable:
-            self._unavailable.add(repository.id)
+            self._unavailable.add(visible.id)
             return None
         if not answer.entries or self._sealed(repository).hides(path):
             return None

@@ -7,9 +7,10 @@ asked directly, so it changes how long an answer takes and never what the answer
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,20 +77,18 @@ class FleetNames:
 
     def holders_of_part(self, query: str) -> Holders | None:
         """Which repositories have names that a search can be about; None where that cannot be told."""
-        texts = [text for part in query.casefold().split("/") for text in searchable_parts(part)]
-        return self._holders([(_LIKE, (text, _match(text))) for text in texts if len(text) >= SHORTEST_SEARCHED])
+        return self._holders([partial(_matching, text=text, fits=fits) for text, fits in _texts(query.casefold())])
 
     def holders_of_path(self, path: bytes) -> Holders | None:
         """Which repositories have all names of a path; None where that cannot be told."""
-        names = [rendered(name) for name in path.split(b"/") if name]
-        return self._holders([(_EQUAL, (key32(name.encode()), name)) for name in names])
+        return self._holders([partial(_equal, text=rendered(name)) for name in path.split(b"/") if name])
 
-    def _holders(self, questions: Sequence[tuple[str, tuple[object, ...]]]) -> Holders | None:
+    def _holders(self, questions: Sequence[Callable[[sqlite3.Connection], int | None]]) -> Holders | None:
         if not questions or not self.file.exists():
             return None
         try:
             with self._read() as connection:
-                found = [_union(connection, *question) for question in questions]
+                found = [question(connection) for question in questions]
                 known = [bits for bits in found if bits is not None]
                 if not known:
                     return None
@@ -144,24 +143,46 @@ class FleetNames:
             self.file.with_name(self.file.name + suffix).unlink(missing_ok=True)
 
 
-_LIKE = (
-    "SELECT n.holders, instr(n.text, ?) FROM name_text t JOIN name n ON n.id = t.rowid"
-    " WHERE t.name_text MATCH ? LIMIT ?"
-)
-_EQUAL = "SELECT holders, 1 FROM name WHERE hash = ? AND text = ? LIMIT ?"
+_LIKE = "SELECT n.holders, n.text FROM name_text t JOIN name n ON n.id = t.rowid WHERE t.name_text MATCH ? LIMIT ?"
+_EQUAL = "SELECT holders FROM name WHERE hash = ? AND text = ?"
+Fits = Callable[[str], bool]
 
 
-def _match(text: str) -> str:
-    return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in trigrams([text]))
+def _texts(query: str) -> Iterator[tuple[str, Fits]]:
+    """The texts that names must have, and how: beside a slash a name begins or ends, or both."""
+    parts = query.split("/")
+    for place, part in enumerate(parts):
+        for text in searchable_parts(part):
+            if len(text) >= SHORTEST_SEARCHED:
+                yield text, _fits(text, begins=place > 0 and text == part, ends=place < len(parts) - 1 and text == part)
 
 
-def _union(connection: sqlite3.Connection, sql: str, parameters: tuple[object, ...]) -> int | None:
+def _fits(text: str, *, begins: bool, ends: bool) -> Fits:
+    if begins and ends:
+        return lambda name: name == text
+    if begins:
+        return lambda name: name.startswith(text)
+    if ends:
+        return lambda name: name.endswith(text)
+    return lambda name: text in name
+
+
+def _matching(connection: sqlite3.Connection, text: str, fits: Fits) -> int | None:
     """The repositories of all names that match; None if there are too many names to look at."""
-    found = connection.execute(sql, (*parameters, MOST_NAMES + 1)).fetchall()
+    wanted = " AND ".join('"' + gram.replace('"', '""') + '"' for gram in trigrams([text]))
+    found = connection.execute(_LIKE, (wanted, MOST_NAMES + 1)).fetchall()
     if len(found) > MOST_NAMES:
         return None
+    return _union(holders for holders, name in found if fits(name))
+
+
+def _equal(connection: sqlite3.Connection, text: str) -> int:
+    return _union(row[0] for row in connection.execute(_EQUAL, (key32(text.encode()), text)))
+
+
+def _union(all_holders: Iterable[int | bytes]) -> int:
     together = 0
-    for holders in {row[0] for row in found if row[1]}:
+    for holders in set(all_holders):
         together |= bits_of(holders)
     return together
 

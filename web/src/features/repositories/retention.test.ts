@@ -1,5 +1,17 @@
 import { describe, expect, it } from 'vitest'
-import { dayAhead, daysBetween, firstDay, isEmpty, isSame, marks, noForecastWord, type Past, pastMarks, policyOf, type Simulated } from './retention'
+import {
+  dayAhead,
+  daysBetween,
+  firstDay,
+  isEmpty,
+  isSame,
+  marks,
+  noForecastWord,
+  type Past,
+  pastMarks,
+  policyOf,
+  type Simulated,
+} from './retention'
 
 const simulated = (...days: string[]) =>
   ({ days: days.map((day) => ({ day, restore_points: 1 })) }) as unknown as Simulated

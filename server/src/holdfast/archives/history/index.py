@@ -206,6 +206,11 @@ class HistoryIndex:
             rows = _row(snapshot, before), _row(snapshot, after)
             return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
 
+    def has_path(self, path: bytes) -> bool:
+        """Has, or had, an indexed archive the path? True also for what a sweep will remove."""
+        with self._store.read() as snapshot:
+            return path_id(snapshot, path) != 0
+
     def path_history(self, path: bytes) -> PathHistory:
         """Every indexed archive that has the path, and as what."""
         with self._store.read() as snapshot:
