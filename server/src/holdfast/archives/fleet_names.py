@@ -76,11 +76,11 @@ class FleetNames:
         """A reader has found it damaged: it is made again."""
 
     def holders_of_part(self, query: str) -> Holders | None:
-        """Which repositories have names that a search can be about; None where that cannot be told."""
+        """Which repositories have names that a search can be about; None where that is unknown."""
         return self._holders([partial(_matching, text=text, fits=fits) for text, fits in _texts(query.casefold())])
 
     def holders_of_path(self, path: bytes) -> Holders | None:
-        """Which repositories have all names of a path; None where that cannot be told."""
+        """Which repositories have all names of a path; None where that is unknown."""
         return self._holders([partial(_equal, text=rendered(name)) for name in path.split(b"/") if name])
 
     def _holders(self, questions: Sequence[Callable[[sqlite3.Connection], int | None]]) -> Holders | None:

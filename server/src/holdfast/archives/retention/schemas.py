@@ -64,7 +64,7 @@ class ForecastPoint(Schema):
     """The bytes that a repository needs at the end of a day, after a compaction."""
 
     day: date
-    bytes: int | None = Field(description="Null where only a range can be told: more than 30 days ahead.")
+    bytes: int | None = Field(description="Null more than 30 days ahead: only the range is known.")
     low: int = Field(description="Nine times of ten it is between `low` and `high`.")
     high: int
 

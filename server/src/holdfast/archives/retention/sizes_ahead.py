@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from holdfast.archives.history.index import HistoryIndex
 
 AHEAD = (7, 30, 90)
-"""Days. Beyond them nothing can be told."""
+"""Days. Beyond them there is no forecast."""
 LAST_WITH_A_NUMBER = 30
-"""Days. Later than that only the range is told."""
+"""Days. Later forecasts have only the range."""
 MOST_GONE = 500
 MOST_FAR = 8
 GROWTH_DAYS = 30
