@@ -30,6 +30,8 @@ COMMANDS = (
     "repos forget 3 --yes",
     "retention show 3",
     "retention set 3 --keep-last 1",
+    "retention past 3",
+    "retention simulate 3 --keep-last 1",
     "schedules list",
     "schedules show 3",
     "schedules create x --repository 3 --at 02:00",

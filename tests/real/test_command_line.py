@@ -210,6 +210,10 @@ def test_an_installation_is_administered_from_the_command_line(terminal: Termina
     terminal.says("retention", "set", name, "--keep-weekly", "4")
     assert terminal.json("retention", "show", name)["keep_daily"] is None
     assert "keep weekly\t4" in terminal.says("retention", "show", name)
+    drawn = terminal.says("retention", "past", name, "--days", "3")
+    assert "···█" in drawn
+    assert "most: 1 restore point at the end of" in drawn
+    assert terminal.json("retention", "past", name, "--days", "3")["points_count"] == 1
     listed = terminal.says("browse", name, "latest", str(source).lstrip("/"))
     assert len(listed.splitlines()) == 4
     assert "\\x1b]0;pwn\\x07\\n[red]x" in listed

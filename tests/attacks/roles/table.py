@@ -205,6 +205,7 @@ GET    /api/repositories/{repository_id}/archives/{archive_id}/changes          
 GET    /api/repositories/{repository_id}/history                                viewer
 GET    /api/repositories/{repository_id}/lanes                                  viewer
 POST   /api/repositories/{repository_id}/losses                                 viewer        reads
+GET    /api/repositories/{repository_id}/retention/past                         viewer
 POST   /api/repositories/{repository_id}/retention/simulate                     viewer        reads
 GET    /api/repositories/{repository_id}/sizes                                  viewer
 GET    /api/repositories/{repository_id}/search                                 viewer

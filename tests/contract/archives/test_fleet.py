@@ -114,8 +114,8 @@ def test_who_may_see_nothing_finds_nothing(world: World) -> None:
     [
         ({"extension": "txt"}, lambda hit: hit["path"].endswith(".txt")),
         ({"extension": ".TXT"}, lambda hit: hit["path"].endswith(".txt")),
-        ({"min_size": 6}, lambda hit: (hit["size"] or 0) >= 6),
-        ({"max_size": 5}, lambda hit: (hit["size"] or 0) <= 5),
+        ({"min_size": 6}, lambda hit: hit["size"] is not None and hit["size"] >= 6),
+        ({"max_size": 5}, lambda hit: hit["size"] is not None and hit["size"] <= 5),
         ({"deleted_only": True}, lambda hit: not hit["present_in_latest"]),
         ({"modified_since": "2999-01-01T00:00:00Z"}, lambda _hit: False),
     ],
@@ -129,6 +129,21 @@ def test_filters_leave_out_the_others(
     found = [hit for page in pages(world.admin, **of_one, **params) for hit in page["results"]]
 
     assert found == [hit for hit in every if takes(hit)]
+
+
+def test_a_folder_has_no_size_in_searches_and_histories(world: World) -> None:
+    of_one = {"repository_id[]": world.repository["id"]}
+    folder = world.at("letters")
+
+    found = [hit for page in pages(world.admin, q="letters", **of_one) for hit in page["results"]]
+    own = world.get("/search", q="letters")["results"]
+    history = get(world.admin, "/api/history", path=folder, **of_one)["repositories"]
+    entries = world.get("/history", path=folder)["entries"]
+
+    assert [hit["size"] for hit in found if hit["path"] == folder] == [None]
+    assert [hit["size"] for hit in own if hit["path"] == folder] == [None]
+    assert [each["size"] for each in history] == [None]
+    assert {entry["size"] for entry in entries} == {None}
 
 
 def test_the_history_of_a_path_names_the_repositories_that_had_it(world: World, second: dict[str, Any]) -> None:

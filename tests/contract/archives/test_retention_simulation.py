@@ -69,6 +69,15 @@ def test_two_policies_are_compared_over_the_same_backups(world: World) -> None:
     assert found["compared"]["policy"]["keep_daily"] == 5
 
 
+def test_without_enough_to_learn_from_there_is_a_reason_instead_of_a_forecast(world: World) -> None:
+    nothing = {"now": None, "basis": None, "points": []}
+
+    assert simulated(world, policy={"keep_last": 1})["simulated"]["forecast"] == {**nothing, "reason": "several_series"}
+    found = simulated(world, policy={"keep_last": 1}, compare_with={"keep_last": 2}, series="docs")
+    assert found["simulated"]["forecast"] == {**nothing, "reason": "too_few_backups"}
+    assert found["compared"]["forecast"] == {**nothing, "reason": "too_few_backups"}
+
+
 def test_one_series_is_simulated_by_itself(world: World) -> None:
     docs = simulated(world, policy={"keep_last": 1}, series="docs")
     assert docs["archives"] == 3

@@ -13,6 +13,7 @@ export const keys = {
   history: (id: number, path: string) => ['repository', id, 'history', path] as const,
   sizes: (id: number) => ['repository', id, 'sizes'] as const,
   retention: (id: number, asked: object) => ['repository', id, 'retention', asked] as const,
+  retentionPast: (id: number, days: number) => ['repository', id, 'retention', 'past', days] as const,
   searchAll: (q: string) => ['search', q] as const,
   operations: (filter: object) => ['operations', filter] as const,
   operation: (id: number) => ['operation', id] as const,

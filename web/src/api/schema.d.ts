@@ -5525,6 +5525,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/repositories/{repository_id}/retention/past": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: {
+                    days?: number;
+                    series?: string | null;
+                };
+                header?: never;
+                path: {
+                    repository_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Past"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/repositories/{repository_id}/retention/simulate": {
         parameters: {
             query?: never;
@@ -9214,6 +9254,19 @@ export interface components {
              */
             target?: "local" | "ssh" | "agent";
         };
+        Forecast: {
+            basis: ("chunks" | "sizes") | null;
+            now: number | null;
+            points: components["schemas"]["ForecastPoint"][];
+            reason: ("too_few_backups" | "several_series" | "no_sizes") | null;
+        };
+        ForecastPoint: {
+            bytes: number | null;
+            /** Format: date */
+            day: string;
+            high: number;
+            low: number;
+        };
         Gap: {
             /** @enum {string} */
             age: "day" | "week" | "month" | "quarter" | "year" | "older";
@@ -10252,6 +10305,23 @@ export interface components {
             end_tokens?: boolean;
             new_password: string;
         };
+        Past: {
+            counts: components["schemas"]["PointsOfDay"][];
+            points: components["schemas"]["PastPoint"][];
+            points_count: number;
+            /** Format: date */
+            since: string;
+            /** Format: date */
+            until: string;
+        };
+        PastPoint: {
+            archive_id: number | null;
+            gone_at: string | null;
+            name: string;
+            series: string;
+            /** Format: date-time */
+            start: string;
+        };
         PathHistoryAnswer: {
             coverage: components["schemas"]["Coverage"];
             entries: components["schemas"]["HistoryEntry"][];
@@ -11252,6 +11322,7 @@ export interface components {
             archives: components["schemas"]["Judged"][];
             counts: components["schemas"]["PointsOfDay"][];
             days: components["schemas"]["PointsOfDay"][];
+            forecast: components["schemas"]["Forecast"];
             gaps: components["schemas"]["Gap"][];
             kept_now: number;
             losses: components["schemas"]["Losses"] | null;

@@ -13,6 +13,7 @@ from holdfast.api.parts import Part
 from holdfast.archives import history_stage, stats, sync
 from holdfast.archives.coverage import Covered
 from holdfast.archives.derived import IndexState
+from holdfast.archives.fleet_feed import FleetFeed
 from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.indexes import Indexes, indexes_for
 from holdfast.archives.stages import Stages
@@ -34,6 +35,7 @@ class ArchiveIndex:
     indexes: Indexes
     state: IndexState
     chooser: RouteChooser
+    feed: FleetFeed
 
     @property
     def listeners(self) -> tuple[tuple[Effect, Listener], ...]:
@@ -59,6 +61,8 @@ ARCHIVE_INDEX = Part[ArchiveIndex]("archive_index")
 def build(settings: Settings, opener: Opener) -> ArchiveIndex:
     indexes = indexes_for(settings)
     chooser = RouteChooser(settings.data_dir / "history" / "routes.json")
-    kinds = (sync.kind(opener), stats.kind(opener), history_stage.kind(opener, indexes, chooser))
+    feed = FleetFeed(settings.data_dir / "history", indexes)
+    history = history_stage.kind(opener, indexes, chooser, on_indexed=feed.want)
+    kinds = (sync.kind(opener), stats.kind(opener), history)
     stages = Stages({kind.name: kind for kind in kinds}, has_feature(settings, "archive_history"))
-    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser)
+    return ArchiveIndex(kinds, stages, indexes, IndexState(settings, stages, indexes), chooser, feed)

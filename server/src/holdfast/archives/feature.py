@@ -1,15 +1,17 @@
 """What the archive index brings to the service."""
 
-from holdfast.api.dependencies import DATABASE, SETTINGS
+from holdfast.api.dependencies import DATABASE, SETTINGS, SUPERVISOR
 from holdfast.api.parts import Parts
 from holdfast.archives import fleet_routes, routes
 from holdfast.archives.archive_index import ARCHIVE_INDEX, build
 from holdfast.archives.constant_rules import ConstantRules
+from holdfast.archives.fleet_feed import LOOK_SECONDS
 from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
+from holdfast.archives.retention import past_routes
 from holdfast.archives.retention.routes import routes as retention_routes
 from holdfast.archives.sizes_routes import routes as size_routes
 from holdfast.operations.derived import DERIVED_DATA
-from holdfast.operations.manifest import Feature, Task, When
+from holdfast.operations.manifest import Feature, Task, Tick, When
 from holdfast.repositories.location import OPENER
 from holdfast.repositories.overdue import CONSTANT_RULES
 from holdfast.repositories.register import REGISTER
@@ -23,6 +25,11 @@ def _connect(parts: Parts) -> None:
     register.on_forget.append(index.forget)
 
 
+def _ticks(parts: Parts) -> tuple[Tick, ...]:
+    feed, database, stopping = parts[ARCHIVE_INDEX].feed, parts[DATABASE], parts[SUPERVISOR].stopping
+    return (Tick("names", LOOK_SECONDS, lambda: feed.look(database, stopping.is_set)),)
+
+
 FEATURE = Feature(
     name="archives",
     routers=(
@@ -30,6 +37,7 @@ FEATURE = Feature(
         routes.second_version,
         routes.deprecated,
         retention_routes,
+        past_routes.routes,
         size_routes,
         fleet_routes.routes,
     ),
@@ -42,5 +50,6 @@ FEATURE = Feature(
     kinds=lambda parts: parts[ARCHIVE_INDEX].kinds,
     listeners=lambda parts: parts[ARCHIVE_INDEX].listeners,
     tasks=lambda parts: (Task(When.CLOSE, parts[ARCHIVE_INDEX].indexes.close),),
+    ticks=_ticks,
     connect=_connect,
 )

@@ -1,6 +1,7 @@
 """Files by name over all repositories that a caller may see: one index after the other, for a bounded time.
 
-What a caller may not see is left out before anything is asked or counted.
+What a caller may not see is left out before anything is asked or counted. Repositories that cannot have the name are
+passed over (`fleet_names`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from holdfast.access import rights
 from holdfast.access.caller import Caller
 from holdfast.archives import path_view, paths
 from holdfast.archives.archive_index import ArchiveIndex
+from holdfast.archives.fleet_feed import Counted
 from holdfast.archives.fleet_schemas import (
     FleetCoverage,
     FleetHistory,
@@ -27,11 +30,14 @@ from holdfast.archives.fleet_schemas import (
 from holdfast.archives.schemas import PathHistoryAnswer, SearchHit
 from holdfast.errors import Unavailable
 from holdfast.kit import cursor as cursors
-from holdfast.repositories import archive_records, store
+from holdfast.repositories import archive_records
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import NOTHING_SEALED, Sealed, ServicePlaces
 from holdfast.storage.session import Database
+
+if TYPE_CHECKING:
+    from holdfast.archives.fleet_names import Holders
 
 SECONDS = 2.0
 """For one answer. What is left is found behind the cursor."""
@@ -51,11 +57,26 @@ class Wanted:
     def takes(self, hit: SearchHit) -> bool:
         if self.modified_since is not None and (hit.mtime is None or hit.mtime < self.modified_since):
             return False
-        if self.min_size is not None and (hit.size or 0) < self.min_size:
+        if self.min_size is not None and (hit.size is None or hit.size < self.min_size):
             return False
-        if self.max_size is not None and (hit.size or 0) > self.max_size:
+        if self.max_size is not None and (hit.size is None or hit.size > self.max_size):
             return False
         return self.extension is None or hit.path.casefold().endswith(f".{self.extension.casefold().lstrip('.')}")
+
+
+class Visible(NamedTuple):
+    """What is needed of every repository: reading whole rows of a thousand would take longer than the search."""
+
+    id: int
+    uuid: str
+    name: str
+    execution_target: str
+    agent_machine_id: int | None
+    ssh_connection_id: int | None
+    history_generation: str | None
+
+
+EVERY = select(*(getattr(Repository, name) for name in Visible._fields)).order_by(Repository.id)
 
 
 @dataclass(slots=True)
@@ -66,7 +87,8 @@ class Fleet:
     index: ArchiveIndex
     places: ServicePlaces
     caller: Caller
-    repositories: list[Repository]
+    repositories: list[Visible]
+    counts: dict[int, Counted]
     seconds: float = SECONDS
     clock: Callable[[], float] = time.monotonic
     _unavailable: set[int] = field(default_factory=set)
@@ -77,20 +99,23 @@ class Fleet:
     ) -> Fleet:
         """All that the caller may see, or those of the given ids. Raise NotFound for an id that they may not see."""
         with database.reading() as session:
-            visible = store.visible(session, rights.visible_repositories(session, caller))
+            allowed = rights.visible_repositories(session, caller)
+            every = [Visible(*row) for row in session.execute(EVERY)]
+        counts = index.feed.counts(database)
+        visible = [repository for repository in every if allowed is None or repository.id in allowed]
         if wanted:
             known = {repository.id for repository in visible}
             for missing in sorted(set(wanted) - known):
                 raise rights.repository_not_found(missing)
             visible = [repository for repository in visible if repository.id in set(wanted)]
-        return Fleet(database, index, places, caller, sorted(visible, key=lambda repository: repository.id))
+        return Fleet(database, index, places, caller, visible, counts)
 
     def search(self, query: str, wanted: Wanted, limit: int, cursor: str | None) -> FleetSearchAnswer:
         deadline = self.clock() + self.seconds
         found: list[FleetHit] = []
         position: tuple[int, str] | None = None
         looked_at = len(self.repositories)
-        for repository, inner in self._from(cursor):
+        for repository, inner in self._from(cursor, self.index.feed.names.holders_of_part(query)):
             inner_cursor = self._search_one(repository, query, wanted, limit, inner, deadline, found)
             if inner_cursor is not None:
                 position = (repository.id, inner_cursor)
@@ -111,7 +136,7 @@ class Fleet:
         found: list[FleetPresence] = []
         position: tuple[int, str] | None = None
         looked_at = len(self.repositories)
-        for repository, _inner in self._from(cursor):
+        for repository, _inner in self._from(cursor, self.index.feed.names.holders_of_path(path)):
             presence = self._history_of_one(repository, path)
             if presence is not None:
                 found.append(presence)
@@ -127,21 +152,28 @@ class Fleet:
             coverage=self._coverage(looked_at),
         )
 
-    def _from(self, cursor: str | None) -> Iterator[tuple[Repository, str | None]]:
+    def _from(self, cursor: str | None, holders: Holders | None) -> Iterator[tuple[Visible, str | None]]:
         """The repositories that are still to be asked, each with the position in its own index."""
         first, inner = cursors.decode(cursor, int, str) if cursor else (0, "")
         for repository in self.repositories:
-            if repository.id >= int(first):
+            if repository.id >= int(first) and not self._lacks(repository, holders):
                 yield repository, (str(inner) or None) if repository.id == first else None
 
-    def _next(self, repository: Repository) -> tuple[int, str] | None:
+    def _lacks(self, repository: Visible, holders: Holders | None) -> bool:
+        """Is it certain, without asking the repository's index, that it has nothing?"""
+        known = self.counts.get(repository.id)
+        if known is None or holders is None:
+            return False
+        return holders.lacks(repository.uuid, repository.history_generation, known.mark)
+
+    def _next(self, repository: Visible) -> tuple[int, str] | None:
         """Where to go on behind a repository; None behind the last one."""
         following = next((each.id for each in self.repositories if each.id > repository.id), None)
         return None if following is None else (following, "")
 
     def _search_one(
         self,
-        repository: Repository,
+        visible: Visible,
         query: str,
         wanted: Wanted,
         limit: int,
@@ -150,7 +182,9 @@ class Fleet:
         found: list[FleetHit],
     ) -> str | None:
         """Add the hits of one repository. Return where to go on in it, None at its end."""
-        archives = self._archives(repository)
+        repository, archives = self._whole(visible)
+        if repository is None:
+            return None
         by_id = {archive.id: archive for archive in archives}
         sealed: Sealed | None = None
         while True:
@@ -176,66 +210,60 @@ class Fleet:
             if hits and sealed is None:
                 sealed = self._sealed(repository)
             shown = [hit for hit in hits if not (sealed or NOTHING_SEALED).hides(paths.exact(hit.path, hit.path_b64))]
-            found += [_hit(repository, by_id, hit) for hit in shown]
+            found += [_hit(visible, by_id, hit) for hit in shown]
             inner = answer.next_cursor
             if inner is None or len(found) >= limit or self.clock() >= deadline:
                 return inner
 
-    def _history_of_one(self, repository: Repository, path: bytes) -> FleetPresence | None:
+    def _history_of_one(self, visible: Visible, path: bytes) -> FleetPresence | None:
         """None where no indexed archive has the path, or the caller may not read it."""
-        archives = self._archives(repository)
         try:
+            if not self.index.indexes.ask(visible.uuid, lambda opened: opened is not None and opened.has_path(path)):
+                return None
+            repository, archives = self._whole(visible)
+            if repository is None:
+                return None
             answer = self.index.ask(
                 repository, lambda opened, covered: path_view.path_history(opened, covered, archives, path)
             )
         except Unavailable:
-            self._unavailable.add(repository.id)
+            self._unavailable.add(visible.id)
             return None
         if not answer.entries or self._sealed(repository).hides(path):
             return None
-        return _presence(repository, archives, answer)
+        return _presence(visible, archives, answer)
 
-    def _archives(self, repository: Repository) -> list[Archive]:
+    def _whole(self, visible: Visible) -> tuple[Repository | None, list[Archive]]:
+        """None for a repository that has gone in the meantime."""
         with self.database.reading() as session:
-            return archive_records.all_of(session, repository.id)
+            return session.get(Repository, visible.id), archive_records.all_of(session, visible.id)
 
     def _sealed(self, repository: Repository) -> Sealed:
         with self.database.reading() as session:
             return self.places.sealed(session, self.caller, repository)
 
     def _coverage(self, looked_at: int) -> FleetCoverage:
-        names = {repository.id: repository.name for repository in self.repositories}
-        statement = (
-            select(
-                Archive.repository_id,
-                func.count(),
-                func.count().filter(Archive.history_state == "indexed"),
-            )
-            .where(Archive.lost_at.is_(None))
-            .group_by(Archive.repository_id)
-        )
-        with self.database.reading() as session:
-            counts = {row[0]: (row[1], row[2]) for row in session.execute(statement) if row[0] in names}
         incomplete = [
             IncompleteRepository(
-                repository_id=number,
-                repository_name=name,
-                indexed=counts.get(number, (0, 0))[1],
-                total=counts.get(number, (0, 0))[0],
-                reason="unavailable" if number in self._unavailable else "not_indexed",
+                repository_id=repository.id,
+                repository_name=repository.name,
+                indexed=known.indexed,
+                total=known.total,
+                reason="unavailable" if repository.id in self._unavailable else "not_indexed",
             )
-            for number, name in names.items()
-            if number in self._unavailable or counts.get(number, (0, 0))[1] < counts.get(number, (0, 0))[0]
+            for repository in self.repositories
+            if (known := self.counts.get(repository.id, Counted())).indexed < known.total
+            or repository.id in self._unavailable
         ]
         return FleetCoverage(
-            repositories=len(names),
+            repositories=len(self.repositories),
             looked_at=looked_at,
             incomplete=incomplete[:MOST_INCOMPLETE],
             incomplete_count=len(incomplete),
         )
 
 
-def _of(repository: Repository) -> dict[str, str | int | None]:
+def _of(repository: Visible) -> dict[str, str | int | None]:
     return {
         "repository_id": repository.id,
         "repository_name": repository.name,
@@ -245,7 +273,7 @@ def _of(repository: Repository) -> dict[str, str | int | None]:
     }
 
 
-def _hit(repository: Repository, archives: dict[int, Archive], hit: SearchHit) -> FleetHit:
+def _hit(repository: Visible, archives: dict[int, Archive], hit: SearchHit) -> FleetHit:
     return FleetHit.model_validate(
         {
             **_of(repository),
@@ -263,7 +291,7 @@ def _hit(repository: Repository, archives: dict[int, Archive], hit: SearchHit) -
     )
 
 
-def _presence(repository: Repository, archives: Sequence[Archive], answer: PathHistoryAnswer) -> FleetPresence:
+def _presence(repository: Visible, archives: Sequence[Archive], answer: PathHistoryAnswer) -> FleetPresence:
     states = [entry for entry in answer.entries if entry.change != "removed"]
     held = _holders(archives, answer)
     return FleetPresence.model_validate(

@@ -23,7 +23,7 @@ from holdfast.runner.engine_requests import asks_engine
 routes = router("/api", "archives")
 
 LONGEST_ID = 18
-Size = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Bytes.")]
+Size = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Bytes. Folders have no size and are left out.")]
 
 RepositoryIds = Annotated[Many, Depends(many("repository_id"))]
 QueryText = Annotated[

@@ -20,7 +20,7 @@ class RepositoryOfHit(Schema):
 class FleetHit(PathAnswer, RepositoryOfHit):
     """As it is in the last archive that has it."""
 
-    size: int | None
+    size: int | None = Field(description="Null for a folder.")
     mtime: Timestamp | None
     first_archive_id: int
     first_seen_at: Timestamp
@@ -60,7 +60,7 @@ class FleetPresence(RepositoryOfHit):
     presence: Presence
     archive_count: int
     versions: int = Field(description="States of the path that differ.")
-    size: int | None = Field(description="As it was last.")
+    size: int | None = Field(description="As it was last; null for a folder.")
     mtime: Timestamp | None
     first_archive_id: int
     first_seen_at: Timestamp

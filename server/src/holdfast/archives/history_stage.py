@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +50,20 @@ FAILURES_NAMED = 10
 NOT_KEPT = "the index mode keeps no file history"
 
 
-def kind(opener: Opener, indexes: Indexes, chooser: RouteChooser) -> Kind:
+def kind(opener: Opener, indexes: Indexes, chooser: RouteChooser, on_indexed: Callable[[], None]) -> Kind:
+    def run(context: Context) -> Outcome | TryAgain:
+        try:
+            return _Run(history, opener, indexes, chooser, context).run()
+        finally:
+            on_indexed()
+
     history = Kind(
         name="history",
         category="index",
         limit_group="index",
         access=Access.READ,
         params=StageParams,
-        run=lambda context: _Run(history, opener, indexes, chooser, context).run(),
+        run=run,
         on_interrupted=again_when_interrupted,
     )
     return history

@@ -103,10 +103,15 @@ def _event(archive: Archive, change: str, entry: Entry | None) -> HistoryEntry:
         series=archive.series,
         start=archive.start,
         change=change,
-        size=entry.size if entry else None,
+        size=_size(entry) if entry else None,
         mtime=paths.moment(entry.mtime) if entry else None,
         mode=stat.filemode(entry.mode) if entry else None,
     )
+
+
+def _size(entry: Entry) -> int | None:
+    """What a folder holds is not in its own entry."""
+    return None if entry.is_directory else entry.size
 
 
 def _ranges(series: list[Archive], found: dict[str, Entry], covered: Covered) -> list[PresentRange]:
@@ -177,7 +182,7 @@ def _hit(hit: PathHistory, archives: dict[str, Archive], newest: set[str]) -> Se
     entry = holders[-1][1]
     return SearchHit(
         **paths.told(hit.path),
-        size=entry.size,
+        size=_size(entry),
         mtime=paths.moment(entry.mtime),
         first_seen=first.id,
         last_seen=last.id,

@@ -273,7 +273,7 @@ class PathHistoryAnswer(PathAnswer):
 class SearchHit(PathAnswer):
     """As it is in the last archive that has it."""
 
-    size: int | None
+    size: int | None = Field(description="Null for a folder.")
     mtime: Timestamp | None
     first_seen: int
     last_seen: int

@@ -32,6 +32,7 @@ from holdfast.errors import Conflict, NotFound
 from holdfast.kit import clock
 from holdfast.kit.fields import with_offset
 from holdfast.operations import outbox
+from holdfast.repositories import gone_archives
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
 from holdfast.storage.types import Identifier, UtcDateTime
@@ -81,6 +82,7 @@ class Archive(Base):
         Index("ix_archives_repository_start", "repository_id", "start", "id"),
         Index("ix_archives_repository_series", "repository_id", "series", "start"),
         Index("ix_archives_repository_name", "repository_id", "name"),
+        Index("ix_archives_repository_state", "repository_id", "history_state", "lost_at", "id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -183,7 +185,8 @@ def add_made(session: Session, repository_id: int, *, engine_id: str, **values: 
 
 
 def remove(session: Session, archives: Sequence[Archive]) -> None:
-    """Remove rows of one repository."""
+    """Remove rows of one repository; a record of them is kept."""
+    gone_archives.note(session, archives)
     for archive in archives:
         session.delete(archive)
     if archives:
@@ -195,11 +198,13 @@ def forget(session: Session, repository_id: int, engine_ids: Iterable[str]) -> N
     removed = sorted(set(engine_ids))
     if not removed:
         return
-    gone: list[Row[tuple[int, str, str, datetime]]] = []
+    gone: list[Row[Any]] = []
+    columns = [Archive.id, *(getattr(Archive, name) for name in gone_archives.COLUMNS)]
     for block in batched(removed, STATEMENT_VALUES):
         of_block = Archive.repository_id == repository_id, Archive.engine_id.in_(block)
-        gone += session.execute(select(Archive.id, Archive.engine_id, Archive.name, Archive.start).where(*of_block))
+        gone += session.execute(select(*columns).where(*of_block))
         session.execute(delete(Archive).where(*of_block))
+    gone_archives.note(session, gone)
     tell(session, "archive.removed", repository_id, gone)
     counted = update(Repository).where(Repository.id == repository_id, Repository.archive_count.is_not(None))
     session.execute(counted.values(archive_count=count(session, repository_id)))
@@ -209,7 +214,7 @@ def tell(
     session: Session,
     topic: Literal["archive.added", "archive.removed"],
     repository_id: int,
-    archives: Sequence[Archive | Row[tuple[int, str, str, datetime]]],
+    archives: Sequence[Archive | Row[Any]],
 ) -> None:
     """Report archives that the list has gained or lost, all in one event: an import may find thousands."""
     if not archives:

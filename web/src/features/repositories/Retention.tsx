@@ -13,12 +13,15 @@ import {
   ageWord,
   dayAhead,
   daysBetween,
+  type Forecast,
   firstDay,
   isEmpty,
   isSame,
   marks,
+  noForecastWord,
   originWord,
   type Policy,
+  pastMarks,
   policyOf,
   RULES,
   type Simulated,
@@ -97,6 +100,7 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
           days={ahead}
         />
       )}
+      <Before id={repository.id} days={ahead} />
       <div className="row">
         <Button
           kind="primary"
@@ -225,7 +229,67 @@ function Line({
           </>
         )}
       </p>
+      <Bytes forecast={simulated.forecast} />
       {simulated.losses && <Lost losses={simulated.losses} />}
+    </div>
+  )
+}
+
+function Bytes({ forecast }: { forecast: Forecast }) {
+  if (forecast.reason) return <p className="muted">No forecast of its size: {noForecastWord(forecast.reason)}.</p>
+  if (forecast.points.length === 0) return null
+  return (
+    <p className="soft">
+      Size today {bytes(forecast.now ?? 0)};{' '}
+      {forecast.points
+        .map(
+          (one) =>
+            `on ${shortDay(one.day)} ${one.bytes === null ? '' : `${bytes(one.bytes)}, `}between ${bytes(one.low)} and ${bytes(one.high)}`,
+        )
+        .join('; ')}
+      .
+    </p>
+  )
+}
+
+/** The restore points of past days: those that are left, and those that were there once. */
+function Before({ id, days }: { id: number; days: number }) {
+  const query = useQuery({
+    queryKey: keys.retentionPast(id, days),
+    queryFn: () =>
+      data(
+        api.GET('/api/repositories/{repository_id}/retention/past', {
+          params: { path: { repository_id: id }, query: { days } },
+        }),
+      ),
+  })
+  const past = query.data
+  if (!past || past.points_count === 0) return null
+  const gone = past.points.filter((point) => point.gone_at !== null).length
+  return (
+    <div className="retention">
+      <div className="row">
+        <b>Past days</b>
+        <span className="muted">
+          {counted(past.points_count - gone, 'restore point')} left, {gone} gone
+        </span>
+      </div>
+      <svg
+        viewBox={`0 0 ${daysBetween(past.since, past.until)} 10`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`Past days: ${counted(past.points_count, 'restore point')} from ${shortDay(past.since)} to ${shortDay(past.until)}, ${gone} of them gone`}
+      >
+        {pastMarks(past).map((mark) => (
+          <rect key={mark.day} x={mark.at + 0.1} width={0.8} height={10} opacity={mark.left > 0 ? 1 : 0.35}>
+            <title>{`${shortDay(mark.day)}: ${mark.left} left, ${mark.gone} gone`}</title>
+          </rect>
+        ))}
+      </svg>
+      <div className="row muted ends" aria-hidden="true">
+        <span>{shortDay(past.since)}</span>
+        <span>{shortDay(past.until)}</span>
+      </div>
     </div>
   )
 }

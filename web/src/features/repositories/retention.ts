@@ -11,6 +11,8 @@ export const RULES = [
 export type Rule = (typeof RULES)[number][0]
 export type Policy = Partial<Record<Rule, number>>
 export type Simulated = Schemas['Simulated']
+export type Forecast = Schemas['Forecast']
+export type Past = Schemas['Past']
 
 /** The rules of a repository that can be changed here; those that keep nothing are left out. */
 export function policyOf(retention: Partial<Record<Rule, number | null>>): Policy {
@@ -62,3 +64,23 @@ export const originWord = (origin: string) => ORIGINS[origin] ?? origin
 
 /** A day some days from now, as the service writes it. */
 export const dayAhead = (days: number, now = Date.now()) => new Date(now + days * DAY).toISOString().slice(0, 10)
+
+const NO_FORECAST: Record<string, string> = {
+  too_few_backups: 'there are too few backups to learn from',
+  several_series: 'the repository has archives of several series',
+  no_sizes: 'the repository has not been measured',
+}
+export const noForecastWord = (reason: string) => NO_FORECAST[reason] ?? reason
+
+/** The days of a strip of past days: those whose restore points are left, and those whose are all gone. */
+export function pastMarks(past: Past): { at: number; day: string; left: number; gone: number }[] {
+  const days = new Map<string, { left: number; gone: number }>()
+  for (const point of past.points) {
+    const day = point.start.slice(0, 10)
+    const known = days.get(day) ?? { left: 0, gone: 0 }
+    if (point.gone_at === null) known.left += 1
+    else known.gone += 1
+    if (day >= past.since) days.set(day, known)
+  }
+  return [...days].map(([day, counts]) => ({ at: number(day) - number(past.since), day, ...counts }))
+}

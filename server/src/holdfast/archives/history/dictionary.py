@@ -33,6 +33,7 @@ class Dictionary:
     def __init__(self, snapshot: Snapshot, *, mixed: bool) -> None:
         self._mixed = mixed  # the index has both exact versions and versions of the CLI listing
         self._next = {table: snapshot.top_id(table) + 1 for table in ("directory", "name", "owner", "path")}
+        self._next["name"] = max(self._next["name"], last_name_swept(snapshot) + 1)
         self._owners = snapshot.owners()
         self._directories: dict[bytes, int] = {}
         self._names: dict[bytes, int] = {}
@@ -168,6 +169,11 @@ class Dictionary:
             self._names.clear()
         if is_much:
             self._remembered_bytes = 0
+
+
+def last_name_swept(snapshot: Snapshot) -> int:
+    """The highest id that a name had when names were swept: whoever reads new names by their ids must miss none."""
+    return int(snapshot.meta().get("last_name", b"0"))
 
 
 def _listed_key(key: VersionKey, entry: Entry) -> VersionKey:

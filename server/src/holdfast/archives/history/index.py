@@ -1,6 +1,6 @@
 """The file-history index of one repository: every file of every indexed archive."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -33,6 +33,7 @@ from holdfast.archives.history.presence import histories, path_id, version_in
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
+from holdfast.archives.history.stored import stored
 from holdfast.archives.history.sweep import SweepResult, sweep
 
 _ENTRIES_AT_ONCE = 1000
@@ -205,6 +206,11 @@ class HistoryIndex:
             rows = _row(snapshot, before), _row(snapshot, after)
             return self._comparer.groups(snapshot, *rows, folder, kinds, limit, cursor)
 
+    def has_path(self, path: bytes) -> bool:
+        """Has, or had, an indexed archive the path? True also for what a sweep will remove."""
+        with self._store.read() as snapshot:
+            return path_id(snapshot, path) != 0
+
     def path_history(self, path: bytes) -> PathHistory:
         """Every indexed archive that has the path, and as what."""
         with self._store.read() as snapshot:
@@ -261,6 +267,11 @@ class HistoryIndex:
         with self._store.read() as snapshot:
             return losses(snapshot, going, staying, limit, cursor)
 
+    def stored(self, sets: Sequence[Collection[str]]) -> list[int] | None:
+        """The bytes that sets of archives take in the repository; None where chunks of a file are not known."""
+        with self._store.read() as snapshot:
+            return stored(snapshot, sets)
+
     def search(
         self,
         query: str,
@@ -276,6 +287,15 @@ class HistoryIndex:
         """
         with self._store.read() as snapshot:
             return search(snapshot, query, limit, cursor, within, missing_from)
+
+    def names(self, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Distinct names of files and folders, in the order of their ids. An id is never given to another name."""
+        with self._store.read() as snapshot:
+            return snapshot.names_like((), after, limit)
+
+    def name_count(self) -> int:
+        with self._store.read() as snapshot:
+            return snapshot.count("name")
 
     def entries(self, archive: str) -> Iterator[Entry]:
         """Everything the archive lists, in no particular order. Raise ArchiveNotIndexed."""

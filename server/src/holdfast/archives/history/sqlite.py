@@ -227,8 +227,14 @@ class SqliteStore:
         self._closed = False
         if not file.exists():
             raise IndexMissing(f"no history index at {file.name}")
-        with named_errors(file), closing(_connect(file, _READ_CACHE_KIB)) as connection:
-            _check_header(connection, file)
+        with named_errors(file):
+            connection = self._open_reader()
+            try:
+                _check_header(connection, file)
+            except BaseException:
+                connection.close()
+                raise
+        self._idle.append(connection)
 
     @classmethod
     def create(cls, file: Path) -> "SqliteStore":
@@ -236,7 +242,7 @@ class SqliteStore:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
         try:
-            with named_errors(file), closing(_connect(new, _WRITE_CACHE_KIB)) as connection:
+            with named_errors(file), closing(connect(new, _WRITE_CACHE_KIB)) as connection:
                 _fill(connection)
             _put_in_place(new, file)
         except FileExistsError as error:
@@ -323,12 +329,15 @@ class SqliteStore:
     def _open(self, cache_kib: int) -> sqlite3.Connection:
         if not self.file.exists():
             raise IndexMissing(f"no history index at {self.file.name}")
-        return _connect(self.file, cache_kib)
+        return connect(self.file, cache_kib)
 
     def _take(self) -> sqlite3.Connection:
         with self._guard:
             if self._idle:
                 return self._idle.pop()
+        return self._open_reader()
+
+    def _open_reader(self) -> sqlite3.Connection:
         connection = self._open(_READ_CACHE_KIB)
         connection.execute("PRAGMA query_only = ON")
         return connection
@@ -353,7 +362,7 @@ def _put_in_place(new: Path, file: Path) -> None:
         new.rename(file)
 
 
-def _connect(file: Path, cache_kib: int) -> sqlite3.Connection:
+def connect(file: Path, cache_kib: int) -> sqlite3.Connection:
     connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False, cached_statements=256)
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
     connection.execute("PRAGMA journal_mode = WAL")

@@ -9,6 +9,7 @@ from holdfast.archives.history import bits, columns
 from holdfast.archives.history.bits import Ids
 from holdfast.archives.history.chunk_table import forget_versions, sweep_chunks
 from holdfast.archives.history.chunks.state import SeriesState
+from holdfast.archives.history.dictionary import last_name_swept
 from holdfast.archives.history.entry import ITEM, LISTING
 from holdfast.archives.history.ingest import all_chunks, directories_above
 from holdfast.archives.history.schema import (
@@ -116,6 +117,8 @@ def _delete_paths(transaction: Transaction, paths: npt.NDArray[np.int64]) -> int
     transaction.delete("path", paths.tolist())
     columns.update(transaction, PATH_DIRECTORY, paths, np.zeros(len(paths), np.int64))
     _next_epoch(transaction)
+    last_name = max(transaction.top_id("name"), last_name_swept(transaction))
+    transaction.set_meta("last_name", str(last_name).encode())
     return transaction.delete_unused_names(sorted(names))
 
 

@@ -21,6 +21,7 @@ from holdfast.archives.retention import coming, simulate
 from holdfast.archives.retention.coming import Coming
 from holdfast.archives.retention.schemas import (
     Backups,
+    Forecast,
     Gap,
     Judged,
     PointsOfDay,
@@ -28,8 +29,10 @@ from holdfast.archives.retention.schemas import (
     Simulation,
     SimulationRequest,
 )
+from holdfast.archives.retention.simulate import Ahead
+from holdfast.archives.retention.sizes_ahead import Past, Sets, days_ahead, measured, samples
 from holdfast.archives.routes import TheCadence, TheIndex
-from holdfast.errors import Unprocessable
+from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 from holdfast.repositories import archive_records, store
@@ -46,6 +49,7 @@ routes = router("/api/repositories/{repository_id}/retention", "archives")
 DEFAULT_AHEAD, MOST_AHEAD = timedelta(days=90), timedelta(days=731)
 MOST_BACKUPS = 20_000
 LOSSES_SHOWN = 20
+NOTHING_LEARNED = Forecast(now=None, basis=None, points=[], reason="too_few_backups")
 
 
 @routes.post("/simulate", summary="What retention policies would keep, today and later", responses=documented(404))
@@ -72,17 +76,22 @@ def simulate_retention(
         sealed = places.sealed(session, caller, repository)
         archives = _considered(known, wanted.series)
         backups = _coming(session, cadence, repository, wanted, [archive.start for archive in archives], now, until)
+        past = Past(archives[::-1], samples(session, repository_id, archives, now), repository.unique_size)
     if len(backups.starts) > MOST_BACKUPS:
         raise _too_much()
     dated = [aged(archive.start) for archive in archives]
     told = has_feature(settings, "archive_history")
     first = wanted.policy or Retention.model_validate(repository.retention)
+    found = [
+        _simulated(policy, repository, archives, dated, backups, now, until)
+        for policy in (first, wanted.compare_with)
+        if policy is not None
+    ]
+    stored = _stored(index, repository, past, [left for _, _, left in found]) if told else None
     answers = []
-    for policy in (first, wanted.compare_with):
-        if policy is None:
-            continue
-        simulated, going = _simulated(policy, repository, archives, dated, backups, now, until)
+    for simulated, going, left in found:
         simulated.losses = _losses(index, repository, known, going, sealed) if told and going else None
+        simulated.forecast = past.forecast(left.kept_on, now, stored)
         answers.append(simulated)
     return Simulation(
         until=until,
@@ -144,12 +153,20 @@ def _simulated(
     backups: Coming,
     now: datetime,
     until: date,
-) -> tuple[Simulated, set[int]]:
-    """What a policy does, and the ids of the archives that it would remove today."""
+) -> tuple[Simulated, set[int], Ahead]:
+    """What a policy does, the ids of the archives that it would remove today, and what it leaves later."""
     policy = _policy(retention, repository.engine_version)
     staying = simulate.kept_now(dated, policy, repository.engine_version, now)
     try:
-        left = simulate.ahead(dated, backups.starts, policy, major=repository.engine_version, now=now, until=until)
+        left = simulate.ahead(
+            dated,
+            backups.starts,
+            policy,
+            major=repository.engine_version,
+            now=now,
+            until=until,
+            watched=days_ahead(now, until),
+        )
     except simulate.TooMuch as error:
         raise _too_much() from error
     going = {archive.id for position, archive in enumerate(archives) if position not in staying}
@@ -169,8 +186,18 @@ def _simulated(
             for age, gap in simulate.gaps(left.restore_points, until)
         ],
         losses=None,
+        forecast=NOTHING_LEARNED,
     )
-    return simulated, going
+    return simulated, going, left
+
+
+def _stored(index: ArchiveIndex, repository: Repository, past: Past, left: Sequence[Ahead]) -> Sets | None:
+    """The bytes of what stays; None where the file history cannot tell, or not now."""
+    sets = past.sets(kept for one in left for kept in one.kept_on.values())
+    try:
+        return index.ask(repository, lambda opened, _covered: measured(opened, sets))
+    except Unavailable:
+        return None
 
 
 def _policy(retention: Retention, major: int) -> RetentionPolicy:

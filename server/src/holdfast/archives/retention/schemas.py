@@ -1,7 +1,7 @@
 """A simulated retention, as clients see it."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -57,6 +57,30 @@ class Gap(Schema):
     worst_seconds: int = Field(description="Longest time between two restore points of that age.")
 
 
+NoForecast = Literal["too_few_backups", "several_series", "no_sizes"]
+
+
+class ForecastPoint(Schema):
+    """The bytes that a repository needs at the end of a day, after a compaction."""
+
+    day: date
+    bytes: int | None = Field(description="Null more than 30 days ahead: only the range is known.")
+    low: int = Field(description="Nine times of ten it is between `low` and `high`.")
+    high: int
+
+
+class Forecast(Schema):
+    now: int | None = Field(description="Bytes of all archives today; null without a forecast.")
+    basis: Literal["chunks", "sizes"] | None = Field(
+        description="`chunks`: what stays was added up from the file history; `sizes`: from recorded sizes alone."
+    )
+    points: list[ForecastPoint] = Field(description="For 7, 30 and 90 days ahead, as far as the last day.")
+    reason: NoForecast | None = Field(
+        description="Why there is none: fewer than 7 backups of known size in 7 days, archives of more than one series,"
+        " or no measured size."
+    )
+
+
 class Simulated(Schema):
     """What one policy does."""
 
@@ -73,6 +97,7 @@ class Simulated(Schema):
     losses: Losses | None = Field(
         description="What would exist nowhere after a prune today; null if nothing would go, or without an index."
     )
+    forecast: Forecast
 
 
 class Simulation(Schema):
@@ -81,3 +106,21 @@ class Simulation(Schema):
     backups: Backups
     simulated: Simulated
     compared: Simulated | None
+
+
+class PastPoint(Schema):
+    """An archive that there was at the end of at least one of the days."""
+
+    archive_id: int | None = Field(description="Null for an archive that is gone.")
+    name: str
+    series: str
+    start: Timestamp
+    gone_at: Timestamp | None = Field(description="When it was removed or lost; null: it is there.")
+
+
+class Past(Schema):
+    since: date
+    until: date = Field(description="Today (UTC).")
+    counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day.")
+    points: list[PastPoint] = Field(description="Newest first, at most 5,000.")
+    points_count: int

@@ -1,7 +1,7 @@
 """What a retention policy leaves over time: run forward over the archives there are and the backups to come."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby, pairwise
@@ -29,6 +29,16 @@ class TooMuch(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class KeptOn:
+    """What there is at the end of a day."""
+
+    positions: tuple[int, ...]
+    """Of the archives of today."""
+    coming: tuple[datetime, ...]
+    """Backups that were still to come, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ahead:
     """What a policy leaves in the end, and how many restore points there are on the way."""
 
@@ -36,6 +46,8 @@ class Ahead:
     """At the end of each day."""
     restore_points: tuple[datetime, ...]
     """Newest first, on the last day."""
+    kept_on: dict[date, KeptOn]
+    """On the watched days."""
 
     @property
     def days(self) -> list[tuple[date, int]]:
@@ -65,6 +77,7 @@ def ahead(
     major: int,
     now: datetime,
     until: date,
+    watched: Collection[date] = (),
 ) -> Ahead:
     """Archives newest first, backups to come oldest first. Each day ends with a prune if a backup was made.
 
@@ -73,7 +86,8 @@ def ahead(
     there = list(archives)
     made = {day: list(starts) for day, starts in groupby(coming, key=lambda start: start.astimezone(UTC).date())}
     rules = sum(bool(getattr(policy, name)) for name in policy.__slots__)
-    counts, looks = [], 0
+    positions = {id(archive): position for position, archive in enumerate(archives)}
+    counts, looks, kept_on = [], 0, {}
     for number in range((until - now.date()).days + 1):
         day = now.date() + number * DAY
         if starts := made.get(day):
@@ -84,7 +98,16 @@ def ahead(
             staying = kept_now(there, policy, major, datetime.combine(day + DAY, time(), UTC))
             there = [archive for position, archive in enumerate(there) if position in staying]
         counts.append((day, len(there)))
-    return Ahead(tuple(counts), tuple(archive.start for archive in there))
+        if day in watched:
+            kept_on[day] = _kept_on(there, positions)
+    return Ahead(tuple(counts), tuple(archive.start for archive in there), kept_on)
+
+
+def _kept_on(there: Sequence[Aged], positions: dict[int, int]) -> KeptOn:
+    return KeptOn(
+        tuple(positions[id(archive)] for archive in there if id(archive) in positions),
+        tuple(archive.start for archive in reversed(there) if id(archive) not in positions),
+    )
 
 
 def gaps(restore_points: Sequence[datetime], until: date) -> list[tuple[Band, timedelta]]:

@@ -1,5 +1,6 @@
 """`holdfast retention`: which archives of a repository a prune keeps."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ retention = group(
     "holdfast retention set etc --keep-daily 7 --keep-weekly 4 --keep-monthly 6",
     "holdfast retention simulate etc",
     "holdfast retention compare etc --keep-daily 14 --keep-monthly 12 --days 365",
+    "holdfast retention past etc --days 365",
 )
 
 Days = Annotated[int, typer.Option(min=0, max=731, help="How many days ahead to look.")]
@@ -93,6 +95,22 @@ def compare_retention(
     _simulate(repository, {"compare_with": rules}, days, every_minutes, as_json=as_json)
 
 
+@retention.command("past")
+def past_retention(
+    repository: Repository,
+    days: Annotated[int, typer.Option(min=0, max=3660, help="How many days to look back.")] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Show which restore points there were on past days, and which of them are left."""
+    service = connection.api()
+    found = find_repository(service, repository)
+    answer = service.get(f"/api/repositories/{found['id']}/retention/past", days=days)
+    if as_json:
+        print_json(answer)
+    else:
+        _draw(retention_strip.draw_past, found["name"], answer)
+
+
 def _simulate(
     repository: str, policies: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool
 ) -> None:
@@ -104,7 +122,14 @@ def _simulate(
     if as_json:
         print_json(answer)
     else:
-        retention_strip.draw(found["name"], answer)
+        _draw(retention_strip.draw, found["name"], answer)
+
+
+def _draw(drawing: Callable[[str, dict[str, Any]], None], name: str, answer: dict[str, Any]) -> None:
+    try:
+        drawing(name, answer)
+    except (LookupError, ValueError):
+        fail("the service sent an answer that cannot be drawn; --json shows it", exit_codes.FAILED)
 
 
 def _change(repository_id: int, rules: dict[str, Any], service: connection.Api, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from holdfast.entry.client.output import bold, say, terminal_width
 from holdfast.entry.client.text import clean
 from holdfast.entry.client.units import count, duration, size
 
-POINT, NOTHING = "█", "·"
+POINT, GONE, NOTHING = "█", "░", "·"
 LEFT, RIGHT = 4, 2
 WIDEST = 100
 ORIGINS = {
@@ -35,6 +35,37 @@ def draw(name: str, answer: dict[str, Any]) -> None:
         _draw_policy(policy, first, until)
 
 
+def draw_past(name: str, answer: dict[str, Any]) -> None:
+    """A cell for each past day: restore points of that day that are left, that are gone, or none."""
+    first, until = date.fromisoformat(answer["since"]), date.fromisoformat(answer["until"])
+    gone = [one for one in answer["points"] if one["gone_at"] is not None]
+    left = [one for one in answer["points"] if one["gone_at"] is None]
+    typer.echo(bold(f"{clean(name)}: {count(answer['points_count'], 'restore point')} since {first:%d %b %Y}"))
+    cells = strip(days_of(gone, first), first, until, GONE)
+    typer.echo(" " * LEFT + over(cells, strip(days_of(left, first), first, until)))
+    typer.echo(" " * LEFT + _labels(first, until))
+    say(f"  {POINT} is left, {GONE} was removed since, {NOTHING} none of that day")
+    if answer["points_count"] > len(answer["points"]):
+        say(f"  only the newest {len(answer['points'])} are drawn")
+    for which, one in (("fewest", min(answer["counts"], key=_points)), ("most", max(answer["counts"], key=_points))):
+        day = date.fromisoformat(one["day"])
+        say(f"  {which}: {count(one['restore_points'], 'restore point')} at the end of {day:%d %b %Y}")
+
+
+def _points(of_day: dict[str, Any]) -> int:
+    return int(of_day["restore_points"])
+
+
+def days_of(points: list[dict[str, Any]], first: date) -> list[dict[str, Any]]:
+    """The days from the first one on that the restore points are from."""
+    days = {one["start"][:10] for one in points}
+    return [{"day": day} for day in sorted(days) if date.fromisoformat(day) >= first]
+
+
+def over(below: str, above: str) -> str:
+    return "".join(low if high == NOTHING else high for low, high in zip(below, above, strict=True))
+
+
 def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
     rules = [f"{name.replace('_', ' ')} {value}" for name, value in policy["policy"].items() if value]
     typer.echo(bold(", ".join(rules)))
@@ -49,6 +80,25 @@ def _draw_policy(policy: dict[str, Any], first: date, until: date) -> None:
     typer.echo(" " * LEFT + _labels(first, until))
     gaps = ", ".join(f"{duration(gap['worst_seconds'])} ({BANDS[gap['age']]})" for gap in policy["gaps"])
     say(f"  longest time without a restore point: {gaps}")
+    _tell_bytes(policy["forecast"])
+
+
+NO_FORECAST = {
+    "too_few_backups": "too few backups to learn from",
+    "several_series": "the repository has archives of several series",
+    "no_sizes": "the repository has not been measured",
+}
+
+
+def _tell_bytes(forecast: dict[str, Any]) -> None:
+    if forecast["reason"]:
+        say(f"  no forecast of its size: {NO_FORECAST.get(forecast['reason'], forecast['reason'])}")
+        return
+    say(f"  size today: {size(forecast['now'])}")
+    for one in forecast["points"]:
+        expected = f"{size(one['bytes'])}, " if one["bytes"] is not None else ""
+        between = f"between {size(one['low'])} and {size(one['high'])}"
+        say(f"  size on {date.fromisoformat(one['day']):%d %b %Y}: {expected}{between}")
 
 
 BANDS = {
@@ -77,12 +127,12 @@ def _tell_losses(losses: dict[str, Any]) -> None:
         say("    …")
 
 
-def strip(days: list[dict[str, Any]], first: date, until: date) -> str:
+def strip(days: list[dict[str, Any]], first: date, until: date, mark: str = POINT) -> str:
     """A cell for each day, or for as many days as it takes to fit the terminal."""
     width, per_cell = _scale(first, until)
     cells = [NOTHING] * width
     for one in days:
-        cells[(date.fromisoformat(one["day"]) - first).days // per_cell] = POINT
+        cells[(date.fromisoformat(one["day"]) - first).days // per_cell] = mark
     return "".join(cells)
 
 

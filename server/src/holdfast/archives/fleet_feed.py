@@ -1,0 +1,277 @@
+"""Keeps the names of all repositories (`fleet_names`) as new as their indexes are."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
+from holdfast.errors import Unavailable
+from holdfast.repositories.archive_records import Archive
+from holdfast.repositories.models import Repository
+from holdfast.storage.remembered import Remembered
+from holdfast.storage.session import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from holdfast.archives.fleet_names import Fed, FleetNames
+    from holdfast.archives.history.index import HistoryIndex
+
+log = structlog.get_logger("holdfast.archives")
+
+LOOK_SECONDS = 2.0
+"""Between looks whether anything was indexed in this process."""
+LATEST_SECONDS = 60.0
+"""Another process may have indexed something, or the file may be gone."""
+NAMES_AT_ONCE = 5_000
+STALE_NAMES = 10_000
+"""Names that no archive has any more, beyond as many as there are, before a repository is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The archives of a repository, and which of them are indexed."""
+
+    total: int = 0
+    indexed: int = 0
+    mark: str = ""
+
+
+def counted(session: Session) -> dict[int, Counted]:
+    """By repository. An archive never changes, so which ones are indexed says which names there are."""
+    is_indexed = Archive.history_state == "indexed"
+    statement = select(
+        Archive.repository_id,
+        func.count().filter(Archive.lost_at.is_(None)),
+        func.count().filter(is_indexed & Archive.lost_at.is_(None)),
+        func.count().filter(is_indexed),
+        func.sum(Archive.id).filter(is_indexed),
+        func.max(Archive.id).filter(is_indexed),
+    ).group_by(Archive.repository_id)
+    return {row[0]: Counted(row[1], row[2], f"{row[3]}:{row[4]}:{row[5]}") for row in session.execute(statement)}
+
+
+class FleetFeed:
+    def __init__(self, folder: Path, indexes: Indexes) -> None:
+        self._folder = folder
+        self._indexes = indexes
+        self._wanted = threading.Event()
+        self._latest = 0.0
+        self._made: FleetNames | None = None
+        self._counts: Remembered[dict[int, Counted]] | None = None
+
+    def counts(self, database: Database) -> dict[int, Counted]:
+        """The archives of each repository."""
+        if self._counts is None:
+            self._counts = Remembered(database.version, 1)
+
+        def read() -> dict[int, Counted]:
+            with database.reading() as session:
+                return counted(session)
+
+        known = self._counts.get("all")
+        return self._counts.read("all", read) if known is None else known
+
+    @property
+    def names(self) -> FleetNames:
+        if self._made is None:
+            from holdfast.archives.fleet_names import FleetNames  # a start has no need of it
+
+            self._made = FleetNames(self._folder)
+        return self._made
+
+    def want(self) -> None:
+        """Something was indexed."""
+        self._wanted.set()
+
+    def look(self, database: Database, is_stopping: Callable[[], bool]) -> None:
+        """Catch up if there is a reason to."""
+        now = time.monotonic()
+        if self._wanted.is_set() or not self._latest or now - self._latest >= LATEST_SECONDS:
+            self._wanted.clear()
+            self._latest = now
+            self.catch_up(database, is_stopping)
+
+    def catch_up(self, database: Database, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Read what is new in every index. It goes on where it was when it is stopped or killed."""
+        with database.reading() as session:
+            counts = counted(session)
+            found = session.execute(select(Repository.id, Repository.uuid, Repository.history_generation))
+            wanted = {
+                row.uuid: (row.history_generation, counts[row.id].mark)
+                for row in found
+                if row.history_generation and row.id in counts and counts[row.id].indexed
+            }
+        if not wanted and not (self._folder / "fleet-names.db").exists():
+            return
+        with self._alone() as is_alone:
+            if is_alone:
+                _Round(self.names, self._indexes, wanted, is_stopping).run()
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._folder / "fleet-names.lock").open("wb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+
+@dataclass(slots=True)
+class _Round:
+    names: FleetNames
+    indexes: Indexes
+    wanted: dict[str, tuple[str, str]]
+    is_stopping: Callable[[], bool]
+
+    def run(self) -> None:
+        from holdfast.archives.history.errors import HistoryError
+
+        try:
+            known = self._known()
+            self._drop({uuid for uuid in known if uuid not in self.wanted})
+            for uuid, (generation, mark) in self.wanted.items():
+                if self.is_stopping():
+                    return
+                if uuid not in known or (known[uuid].generation, known[uuid].mark) != (generation, mark):
+                    self._feed(known.get(uuid), uuid, generation, mark)
+            self._purge()
+        except NOT_TO_BE_TRUSTED as damage:
+            log.warning("the names of all repositories are read again", reason=str(damage))
+            self.names.destroy()
+        except HistoryError as error:
+            log.warning("the names of all repositories cannot be kept up to date", reason=str(error))
+
+    def _known(self) -> dict[str, Fed]:
+        try:
+            if self.names.file.exists() and not self.names.is_damaged:
+                return {one.uuid: one for one in self.names.fed()}
+        except NOT_TO_BE_TRUSTED:
+            pass
+        self.names.make()
+        return {}
+
+    def _feed(self, known: Fed | None, uuid: str, generation: str, mark: str) -> None:
+        try:
+            index = self.indexes.reading(uuid)
+            if index is None or generation.partition(":")[0] != index.generation:
+                return
+            if known is not None and (known.generation != generation or self._is_stale(known, index)):
+                self._drop({uuid})
+                known = None
+            if known is None:
+                known = self._begin(uuid, generation)
+            self._read_on(known, index, mark)
+        except (*NOT_TO_BE_TRUSTED, *NOT_NOW, Unavailable) as error:
+            log.warning("the names of a repository cannot be read", repository=uuid, reason=str(error))
+
+    @staticmethod
+    def _is_stale(known: Fed, index: HistoryIndex) -> bool:
+        return known.names > 2 * index.name_count() + STALE_NAMES
+
+    def _begin(self, uuid: str, generation: str) -> Fed:
+        from holdfast.archives.fleet_names import Fed
+
+        with self.names.writing() as connection:
+            taken = {row[0] for row in connection.execute("SELECT number FROM repository")}
+            number = next(number for number in range(len(taken) + 1) if number not in taken)
+            connection.execute("INSERT INTO repository VALUES (?, ?, ?, '', 0, 0)", (number, uuid, generation))
+        return Fed(number, uuid, generation, "", 0, 0)
+
+    def _read_on(self, known: Fed, index: HistoryIndex, mark: str) -> None:
+        from holdfast.archives.history.names import rendered
+
+        last, names = known.last_name, known.names
+        while not self.is_stopping():
+            read = index.names(last, NAMES_AT_ONCE)
+            last, names = (read[-1][0] if read else last), names + len(read)
+            is_end = len(read) < NAMES_AT_ONCE
+            with self.names.writing() as connection:
+                _add(connection, known.number, {rendered(name) for _, name in read})
+                connection.execute(
+                    "UPDATE repository SET last_name = ?, names = ?, mark = ? WHERE number = ?",
+                    (last, names, mark if is_end else "", known.number),
+                )
+            if is_end:
+                return
+
+    def _drop(self, uuids: set[str]) -> None:
+        """Take repositories out of every answer; their names are removed by and by."""
+        from holdfast.archives.fleet_names import NOT_IN_USE
+
+        dropped = [(uuid,) for uuid in uuids if not uuid.startswith(NOT_IN_USE)]
+        if dropped:
+            with self.names.writing() as connection:
+                connection.executemany(
+                    f"UPDATE repository SET uuid = '{NOT_IN_USE}' || number, mark = '', last_name = 0 WHERE uuid = ?",  # noqa: S608
+                    dropped,
+                )
+
+    def _purge(self) -> None:
+        """Remove the names of repositories that were dropped."""
+        from holdfast.archives.fleet_names import NOT_IN_USE
+
+        gone = [one for one in self.names.fed() if one.uuid.startswith(NOT_IN_USE)]
+        last = min((one.last_name for one in gone), default=0)
+        bits = sum(1 << one.number for one in gone)
+        while gone and not self.is_stopping():
+            with self.names.writing() as connection:
+                sql = "SELECT id, text, holders FROM name WHERE id > ? ORDER BY id LIMIT ?"
+                rows = connection.execute(sql, (last, NAMES_AT_ONCE)).fetchall()
+                _remove(connection, rows, bits)
+                last = rows[-1][0] if rows else last
+                connection.executemany(
+                    "UPDATE repository SET last_name = ? WHERE number = ?", [(last, one.number) for one in gone]
+                )
+                if not rows:
+                    connection.executemany("DELETE FROM repository WHERE number = ?", [(one.number,) for one in gone])
+                    return
+
+
+def _add(connection: sqlite3.Connection, number: int, texts: set[str]) -> None:
+    from holdfast.archives.fleet_names import bits_of, holders_of
+    from holdfast.archives.history.names import key32
+
+    (top,) = connection.execute("SELECT coalesce(max(id), 0) FROM name").fetchone()
+    new, changed = [], []
+    for text in sorted(texts):
+        key = key32(text.encode())
+        row = connection.execute("SELECT id, holders FROM name WHERE hash = ? AND text = ?", (key, text)).fetchone()
+        if row is None:
+            top += 1
+            new.append((top, key, text, number))
+        elif (bits := bits_of(row[1])) >> number & 1 == 0:
+            changed.append((holders_of(bits | 1 << number), row[0]))
+    connection.executemany("INSERT INTO name VALUES (?, ?, ?, ?)", new)
+    connection.executemany("INSERT INTO name_text(rowid, text) VALUES (?, ?)", [(row[0], row[2]) for row in new])
+    connection.executemany("UPDATE name SET holders = ? WHERE id = ?", changed)
+
+
+def _remove(connection: sqlite3.Connection, rows: Sequence[tuple[int, str, int | bytes]], gone: int) -> None:
+    from holdfast.archives.fleet_names import bits_of, holders_of
+
+    unused, changed = [], []
+    for number, text, holders in rows:
+        bits = bits_of(holders)
+        if not bits & ~gone:
+            unused.append((number, text))
+        elif bits & gone:
+            changed.append((holders_of(bits & ~gone), number))
+    sql = "INSERT INTO name_text(name_text, rowid, text) VALUES ('delete', ?, ?)"
+    connection.executemany(sql, unused)
+    connection.executemany("DELETE FROM name WHERE id = ?", [(row[0],) for row in unused])
+    connection.executemany("UPDATE name SET holders = ? WHERE id = ?", changed)

@@ -1,0 +1,208 @@
+"""The names of the files of all repositories, in one file: tells which repositories can have a name at all.
+
+It is derived from the indexes of the repositories and only leaves out what cannot match. Whatever it has not read yet is
+asked directly, so it changes how long an answer takes and never what the answer is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from holdfast.archives.history.errors import HistoryError, IndexDamaged, IndexVersionMismatch
+from holdfast.archives.history.names import SHORTEST_SEARCHED, key32, rendered, searchable_parts, trigrams
+from holdfast.archives.history.sqlite import connect, named_errors
+
+log = structlog.get_logger("holdfast.archives")
+
+APPLICATION_ID = 0x486F466E  # "HoFn" in the header of the file
+SCHEMA_VERSION = 1
+READ_CACHE_KIB, WRITE_CACHE_KIB = 4 * 1024, 32 * 1024
+MOST_NAMES = 5_000
+"""Matching names that one search looks at. What matches more is common: then the repositories are asked in turn."""
+NOT_IN_USE = "gone "
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+
+# `holders`: the number of the one repository that has the name, or a bitset of the numbers of several.
+_TABLES = """
+CREATE TABLE repository(number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, generation TEXT NOT NULL,
+    mark TEXT NOT NULL, last_name INTEGER NOT NULL, names INTEGER NOT NULL);
+CREATE TABLE name(id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, text TEXT NOT NULL, holders NOT NULL);
+CREATE INDEX name_hash ON name(hash);
+CREATE VIRTUAL TABLE name_text USING fts5(text, content='', tokenize='trigram', detail=none, columnsize=0)
+"""
+
+
+class Fed(NamedTuple):
+    """What the file has of one repository."""
+
+    number: int
+    uuid: str
+    generation: str
+    mark: str
+    """Which archives were indexed when its names were read to their end; empty before that."""
+    last_name: int
+    names: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The repositories that have names which match."""
+
+    fed: dict[str, Fed]
+    bits: int
+
+    def lacks(self, uuid: str, generation: str | None, mark: str) -> bool:
+        """Is it certain that the repository, in this state, has no such name?"""
+        known = self.fed.get(uuid)
+        if known is None or (known.generation, known.mark) != (generation, mark):
+            return False
+        return not self.bits >> known.number & 1
+
+
+class FleetNames:
+    """For any thread and process: readers never wait, and one feeds at a time (see `fleet_feed`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "fleet-names.db"
+        self.is_damaged = False
+        """A reader has found it damaged: it is made again."""
+
+    def holders_of_part(self, query: str) -> Holders | None:
+        """Which repositories have names that a search can be about; None where that is unknown."""
+        return self._holders([partial(_matching, text=text, fits=fits) for text, fits in _texts(query.casefold())])
+
+    def holders_of_path(self, path: bytes) -> Holders | None:
+        """Which repositories have all names of a path; None where that is unknown."""
+        return self._holders([partial(_equal, text=rendered(name)) for name in path.split(b"/") if name])
+
+    def _holders(self, questions: Sequence[Callable[[sqlite3.Connection], int | None]]) -> Holders | None:
+        if not questions or not self.file.exists():
+            return None
+        try:
+            with self._read() as connection:
+                found = [question(connection) for question in questions]
+                known = [bits for bits in found if bits is not None]
+                if not known:
+                    return None
+                together = known[0]
+                for bits in known[1:]:
+                    together &= bits
+                return Holders({one.uuid: one for one in _fed(connection)}, together)
+        except IndexVersionMismatch:
+            return None  # it is being made
+        except HistoryError as error:
+            log.warning("the names of all repositories cannot be read", reason=str(error))
+            self.is_damaged = self.is_damaged or isinstance(error, IndexDamaged)
+            return None
+
+    def fed(self) -> list[Fed]:
+        """Raise HistoryError where there is nothing that can be read."""
+        with self._read() as connection:
+            return _fed(connection)
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with named_errors(self.file), closing(connect(self.file, READ_CACHE_KIB)) as connection:
+            _check(connection)
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("BEGIN")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; for the one that feeds."""
+        with named_errors(self.file), closing(connect(self.file, WRITE_CACHE_KIB)) as connection:
+            _check(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+
+    def make(self) -> None:
+        """Put an empty file in place."""
+        self.destroy()
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with named_errors(self.file), closing(connect(self.file, WRITE_CACHE_KIB)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+        self.is_damaged = False
+
+    def destroy(self) -> None:
+        for suffix in _SUFFIXES:
+            self.file.with_name(self.file.name + suffix).unlink(missing_ok=True)
+
+
+_LIKE = "SELECT n.holders, n.text FROM name_text t JOIN name n ON n.id = t.rowid WHERE t.name_text MATCH ? LIMIT ?"
+_EQUAL = "SELECT holders FROM name WHERE hash = ? AND text = ?"
+Fits = Callable[[str], bool]
+
+
+def _texts(query: str) -> Iterator[tuple[str, Fits]]:
+    """The texts that names must have, and how: beside a slash a name begins or ends, or both."""
+    parts = query.split("/")
+    for place, part in enumerate(parts):
+        for text in searchable_parts(part):
+            if len(text) >= SHORTEST_SEARCHED:
+                yield text, _fits(text, begins=place > 0 and text == part, ends=place < len(parts) - 1 and text == part)
+
+
+def _fits(text: str, *, begins: bool, ends: bool) -> Fits:
+    if begins and ends:
+        return lambda name: name == text
+    if begins:
+        return lambda name: name.startswith(text)
+    if ends:
+        return lambda name: name.endswith(text)
+    return lambda name: text in name
+
+
+def _matching(connection: sqlite3.Connection, text: str, fits: Fits) -> int | None:
+    """The repositories of all names that match; None if there are too many names to look at."""
+    wanted = " AND ".join('"' + gram.replace('"', '""') + '"' for gram in trigrams([text]))
+    found = connection.execute(_LIKE, (wanted, MOST_NAMES + 1)).fetchall()
+    if len(found) > MOST_NAMES:
+        return None
+    return _union(holders for holders, name in found if fits(name))
+
+
+def _equal(connection: sqlite3.Connection, text: str) -> int:
+    return _union(row[0] for row in connection.execute(_EQUAL, (key32(text.encode()), text)))
+
+
+def _union(all_holders: Iterable[int | bytes]) -> int:
+    together = 0
+    for holders in set(all_holders):
+        together |= bits_of(holders)
+    return together
+
+
+def bits_of(holders: int | bytes) -> int:
+    return 1 << holders if isinstance(holders, int) else int.from_bytes(holders, "little")
+
+
+def holders_of(bits: int) -> int | bytes:
+    if bits.bit_count() == 1:
+        return bits.bit_length() - 1
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def _fed(connection: sqlite3.Connection) -> list[Fed]:
+    return [Fed(*row) for row in connection.execute("SELECT * FROM repository")]
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if (application, version) != (APPLICATION_ID, SCHEMA_VERSION):
+        raise IndexVersionMismatch("the file of the names of all repositories is of another release")

@@ -1,0 +1,155 @@
+"""How many bytes a policy will need: what stays, and what new restore points will add.
+
+A restore point adds the more bytes the longer the time since the one before it, but less than proportionally: what
+changes daily is added once, whatever the gap. So the new bytes over a gap are a power law, learned from the past.
+Pure: no store, no clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from math import log, sqrt
+from statistics import mean, pstdev
+
+FEWEST_SAMPLES, SHORTEST_PAST = 7, 7.0
+"""Backups with known new bytes, and days between the first and the last of them, from which anything can be learned."""
+LAST_SAMPLES = 90
+USUAL_EXPONENT, USUAL_SPREAD = 0.8, 0.15
+"""Where all gaps are alike, nothing tells how new bytes depend on them."""
+EXPONENTS = 0.1, 1.1
+NINETY_PERCENT = 1.645
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """New bytes over a gap."""
+
+    days: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """New bytes over a gap of `days`: factor times days to the power of exponent."""
+
+    factor: float
+    exponent: float
+    exponent_spread: float
+    noise: float
+    """Standard deviation of one restore point's new bytes, against those of the law."""
+    samples: int
+
+    def over(self, days: float) -> float:
+        return float(self.factor * max(days, 0.0) ** self.exponent)
+
+    def among(self, moments: Sequence[datetime]) -> float:
+        """The new bytes of all restore points but the first, given oldest first."""
+        return sum(self.over((later - earlier) / DAY) for earlier, later in pairwise(moments))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    bytes: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What is known of the repository now."""
+
+    starts: tuple[datetime, ...]
+    """Of its archives, oldest first."""
+    bytes: float
+    newest_alone: float | None = None
+    """What the newest archive would need by itself; None where that is not known."""
+    growth: float = 0.0
+    """Bytes by which a single archive grows in a day."""
+
+
+def learn(made: Sequence[Sample], far: Sequence[Sample] = ()) -> Law | None:
+    """The law, from new bytes of backups as they were made, and from gaps that were measured otherwise.
+
+    None where there is too little to learn from.
+    """
+    made = [one for one in made if one.days > 0 and one.bytes >= 0][-LAST_SAMPLES:]
+    if (
+        len(made) < FEWEST_SAMPLES
+        or sum(one.days for one in made) < SHORTEST_PAST
+        or not any(one.bytes for one in made)
+    ):
+        return None
+    exponent, spread = _exponent([*made, *far])
+    return _fitted(made, exponent, spread)
+
+
+def _fitted(made: Sequence[Sample], exponent: float, spread: float) -> Law:
+    """The law that gives the bytes that were really added in all: a sum is forecast, so means count, not medians."""
+    factor = sum(one.bytes for one in made) / sum(one.days**exponent for one in made)
+    usual = mean(one.days**exponent for one in made) * factor
+    noise = pstdev([one.bytes - factor * one.days**exponent for one in made]) / usual
+    return Law(factor, exponent, spread, noise, len(made))
+
+
+def _exponent(samples: Sequence[Sample]) -> tuple[float, float]:
+    points = [(log(one.days), log(one.bytes)) for one in samples if one.bytes > 0 and one.days > 0]
+    x, y = mean(point[0] for point in points), mean(point[1] for point in points)
+    width = sum((point[0] - x) ** 2 for point in points)
+    if len(points) < FEWEST_SAMPLES or width < 1.0:
+        return USUAL_EXPONENT, USUAL_SPREAD
+    slope = sum((one - x) * (other - y) for one, other in points) / width
+    left = [other - y - slope * (one - x) for one, other in points]
+    spread = sqrt(sum(one**2 for one in left) / max(len(left) - 2, 1) / width)
+    # What is known beforehand counts as one more measurement.
+    weight = spread**2 / (spread**2 + USUAL_SPREAD**2)
+    found = slope + (USUAL_EXPONENT - slope) * weight
+    return min(max(found, EXPONENTS[0]), EXPONENTS[1]), sqrt(1 / (1 / max(spread, 1e-6) ** 2 + 1 / USUAL_SPREAD**2))
+
+
+def estimate(
+    law: Law,
+    made: Sequence[Sample],
+    today: Today,
+    staying: Sequence[datetime],
+    coming: Sequence[datetime],
+    stays: float | None = None,
+) -> Estimate:
+    """The bytes of restore points that are kept: archives of today and backups to come, each oldest first.
+
+    `stays` is what the staying archives need, where it has been measured.
+    """
+    middle = _bytes(law, today, staying, coming, stays)
+    flat, steep = (
+        _bytes(_fitted(made, max(law.exponent + side * law.exponent_spread, 0.0), 0.0), today, staying, coming, stays)
+        for side in (-1, 1)
+    )
+    by_exponent = abs(steep - flat) / 2
+    gaps = [law.over((later - earlier) / DAY) for earlier, later in pairwise([*staying[-1:], *coming])]
+    by_chance = law.noise * sqrt(sum(one**2 for one in gaps) + sum(gaps) ** 2 / law.samples)
+    aside = NINETY_PERCENT * sqrt(by_exponent**2 + by_chance**2) + 0.01 * middle
+    return Estimate(round(middle), max(0, round(middle - aside)), round(middle + aside))
+
+
+def _bytes(
+    law: Law, today: Today, staying: Sequence[datetime], coming: Sequence[datetime], stays: float | None
+) -> float:
+    if not staying and not coming:
+        return 0.0
+    alone = _newest_alone(law, today)
+    if not staying:
+        first = alone + today.growth * max((coming[0] - today.starts[-1]) / DAY, 0.0)
+        return max(first, 0.0) + law.among(coming)
+    if stays is None:
+        oldest = alone - today.growth * max((today.starts[-1] - staying[0]) / DAY, 0.0)
+        stays = min(max(oldest, 0.0) + law.among(staying), today.bytes)
+    return stays + law.among([staying[-1], *coming])
+
+
+def _newest_alone(law: Law, today: Today) -> float:
+    """By the law, what is not new bytes of later archives was there at first, and has grown since."""
+    if today.newest_alone is not None:
+        return today.newest_alone
+    age = (today.starts[-1] - today.starts[0]) / DAY
+    return max(today.bytes - law.among(today.starts) + today.growth * age, 0.0)

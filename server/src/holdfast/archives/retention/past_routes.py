@@ -1,0 +1,61 @@
+"""HTTP for the restore points of past days: from records alone, no engine is asked."""
+
+from datetime import UTC, datetime, time
+from typing import Annotated
+
+from fastapi import Query
+
+from holdfast.access.caller import SignedIn
+from holdfast.access.roles import Role
+from holdfast.api.answers import documented
+from holdfast.api.dependencies import Reading
+from holdfast.api.router import router
+from holdfast.archives.retention import past
+from holdfast.archives.retention.schemas import Past, PastPoint, PointsOfDay
+from holdfast.archives.retention.simulate import DAY
+from holdfast.kit import clock
+from holdfast.kit.fields import PlainText, RowId
+from holdfast.repositories import store
+
+routes = router("/api/repositories/{repository_id}/retention", "archives")
+
+DEFAULT_DAYS, MOST_DAYS, MOST_POINTS = 90, 3660, 5000
+
+
+@routes.get("/past", summary="Which restore points there were on past days", responses=documented(404))
+def read_past(
+    caller: SignedIn,
+    repository_id: RowId,
+    session: Reading,
+    days: Annotated[int, Query(ge=0, le=MOST_DAYS, description="How many days to look back from today (UTC).")] = (
+        DEFAULT_DAYS
+    ),
+    series: Annotated[
+        Annotated[str, PlainText(0, 4096)] | None, Query(description="Only the archives of this series. Default: all.")
+    ] = None,
+) -> Past:
+    """From the archives that are there, the record of archives that are gone, and the results of older prunes.
+
+    What was removed outside this service before a listing showed it is dated by that listing.
+    """
+    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    today = clock.now().date()
+    first = today - days * DAY
+    every = past.points(session, repository, datetime.combine(first, time(), UTC))
+    known = past.shown([point for point in every if series is None or point.series == series], first, today)
+    return Past(
+        since=first,
+        until=today,
+        counts=[PointsOfDay(day=day, restore_points=count) for day, count in past.counts(known, first, today)],
+        points=[
+            PastPoint(
+                archive_id=point.archive_id,
+                name=point.name,
+                series=point.series,
+                start=point.start,
+                gone_at=point.gone_at,
+            )
+            for point in known[:MOST_POINTS]
+        ],
+        points_count=len(known),
+    )

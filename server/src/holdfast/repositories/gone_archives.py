@@ -1,0 +1,67 @@
+"""Archives that are gone: when each was made, when it went, and how many bytes it had brought."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, UniqueConstraint, delete, insert, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from holdfast.kit import clock
+from holdfast.storage.base import Base
+from holdfast.storage.types import Identifier, UtcDateTime
+
+STATEMENT_VALUES = 500
+
+
+class GoneArchive(Base):
+    __tablename__ = "gone_archives"
+
+    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
+    repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
+    engine_id: Mapped[str] = mapped_column(String(64))
+    name: Mapped[str] = mapped_column(Text)
+    series: Mapped[str] = mapped_column(Text)
+    start: Mapped[datetime] = mapped_column(UtcDateTime)
+    gone_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """When the service learned of it: the end of its own operation, or the listing that lacks the archive."""
+    new_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """What it added when it was made; None where another program made it, or the engine did not say."""
+
+    __table_args__ = (
+        UniqueConstraint("repository_id", "engine_id"),
+        Index("ix_gone_archives_repository_gone_at", "repository_id", "gone_at", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+
+_KEPT = ("repository_id", "engine_id", "name", "series", "start")
+COLUMNS = (*_KEPT, "backup_operation_id", "deduplicated_size")
+
+
+def note(session: Session, archives: Sequence[Any]) -> None:
+    """Keep a record of archives of one repository, given with `COLUMNS`. One that goes a second time has gone now."""
+    now = clock.now()
+    for first in range(0, len(archives), STATEMENT_VALUES):
+        block = archives[first : first + STATEMENT_VALUES]
+        again = GoneArchive.engine_id.in_([archive.engine_id for archive in block])
+        session.execute(delete(GoneArchive).where(GoneArchive.repository_id == block[0].repository_id, again))
+        session.execute(insert(GoneArchive), [_row(archive, now) for archive in block])
+
+
+def _row(archive: Any, now: datetime) -> dict[str, Any]:
+    kept = {name: getattr(archive, name) for name in _KEPT}
+    return {**kept, "gone_at": now, "new_bytes": new_bytes_of(archive)}
+
+
+def new_bytes_of(archive: Any) -> int | None:
+    """What an archive added when it was made. One that was measured later tells what it alone has, which is less."""
+    size: int | None = archive.deduplicated_size
+    return size if archive.backup_operation_id is not None else None
+
+
+def since(session: Session, repository_id: int, first: datetime, most: int) -> list[GoneArchive]:
+    """Those that went after a moment, the last ones first."""
+    wanted = GoneArchive.repository_id == repository_id, GoneArchive.gone_at >= first
+    order = GoneArchive.gone_at.desc(), GoneArchive.id.desc()
+    return list(session.scalars(select(GoneArchive).where(*wanted).order_by(*order).limit(most)))
