@@ -191,7 +191,10 @@ def place_of(step: Mapping[str, Any]) -> str:
 
 
 def order(step: Mapping[str, Any]) -> int:
-    return list(STEPS).index(place_of(step))
+    return _ORDER[place_of(step)]
+
+
+_ORDER = {place: number for number, place in enumerate(STEPS)}
 
 
 def needs_backup(steps: Sequence[Mapping[str, Any]]) -> bool:
