@@ -129,14 +129,14 @@ class Link:
     kind: Kind
     params: dict[str, Any]
     origin: Origin
-    subject: Subject
+    subject: Subject | None
     after: int | None = None
 
 
 def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
     """Add many chains of operations to the queue; return their ids. Along a chain ids grow.
 
-    An operation outside the chain on which a link depends must have ended as the link needs it.
+    An operation outside the chain on which a link depends must not have ended otherwise than the link needs it.
     """
     free = iter(next_ids(session, Operation, sum(map(len, chains))))
     ids = [[next(free) for _ in chain] for chain in chains]
@@ -147,7 +147,8 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
             if link.after is not None:
                 origin = replace(origin, depends_on_id=numbers[link.after])
             rows.append({"id": number, **_new_row(link.kind, link.params, origin, link.subject)})
-            news.append(({"id": number, "status": str(Status.PENDING)}, link.subject.repository_id, number))
+            repository_id = link.subject.repository_id if link.subject else None
+            news.append(({"id": number, "status": str(Status.PENDING)}, repository_id, number))
     insert_many(session, Operation, rows)
     outbox.tell_many(session, "operation.updated", news)
     return ids

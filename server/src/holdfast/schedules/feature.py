@@ -1,16 +1,19 @@
 """What schedules bring to the service."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from fastapi import FastAPI
+from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
+from holdfast.operations.models import OutboxEntry
 from holdfast.operations.readers import Reader
 from holdfast.schedules import routes, store
-from holdfast.schedules.running import settle
+from holdfast.schedules.running import ended, once, settle
 from holdfast.schedules.running.tick import Tick
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -29,7 +32,13 @@ class Schedules:
 
     @property
     def readers(self) -> tuple[Reader, ...]:
-        return (Reader("schedules", settle.handle, frozenset({settle.TOPIC})),)
+        def finish(session: Session, entries: Sequence[OutboxEntry]) -> None:
+            once.finish(session, self.registry, entries)
+
+        return (
+            Reader("schedules", settle.handle, frozenset({settle.TOPIC})),
+            Reader("schedules-once", finish, frozenset({ended.TOPIC})),
+        )
 
     def start(self) -> None:
         self.tick.start()
