@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.agents.models import AgentMachine
@@ -309,18 +309,21 @@ def unended_beside(session: Session, row_ids: Sequence[int]) -> dict[tuple[int, 
 
     Each row looks for itself: a join, or two lists of ids, has the store read all open rows or try every pair of ids.
     """
-    row = aliased(ScheduleRun)
-    newest = select(func.max(ScheduleRun.id)).where(
-        ScheduleRun.schedule_id == row.schedule_id,
-        ScheduleRun.repository_id == row.repository_id,
-        ScheduleRun.settled_at.is_(None),
-        ScheduleRun.outcome == Outcome.RAN,
-    )
-    found = session.scalars(select(newest.correlate(row).scalar_subquery()).where(row.id.in_(row_ids)))
+    found = session.scalars(_NEWEST_BESIDE, {"ids": list(row_ids)})
     if not (ids := {number for number in found if number is not None}):
         return {}
     runs = session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))
     return {(run.schedule_id, run.repository_id): run for run in runs}
+
+
+_row = aliased(ScheduleRun)
+_newest = select(func.max(ScheduleRun.id)).where(
+    ScheduleRun.schedule_id == _row.schedule_id,
+    ScheduleRun.repository_id == _row.repository_id,
+    ScheduleRun.settled_at.is_(None),
+    ScheduleRun.outcome == Outcome.RAN,
+)
+_NEWEST_BESIDE = select(_newest.correlate(_row).scalar_subquery()).where(_row.id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)

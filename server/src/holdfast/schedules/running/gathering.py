@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import column, select, table
+from sqlalchemy import bindparam, column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
@@ -45,6 +45,10 @@ OF_SCHEDULE = tuple(
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
 """Known by name alone."""
+_ids = bindparam("ids", expanding=True)
+_REPOSITORIES = select(*OF_REPOSITORY).where(Repository.id.in_(_ids))
+_SCHEDULES = select(*OF_SCHEDULE).where(Schedule.id.in_(_ids))
+_MIRRORED = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,11 @@ class Around:
 
 def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachable: Collection[int]) -> Around:
     repository_ids = sorted({row.repository_id for row in rows})
-    repositories = session.execute(select(*OF_REPOSITORY).where(Repository.id.in_(repository_ids)))
+    repositories = session.execute(_REPOSITORIES, {"ids": repository_ids})
     found = cast("dict[int, Repository]", {row.id: row for row in repositories})
     agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
-    chosen = select(*OF_SCHEDULE).where(Schedule.id.in_({row.schedule_id for row in rows}))
-    schedules = cast("dict[int, Schedule]", {row.id: row for row in session.execute(chosen)})
-    mirrored = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(repository_ids))
+    chosen = session.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})})
+    schedules = cast("dict[int, Schedule]", {row.id: row for row in chosen})
     return Around(
         now=now,
         paused=store.is_paused(session),
@@ -83,7 +86,7 @@ def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachab
         targets={number: _target(one, agents) for number, one in found.items()},
         agents={number: agent.status for number, agent in agents.items()},
         earlier=store.unended_beside(session, [row.id for row in rows]),
-        mirrored=frozenset(session.scalars(mirrored)),
+        mirrored=frozenset(session.scalars(_MIRRORED, {"ids": repository_ids})),
         dumped=_with_databases(session, schedules.values(), repository_ids),
         reachable=reachable,
     )
