@@ -14,8 +14,8 @@ from holdfast.access.models import RepositoryRight
 from holdfast.access.roles import Role
 from holdfast.access.users import NewUser, create
 from holdfast.archives import fleet_names
-from holdfast.archives.feature import ArchiveIndex
-from holdfast.archives.feature import build as build_index
+from holdfast.archives.archive_index import ArchiveIndex
+from holdfast.archives.archive_index import build as build_index
 from holdfast.archives.fleet import Fleet, Wanted
 from holdfast.archives.fleet_names import Holders
 from holdfast.archives.history.errors import IndexUnavailable

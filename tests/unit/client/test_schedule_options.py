@@ -45,6 +45,13 @@ def test_scripts_that_are_given_replace_those_of_their_place_alone() -> None:
     assert {"kind": "script", "when": "after", "script_id": 7, "run_on": "failure"} in made([], after=["7:failure"])
 
 
+def test_a_script_may_run_once_for_all_repositories() -> None:
+    assert {"kind": "script", "when": "before", "script_id": 7, "scope": "once"} in made([], before=["freeze:once"])
+    both = {"kind": "script", "when": "after", "script_id": 7, "run_on": "failure", "scope": "once"}
+    assert both in made([], after=["freeze:failure:once"])
+    assert in_words({"steps": [both]}) == ["script 7 after the backup (once for all repositories, on failure)"]
+
+
 def test_a_script_that_does_not_exist_is_named() -> None:
     with pytest.raises(typer.Exit):
         made([], before=["nobody"])

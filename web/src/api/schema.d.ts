@@ -11274,6 +11274,7 @@ export interface components {
                 [key: string]: string | boolean | number;
             };
             run_on?: ("always" | "success" | "warning" | "failure") | null;
+            scope?: ("each" | "once") | null;
             script_id: number;
             /**
              * @default before

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
 from holdfast.operations.models import OutboxEntry
+from holdfast.storage.bulk import insert_many
 from holdfast.storage.session import news_after_commit, wake_after_commit
 
 Topic = Literal[
@@ -45,7 +46,7 @@ def tell(
 def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
     """As `tell`, for many rows: each a payload, the id of a repository and of an operation."""
     if rows:
-        session.execute(_ROW, [_values(topic, *row) for row in rows])
+        insert_many(session, OutboxEntry, [_values(topic, *row) for row in rows])
         wake_after_commit(session)
 
 

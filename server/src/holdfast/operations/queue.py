@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import (
     exists,
     func,
-    insert,
     literal,
     select,
 )
@@ -33,6 +32,7 @@ from holdfast.operations.status import (
 )
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
+from holdfast.storage.bulk import insert_many, next_ids
 
 CLAIM_LOCK = 0x486F6C64
 
@@ -129,36 +129,28 @@ class Link:
     kind: Kind
     params: dict[str, Any]
     origin: Origin
-    subject: Subject
+    subject: Subject | None
     after: int | None = None
 
 
 def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[list[int]]:
     """Add many chains of operations to the queue; return their ids. Along a chain ids grow.
 
-    An operation outside the chain on which a link depends must have ended as the link needs it.
+    An operation outside the chain on which a link depends must not have ended otherwise than the link needs it.
     """
-    ids: list[list[int]] = [[] for _ in chains]
-    for place in range(max(map(len, chains), default=0)):
-        wave = [(ids[number], chain[place]) for number, chain in enumerate(chains) if len(chain) > place]
-        rows = []
-        for earlier, link in wave:
+    free = iter(next_ids(session, Operation, sum(map(len, chains))))
+    ids = [[next(free) for _ in chain] for chain in chains]
+    rows, news = [], []
+    for numbers, chain in zip(ids, chains, strict=True):
+        for number, link in zip(numbers, chain, strict=True):
             origin = link.origin
             if link.after is not None:
-                origin = replace(origin, depends_on_id=earlier[link.after])
-            rows.append(_new_row(link.kind, link.params, origin, link.subject))
-        statement = insert(Operation.__table__).returning(Operation.__table__.c.id, sort_by_parameter_order=True)  # type: ignore[arg-type]
-        added = session.execute(statement, rows).scalars().all()
-        for (earlier, _), number in zip(wave, added, strict=True):
-            earlier.append(number)
-        outbox.tell_many(
-            session,
-            "operation.updated",
-            [
-                ({"id": number, "status": str(Status.PENDING)}, link.subject.repository_id, number)
-                for (_, link), number in zip(wave, added, strict=True)
-            ],
-        )
+                origin = replace(origin, depends_on_id=numbers[link.after])
+            rows.append({"id": number, **_new_row(link.kind, link.params, origin, link.subject)})
+            repository_id = link.subject.repository_id if link.subject else None
+            news.append(({"id": number, "status": str(Status.PENDING)}, repository_id, number))
+    insert_many(session, Operation, rows)
+    outbox.tell_many(session, "operation.updated", news)
     return ids
 
 

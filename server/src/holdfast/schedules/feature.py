@@ -1,5 +1,6 @@
 """What schedules bring to the service."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -11,13 +12,14 @@ from holdfast.api.parts import Parts
 from holdfast.kit import clock
 from holdfast.operations.kinds import REGISTRY
 from holdfast.operations.manifest import Feature, Task, When
+from holdfast.operations.models import OutboxEntry
 from holdfast.operations.readers import Reader
 from holdfast.operations.step_rules import SCRIPT_USES, ScriptUse
 from holdfast.repositories.cadence import CADENCE, LAST_TICK
 from holdfast.repositories.overdue import CONSTANT_RULES, OVERDUE_RULES
 from holdfast.schedules import routes, store
 from holdfast.schedules.overdue_rules import ScheduleRules
-from holdfast.schedules.running import settle
+from holdfast.schedules.running import ended, once, settle
 from holdfast.schedules.running.thresholds import ScheduleCadence
 from holdfast.schedules.running.tick import TICK, LastTick, Tick
 from holdfast.settings import Settings
@@ -32,6 +34,16 @@ def tidy(database: Database, settings: Settings) -> None:
     """Forget runs that ended long ago."""
     with database.writing() as session:
         store.forget_old(session, clock.now() - timedelta(days=settings.schedule_history_days))
+
+
+def _readers(parts: Parts) -> tuple[Reader, ...]:
+    def finish(session: Session, entries: Sequence[OutboxEntry]) -> None:
+        once.finish(session, parts[REGISTRY], entries)
+
+    return (
+        Reader("schedules", settle.handle, frozenset({settle.TOPIC})),
+        Reader("schedules-once", finish, frozenset({ended.TOPIC})),
+    )
 
 
 def _tasks(parts: Parts) -> tuple[Task, ...]:
@@ -51,7 +63,7 @@ FEATURE = Feature(
         OVERDUE_RULES.made_by(lambda parts: ScheduleRules(parts[CONSTANT_RULES])),
         SCRIPT_USES.given(script_uses),
     ),
-    readers=lambda _parts: (Reader("schedules", settle.handle, frozenset({settle.TOPIC})),),
+    readers=_readers,
     tasks=_tasks,
     connect=lambda parts: parts[GATEWAY].fleet.on_online.append(parts[TICK].agents_came_online),
 )

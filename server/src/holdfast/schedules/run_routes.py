@@ -35,7 +35,9 @@ Cursor = Annotated[Annotated[str, PlainText(1, 400)] | None, Query(description="
 def read_run(caller: SignedIn, schedule_run_id: RowId, session: Reading, presenter: ThePresenter) -> RunDetail:
     row = _seen(session, caller, schedule_run_id)
     summary = present.summaries(session, [row])[0]
-    found = sorted(pages.by_ids(session, operations_of(row)), key=lambda operation: operation.id)
+    of_run = pages.by_ids(session, operations_of(row))
+    seen = (one for one in of_run if one.repository_id is not None or caller.role is Role.ADMIN)
+    found = sorted(seen, key=lambda operation: operation.id)
     return RunDetail(**dict(summary), operations=presenter.items(session, found))
 
 

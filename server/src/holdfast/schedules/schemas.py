@@ -105,6 +105,10 @@ class ScriptStep(Body):
     run_on: Literal["always", "success", "warning", "failure"] | None = Field(
         None, description="After: how the backup must have ended; default: `always`."
     )
+    scope: Literal["each", "once"] | None = Field(
+        None,
+        description="One run for each repository (`each`, the default), or one for all repositories of a due time.",
+    )
     parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=50)] = Field(
         {}, description="Secret ones that are left out stay as they are."
     )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
@@ -304,17 +304,26 @@ def unended_of(session: Session, schedule_id: int) -> list[ScheduleRun]:
     return list(session.scalars(statement.order_by(ScheduleRun.id)))
 
 
-def unended(
-    session: Session, schedule_ids: Sequence[int], repository_ids: Sequence[int]
-) -> dict[tuple[int, int], ScheduleRun]:
-    """Runs that were released and have not ended, by schedule and repository."""
-    statement = select(ScheduleRun).where(
-        ScheduleRun.settled_at.is_(None),
-        ScheduleRun.outcome == Outcome.RAN,
-        ScheduleRun.schedule_id.in_(schedule_ids),
-        ScheduleRun.repository_id.in_(repository_ids),
-    )
-    return {(row.schedule_id, row.repository_id): row for row in session.scalars(statement.order_by(ScheduleRun.id))}
+def unended_beside(session: Session, row_ids: Sequence[int]) -> dict[tuple[int, int], ScheduleRun]:
+    """Runs that were released and have not ended, of the same schedules and repositories as these rows; by both.
+
+    Each row looks for itself: a join, or two lists of ids, has the store read all open rows or try every pair of ids.
+    """
+    found = session.scalars(_NEWEST_BESIDE, {"ids": list(row_ids)})
+    if not (ids := {number for number in found if number is not None}):
+        return {}
+    runs = session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))
+    return {(run.schedule_id, run.repository_id): run for run in runs}
+
+
+_row = aliased(ScheduleRun)
+_newest = select(func.max(ScheduleRun.id)).where(
+    ScheduleRun.schedule_id == _row.schedule_id,
+    ScheduleRun.repository_id == _row.repository_id,
+    ScheduleRun.settled_at.is_(None),
+    ScheduleRun.outcome == Outcome.RAN,
+)
+_NEWEST_BESIDE = select(_newest.correlate(_row).scalar_subquery()).where(_row.id.in_(bindparam("ids", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,11 @@ from holdfast.scripts.schemas import ScriptParams
 SUCCESS, WARNING, FAILURE = "success", "warning", "failure"
 
 
-def word_of(backup: Operation | None) -> str:
+def word_of(status: str | None) -> str:
     """How a backup ended, in the words of `run_on`."""
-    if backup is not None and backup.status == Status.COMPLETED:
+    if status == Status.COMPLETED:
         return SUCCESS
-    if backup is not None and backup.status == Status.COMPLETED_WITH_WARNINGS:
-        return WARNING
-    return FAILURE
+    return WARNING if status == Status.COMPLETED_WITH_WARNINGS else FAILURE
 
 
 def variables(operation: Operation, params: ScriptParams, backup: Operation | None) -> dict[str, str]:
@@ -31,7 +29,7 @@ def variables(operation: Operation, params: ScriptParams, backup: Operation | No
         "REPOSITORY_ID": operation.repository_id,
         "REPOSITORY_NAME": operation.repository_name,
         "REPOSITORY_PATH": operation.repository_path,
-        "RESULT": backup.status if backup else None,
+        "RESULT": backup.status if backup else params.result,
         "ERROR_KEY": backup.error_key if backup else None,
         "ARCHIVE_NAME": backup.archive_name if backup else None,
     }

@@ -112,6 +112,13 @@ FACTS = (
         "Choose one of its versions.",
     ),
     Fact(
+        "scripts.once_elsewhere",
+        (422,),
+        "A step with `scope: once` names a script that runs on the machines of the repositories.",
+        "Choose a script that runs on the service, or `scope: each`.",
+        "Nothing was changed.",
+    ),
+    Fact(
         "scripts.wrong_place",
         (422,),
         "The script runs only on another kind of machine than the one that opens the repository.",

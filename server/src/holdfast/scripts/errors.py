@@ -47,6 +47,15 @@ def uses_do_not_fit(schedules: Sequence[dict[str, Any]], parameter: str) -> Unpr
     )
 
 
+def once_elsewhere(where: str) -> Unprocessable:
+    return Unprocessable(
+        "scripts.once_elsewhere",
+        "A script that runs once for all repositories runs on the service's machine. "
+        "Choose a script with where: service, or scope: each.",
+        where=where,
+    )
+
+
 def bad_parameter(name: str, why: str) -> Unprocessable:
     return Unprocessable("scripts.bad_parameter", f"The parameter {name} {why}.", parameter=name)
 

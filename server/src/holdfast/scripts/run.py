@@ -93,9 +93,11 @@ class Execution:
         params = ScriptParams.model_validate(operation.params)
         backup = None
         if params.event == "after":
-            backup = store.backup_of(session, operation)
-            is_declined = store.declined(session, operation, DECLINED)
-            if params.run_on != "always" and (is_declined or environment.word_of(backup) != params.run_on):
+            is_once = params.scope == "once"
+            backup = store.backup_of(session, operation) if not is_once else None
+            result = backup.status if backup is not None else params.result
+            is_declined = not is_once and store.declined(session, operation, DECLINED)
+            if params.run_on != "always" and (is_declined or environment.word_of(result) != params.run_on):
                 raise NothingToDo(NOT_WANTED)
         version = store.version(session, params.script_id, params.version)
         if version is None:
@@ -187,12 +189,14 @@ class StepsOfScripts:
     def stored(self, session: Session, caller: Caller, step: Step, previous: Sequence[Step]) -> dict[str, Any]:
         wanted = ScriptStep.model_validate({name: value for name, value in step.items() if name != "secret_id"})
         found = library.require_usable(session, caller, wanted.script_id)
+        _require_place(wanted, found)
         kept = self._kept_before(session, wanted, previous)
         known = self.secrets.read(session, kept) or {}
         plain, secret = parameters.checked(found.parameters, wanted.parameters, known)
         name = kept if secret == known else self.secrets.keep(session, secret)
         result = wanted.model_dump(mode="json", include={"kind", "when", "script_id"})
         result |= {"on_failure": wanted.on_failure} if wanted.when == "before" else {"run_on": wanted.run_on}
+        result |= {"scope": wanted.scope} if wanted.scope == "once" else {}
         return {**result, "parameters": plain, **({"secret_id": name} if name else {})}
 
     def _kept_before(self, session: Session, wanted: ScriptStep, previous: Sequence[Step]) -> str | None:
@@ -208,6 +212,7 @@ class StepsOfScripts:
     def params(self, session: Session, step: Step) -> dict[str, Any]:
         wanted = ScriptStep.model_validate(step)
         found = store.get(session, wanted.script_id)
+        _require_place(wanted, found)
         known = self.secrets.read(session, wanted.secret_id) or {}
         plain, _ = parameters.checked(found.parameters, wanted.parameters, known)
         return params_of(
@@ -217,8 +222,16 @@ class StepsOfScripts:
             run_on=wanted.run_on,
             parameters=plain,
             secret_id=wanted.secret_id,
+            scope=wanted.scope,
             due_at=step.get("due_at"),
+            result=step.get("result"),
         )
 
     def subject(self, params: Mapping[str, Any], subject: Subject) -> Subject:
         return subject_of(params, subject)
+
+
+def _require_place(step: ScriptStep, script: StoredScript) -> None:
+    """Raise Unprocessable for a script that is to run once, but where each repository's machine is."""
+    if step.scope == "once" and script.where != "service":
+        raise errors.once_elsewhere(script.where)

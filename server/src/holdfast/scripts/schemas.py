@@ -114,6 +114,7 @@ class ScriptStep(Schema):
     script_id: int
     on_failure: Literal["stop", "warn"] = "stop"
     run_on: Literal["always", "success", "warning", "failure"] = "always"
+    scope: Literal["each", "once"] = "each"
     parameters: Values = {}
     secret_id: str | None = None
 
@@ -142,9 +143,12 @@ class ScriptParams(Schema):
     event: Literal["before", "after", "manual"] = "manual"
     on_failure: Literal["stop", "warn"] = "stop"
     run_on: Literal["always", "success", "warning", "failure"] = "always"
+    scope: Literal["each", "once"] = "each"
     parameters: dict[str, str] = {}
     secret_id: str | None = None
     due_at: str | None = None
+    result: str | None = None
+    """Once, after the backups: the worst end of their runs."""
 
 
 # Answers --------------------------------------------------------------------------------------------------------------

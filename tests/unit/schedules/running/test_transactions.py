@@ -1,6 +1,9 @@
 """The size of the tick's transactions, and what many waiting runs look like."""
 
+from datetime import datetime
+
 import pytest
+from sqlalchemy import event
 
 from holdfast.errors import Unprocessable
 from holdfast.schedules import store
@@ -55,3 +58,45 @@ def test_a_window_with_an_upload_limit_is_refused_for_repositories_of_engine_2(w
             Editor(REGISTRY).check(session, store.by_ids(session, [mixed])[mixed])
     assert refused.value.key == "schedules.step_unsupported"
     assert refused.value.params["repository_ids"] == [second]
+
+
+def statements_of_a_tick(world: World, number: int, due: datetime) -> int:
+    """How many statements a tick needs for this many schedules more, each of a repository of its own."""
+    for _ in range(number):
+        world.schedule(world.repository(), cron_expression="0 5 * * *", next_due_at=due)
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_others: object) -> None:
+        seen.append(statement)
+
+    event.listen(world.database.engine, "before_cursor_execute", note)
+    try:
+        world.tick(due)
+    finally:
+        event.remove(world.database.engine, "before_cursor_execute", note)
+    return len(seen)
+
+
+def test_a_tick_needs_no_more_statements_for_many_due_schedules_than_for_a_few(world: World) -> None:
+    world.tick(at(2, 0))
+    few = statements_of_a_tick(world, 3, at(2, 1))
+    assert statements_of_a_tick(world, 30, at(2, 3)) == few
+    assert len([row for row in world.rows() if row.outcome == "ran"]) == 33
+
+
+def test_an_earlier_run_of_the_same_repository_is_found_among_many(world: World) -> None:
+    first, second = world.repository(), world.repository()
+    both, other = world.schedule(first, second), world.schedule(first, second)
+    world.tick(at(2, 2))
+    ended = next(row for row in world.rows(both) if row.repository_id == second)
+    world.end(ended.steps[0]["operation_id"])
+    world.settle()
+    world.tick(at(3, 2))
+    found = {(row.schedule_id, row.repository_id): row for row in world.rows() if row.due_at == at(3, 2)}
+    assert {key for key, row in found.items() if row.outcome == "skipped"} == {
+        (both, first),
+        (other, first),
+        (other, second),
+    }
+    earlier = next(row for row in world.rows(both) if row.due_at == at(2, 2) and row.repository_id == first)
+    assert found[both, first].reason_operation_id == earlier.steps[0]["operation_id"]

@@ -15,6 +15,8 @@ URL = "/api/schedules"
 MOST_NAMES = 3
 RULES = {"before": ("stop", "warn"), "after": ("always", "success", "warning", "failure")}
 """What a script's failure means before the backup, and when one after it runs."""
+ONCE = ":once"
+"""One run for all repositories."""
 
 
 def schedule_names(incomplete: str) -> list[str]:
@@ -63,11 +65,13 @@ Mirror = Annotated[bool | None, typer.Option("--mirror/--no-mirror", help="Bring
 Dump = Annotated[bool | None, typer.Option("--dump/--no-dump", help="Dump the repository's databases before that.")]
 Before = Annotated[
     list[str] | None,
-    typer.Option(metavar="SCRIPT[:warn]", help="Run this script before the backup; may be given several times."),
+    typer.Option(metavar="SCRIPT[:warn][:once]", help="Run this script before the backup; may be given several times."),
 ]
 After = Annotated[
     list[str] | None,
-    typer.Option(metavar="SCRIPT[:success|warning|failure]", help="Run this script after the backup, or only then."),
+    typer.Option(
+        metavar="SCRIPT[:success|warning|failure][:once]", help="Run this script after the backup, or only then."
+    ),
 ]
 Description = Annotated[str | None, typer.Option(help="What the schedule is for.")]
 
@@ -139,11 +143,13 @@ def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptio
 
 
 def _script(service: Api, place: str, word: str) -> dict[str, Any]:
-    """Given `NAME` or `NAME:RULE`, return the step."""
+    """Given `NAME`, `NAME:RULE` or either with `:once`, return the step."""
+    word, once = (word.removesuffix(ONCE), True) if word.endswith(ONCE) else (word, False)
     name, _, rule = word.rpartition(":") if word.rpartition(":")[2] in RULES[place] else (word, "", "")
     found = named(service.get("/api/scripts/")["scripts"], name, "script", "name", see="scripts list")
     field = "on_failure" if place == "before" else "run_on"
-    return {"kind": "script", "when": place, "script_id": found["id"], **({field: rule} if rule else {})}
+    more = {**({field: rule} if rule else {}), **({"scope": "once"} if once else {})}
+    return {"kind": "script", "when": place, "script_id": found["id"], **more}
 
 
 def limits(

@@ -158,6 +158,7 @@ def _step(step: dict[str, Any]) -> str:
     name = str(step.get("kind")).replace("_", " ")
     if name == "script":
         name = f"script {step.get('script_id')} {step.get('when', 'before')} the backup"
+        notes += ["once for all repositories"] if step.get("scope") == "once" else []
         rule = step.get("run_on") if step.get("when") == "after" else step.get("on_failure")
         notes += [{"warn": "only warns"}.get(str(rule), f"on {rule}")] if rule not in (None, "stop", "always") else []
     return f"{name} ({', '.join(notes)})" if notes else name

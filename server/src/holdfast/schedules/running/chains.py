@@ -17,7 +17,7 @@ from holdfast.operations.status import Needs, Status, Trigger
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import OnWindowClose, Origin, Outcome, Reason, Schedule, ScheduleRun
-from holdfast.schedules.running import ended, retry
+from holdfast.schedules.running import ended, once, retry
 from holdfast.schedules.running.due import UNREADABLE
 from holdfast.schedules.running.gathering import EVIDENCE, Around
 from holdfast.schedules.running.judge import End
@@ -37,8 +37,24 @@ def enqueue(
     caller: Caller | None = None,
 ) -> None:
     """Queue the operations of rows that may run, all at once, and note them in the rows."""
+    left = once.lockable(session, list(rows), around)
+    while left:
+        begun = once.begun(session, left, around)
+        now, left = once.in_turn(left, around, begun)
+        _enqueue(session, registry, now, around, begun, caller)
+
+
+def _enqueue(
+    session: Session,
+    registry: Registry,
+    rows: Iterable[ScheduleRun],
+    around: Around,
+    begun: Mapping[str, Sequence[int]],
+    caller: Caller | None,
+) -> None:
+    """`begun`: operations of scripts that run once, by run. They are the dependencies of what is queued here."""
     chains: list[list[Link]] = []
-    chained: list[tuple[ScheduleRun, list[PlannedStep]]] = []
+    chained: list[tuple[ScheduleRun, list[PlannedStep], list[int]]] = []
     for row in rows:
         schedule, repository = around.schedules[row.schedule_id], around.repositories[row.repository_id]
         if row.outcome == Outcome.RAN:
@@ -46,7 +62,8 @@ def enqueue(
             continue
         try:
             planned = _planned(session, registry, row, schedule, repository, around)
-            chain = _chain(registry, row, schedule, repository, planned, caller)
+            shared = _shared(planned, begun.get(row.run_id or "", ()))
+            chain = _chain(registry, row, schedule, repository, planned, caller, shared)
         except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
             log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
             row.error_key = refusal.key
@@ -57,16 +74,23 @@ def enqueue(
             row.error_key = "schedules.bad_steps"
             ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.REFUSED), around.now)
             continue
-        if not chain:
+        if not chain and not shared:
             row.steps = [_noted(step, None) for step in planned]
             ended.end(session, schedule, row, End(Outcome.SKIPPED, Reason.NOTHING_DUE), around.now)
             continue
         chains.append(chain)
-        chained.append((row, planned))
-    for (row, planned), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
-        numbers = iter(ids)
+        chained.append((row, planned, shared))
+    for (row, planned, shared), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
+        numbers = iter([*shared, *ids])
         row.steps = [_noted(step, next(numbers) if step.operation else None) for step in planned]
         _mark_released(row, around.schedules[row.schedule_id], around.now)
+    once.settle_ended(session, {shared[-1] for _, _, shared in chained if shared})
+
+
+def _shared(planned: Sequence[PlannedStep], begun: Sequence[int]) -> list[int]:
+    """For each step that runs once, its operation, if the run has it already. An edit may have made them more or fewer."""
+    number = sum(step.once for step in planned) if begun else 0
+    return [begun[min(place, len(begun) - 1)] for place in range(number)]
 
 
 def _planned(
@@ -106,12 +130,16 @@ def _chain(
     repository: Repository,
     planned: Sequence[PlannedStep],
     caller: Caller | None,
+    shared: Sequence[int],
 ) -> list[Link]:
+    """`shared`: operations of the first steps, which another repository's chain has queued."""
     subject = repositories.subject(repository)
     chain = []
     for step in planned:
-        if step.operation is None:
+        if step.operation is None or (step.once and shared):
             continue
+        after = step.after - len(shared) if step.after is not None else None
+        is_outside = after is not None and after < 0
         kind = registry.kinds[step.operation]
         params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
         asked = Asked(
@@ -119,11 +147,13 @@ def _chain(
             caller.user_id if caller is not None else None,
             caller.username if caller is not None else TRIGGERED_BY,
             run_id=row.run_id,
+            depends_on_id=shared[after] if after is not None and is_outside else None,
             depends_needs=step.needs,
             schedule_id=schedule.id,
             schedule_name=schedule.name,
         )
-        chain.append(Link(kind, params, asked, _executed_by(kind, params, subject), step.after))
+        executed_by = None if step.once else _executed_by(kind, params, subject)  # it is not of one repository
+        chain.append(Link(kind, params, asked, executed_by, None if is_outside else after))
     return chain
 
 
@@ -141,6 +171,7 @@ def _noted(step: PlannedStep, operation_id: int | None) -> dict[str, Any]:
         "next_at": step.next_at.isoformat() if step.next_at else None,
         **({"warns": True} if step.warns else {}),
         **({"undoes": True} if step.undoes else {}),
+        **({"once": True} if step.once else {}),
     }
 
 
@@ -158,7 +189,7 @@ def _repeat(
 ) -> None:
     """Queue again what failed and what was skipped because of it, in the same run."""
     before = {operation.id: operation for operation in pages.by_ids(session, operations_of(row))}
-    steps = [step for step in row.steps if step.get("operation_id") in before]
+    steps = [step for step in row.steps if step.get("operation_id") in before and not step.get("once")]
     found = [before[step["operation_id"]] for step in steps]
     again = retry.to_repeat([(operation.kind, operation.status, operation.skip_reason) for operation in found])
     places = {found[place].id: number for number, place in enumerate(again)}
@@ -199,9 +230,11 @@ def stop(session: Session, row: ScheduleRun) -> None:
     """The window has closed, or a person cancels it: cancel what has not ended. The newest first, so that nothing is skipped instead.
 
     A script that always runs after the backup still does, if its turn has not come: it undoes what one before it has done.
+    A script that runs once goes on: other repositories need it.
     """
+    shared = {step["operation_id"] for step in row.steps if step.get("once")}
     undoing = {step["operation_id"] for step in row.steps if step.get("undoes") and step.get("operation_id")}
     waiting = {found.id for found in pages.by_ids(session, undoing) if found.status == Status.PENDING}
-    for number in sorted(set(operations_of(row)) - waiting, reverse=True):
+    for number in sorted(set(operations_of(row)) - waiting - shared, reverse=True):
         transitions.request_cancel(session, number)
     row.look_at = None

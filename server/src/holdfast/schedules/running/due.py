@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import structlog
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
@@ -29,19 +29,42 @@ from holdfast.schedules.running.judge import End, too_late
 from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
-from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.bulk import insert_many, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
 UNREADABLE = (ValueError, KeyError, TypeError, AssertionError, OverflowError, AttributeError)
 """What stored values lead to that no route would accept. One such schedule must not keep all others from running."""
 LOOK_AGAIN = timedelta(minutes=15)
-SCHEDULES_AT_ONCE = 100
+SCHEDULES_AT_ONCE = 500
 ROWS_AT_ONCE = 500
 MOST_PAST = 1000
 """More past due times of a schedule than this become one row for the span."""
 MOST_PAST_ROWS = 50_000
 """So do those that would be more rows than this, over all its repositories."""
+
+
+READ = (
+    Schedule.id,
+    Schedule.uuid,
+    Schedule.name,
+    Schedule.schedule_mode,
+    Schedule.cron_expression,
+    Schedule.timezone,
+    Schedule.interval_minutes,
+    Schedule.starts_at,
+    Schedule.availability_check_interval_minutes,
+    Schedule.min_success_interval_minutes,
+    Schedule.targets,
+    Schedule.exclude_repository_ids,
+    Schedule.steps,
+    Schedule.spread_minutes,
+    Schedule.snoozed_until,
+    Schedule.next_due_at,
+    Schedule.revision,
+    Schedule.created_at,
+)
+"""What of a schedule is needed here, read as plain rows."""
 
 
 @dataclass(slots=True)
@@ -86,13 +109,13 @@ def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONC
     `most`: how many schedules and, but for the first, rows.
     """
     statement = (
-        select(Schedule)
+        select(*READ)
         .where(Schedule.next_due_at <= now)
         .order_by(Schedule.next_due_at, Schedule.id)
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
-    schedules = session.scalars(statement.execution_options(populate_existing=True)).all()
+    schedules = cast("Sequence[Schedule]", session.execute(statement).all())
     if not schedules:
         return Done()
     around = _surroundings(session, schedules, now)
@@ -116,14 +139,13 @@ def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONC
         if len(missing) > room:
             done.more = True
             break
-        following.append({"b_id": schedule.id, "b_next": next_due_at, "b_zones": zones.VERSION})
+        following.append({"id": schedule.id, "next_due_at": next_due_at, "tz_version": zones.VERSION})
     done.rows = len(rows)
     _supersede(session, schedules, rows, now)
     if rows:
-        session.execute(conflict_aware_insert(session, ScheduleRun).on_conflict_do_nothing(), rows)
+        insert_many(session, ScheduleRun, rows, unless_there=True)
         ended.tell(session, {schedule.id: schedule.name for schedule in schedules}, rows)
-    if following:
-        session.connection().execute(_NEXT, following)
+    update_many(session, Schedule, following)
     session.expire_all()
     return done
 
@@ -409,9 +431,4 @@ _LOOK = select(
     # Saying that it is not null lets SQLite use the index on those that are not.
     select(func.min(Schedule.next_due_at)).where(Schedule.next_due_at.is_not(None)).scalar_subquery(),
     select(func.min(ScheduleRun.look_at)).where(ScheduleRun.look_at.is_not(None)).scalar_subquery(),
-)
-_NEXT = (
-    update(Schedule.__table__)  # type: ignore[arg-type]
-    .where(Schedule.__table__.c.id == bindparam("b_id"))
-    .values(next_due_at=bindparam("b_next"), tz_version=bindparam("b_zones"))
 )

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import structlog
 from sqlalchemy import or_, select
@@ -21,11 +23,29 @@ from holdfast.schedules.running.gathering import Around, gather
 from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, Wait, judge
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
 from holdfast.schedules.running.steps import needs_backup
+from holdfast.storage.bulk import update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
-ROWS_AT_ONCE = 200
+ROWS_AT_ONCE = 500
 MACHINE_LOOK = timedelta(minutes=15)
+
+CHANGED = (
+    "id",
+    "revision",
+    "look_at",
+    "waiting_for",
+    "outcome",
+    "reason",
+    "reason_operation_id",
+    "tries",
+    "steps",
+    "result",
+    "error_key",
+    "released_at",
+    "settled_at",
+)
+"""What a look at a row may change."""
 
 
 def release_rows(
@@ -36,16 +56,19 @@ def release_rows(
     only: Sequence[int] = (),
     most: int = ROWS_AT_ONCE,
 ) -> Done:
-    """Judge rows that are to be looked at, and do what the judgement says. One transaction."""
-    statement = select(ScheduleRun).where(ScheduleRun.look_at <= now)
+    """Judge rows that are to be looked at, and do what the judgement says. One transaction.
+
+    The rows are plain values, read and stored in one statement each.
+    """
+    statement = select(*ScheduleRun.__table__.c).where(ScheduleRun.look_at <= now)
     if only:
         statement = statement.where(ScheduleRun.id.in_(only))
     else:
         tried_first = ScheduleRun.waiting_for == WaitingFor.CONNECTION
         statement = statement.where(or_(ScheduleRun.waiting_for.is_(None), ~tried_first))
     statement = statement.order_by(ScheduleRun.look_at, ScheduleRun.id).limit(most)
-    statement = statement.with_for_update(skip_locked=True).execution_options(populate_existing=True)
-    rows = list(session.scalars(statement))
+    found = session.execute(statement.with_for_update(skip_locked=True)).mappings()
+    rows = cast("list[ScheduleRun]", [SimpleNamespace(**row) for row in found])
     if not rows:
         return Done()
     _act(session, registry, rows, gather(session, rows, now, reachable))
@@ -75,7 +98,7 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], arou
                     verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, around))
                 ended.end(session, schedule, row, verdict, around.now)
     enqueue(session, registry, released, around)
-    session.flush()
+    update_many(session, ScheduleRun, [{name: getattr(row, name) for name in CHANGED} for row in rows])
 
 
 def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, around: Around) -> WaitingFor:

@@ -19,6 +19,7 @@ PRUNE_DUMPS = "prune_dumps"
 SCRIPT = "script"
 SCRIPT_KIND = "script_execution"
 ALWAYS = "always"
+ONCE = "once"
 AFTER = "script_after"
 """The place of scripts after the backup in the table."""
 RETENTION_PREFIX = "keep_"
@@ -73,6 +74,8 @@ class PlannedStep:
     """If it fails, the run has succeeded with warnings all the same."""
     undoes: bool = False
     """It runs also when the run is cancelled before its turn has come."""
+    once: bool = False
+    """One operation for all repositories of the due time."""
 
 
 def _script(step: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
@@ -139,12 +142,17 @@ STEPS: Mapping[str, StepKind] = {
 
 
 def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: bool = False) -> list[PlannedStep]:
-    """Given the steps of a schedule, return those of a run in their order. `all_due`: whatever `every_days` says."""
+    """Given the steps of a schedule, return those of a run in their order. `all_due`: whatever `every_days` says.
+
+    Scripts that run once come first; those after the backups are not the run's.
+    """
     planned: list[PlannedStep] = []
     places: dict[str, int] = {}
     count, last_script_warns = 0, False
-    for step in sorted(steps, key=order):
+    for step in sorted(steps, key=lambda step: (order(step), not is_once(step))):
         kind, name = str(step["kind"]), place_of(step)
+        if name == AFTER and is_once(step):
+            continue
         row = STEPS[name]
         next_at = next_time(kind, step, around)
         if next_at is not None and not all_due:
@@ -164,9 +172,8 @@ def plan(steps: Sequence[Mapping[str, Any]], around: Surroundings, *, all_due: b
         warns = name == AFTER or (name == SCRIPT and step.get("on_failure") == "warn")
         undoes = name == AFTER and step.get("run_on", ALWAYS) == ALWAYS
         last_script_warns = warns if name == SCRIPT else last_script_warns
-        planned.append(
-            PlannedStep(kind, row.operation, row.params(step, around), after, needs, warns=warns, undoes=undoes)
-        )
+        params, once = row.params(step, around), is_once(step)
+        planned.append(PlannedStep(kind, row.operation, params, after, needs, warns=warns, undoes=undoes, once=once))
         if kind == "prune" and "dump" in places:
             params = {**row.params(step, around), "series": DUMP_SERIES}
             planned.append(PlannedStep(PRUNE_DUMPS, row.operation, params, places["dump"], Needs.SUCCEEDED))
@@ -190,8 +197,15 @@ def place_of(step: Mapping[str, Any]) -> str:
     return AFTER if kind == SCRIPT and step.get("when") == "after" else kind
 
 
+def is_once(step: Mapping[str, Any]) -> bool:
+    return step.get("kind") == SCRIPT and step.get("scope") == ONCE
+
+
 def order(step: Mapping[str, Any]) -> int:
-    return list(STEPS).index(place_of(step))
+    return _ORDER[place_of(step)]
+
+
+_ORDER = {place: number for number, place in enumerate(STEPS)}
 
 
 def needs_backup(steps: Sequence[Mapping[str, Any]]) -> bool:
