@@ -97,7 +97,9 @@ class Files:
 
 
 def _is_shown(entry: Entry) -> bool:
-    return entry.is_directory or stat.S_ISREG(entry.mode)
+    """Clients shorten addresses with `.` and `..`: such a name would lead to the folder itself, or above it."""
+    has_address = entry.path.rpartition(b"/")[2] not in (b"", b".", b"..")
+    return has_address and (entry.is_directory or stat.S_ISREG(entry.mode))
 
 
 def _behind(index: HistoryIndex, archive: str, entry: Entry) -> Entry:
