@@ -167,3 +167,20 @@ def test_an_agent_that_is_away_or_shut_out_is_not_waited_for(running: Running, t
     assert error_of(running.admin.post(BROWSE, json=body)) == (503, "agents.offline")
     assert running.admin.post(f"/api/managed-machines/agents/{away.agent_id}/revoke").status_code == 200
     assert running.admin.post(BROWSE, json=body).status_code == 409
+
+
+def test_a_preview_of_a_restore_to_an_agent_knows_the_space_there_and_no_files(
+    running: Running, agent: AgentProcess, tmp_path: Path
+) -> None:
+    body = {
+        "repository_id": running.known.repository["id"],
+        "archive": running.admin.operation(running.known.job_id)["archive_name"],
+        "destination": str(tmp_path / "new"),
+        "destination_type": "agent",
+        "destination_machine_id": agent.agent_id,
+    }
+    preview = running.admin.post("/api/restore/preview", json=body).json()
+
+    assert preview["files"] > 0
+    assert (preview["conflicts_known"], preview["would_write"], preview["conflicts"]) == (False, None, [])
+    assert preview["free_bytes"] > 0

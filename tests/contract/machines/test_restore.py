@@ -147,6 +147,8 @@ def test_a_preview_tells_what_is_in_the_way_there_and_writes_nothing(
         f"{archived}/folder/with a 'name'": in_the_way,
     }
     assert preview["conflict_count"] == 4
+    assert (preview["would_write"], preview["would_keep"]) == (preview["files"] - 3, 3)
+    assert preview["free_bytes"] > 0
     assert tree(target) == before
     refused = admin.post("/api/restore/preview", json={**body, "destination": str(linked)})
     assert error_of(refused) == (422, "restore.destination_is_link")

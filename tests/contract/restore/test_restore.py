@@ -1,6 +1,9 @@
 """Restores over HTTP."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.contract.fields import JOB_START, error_of, is_timestamp
 from tests.contract.restore.known import Known
@@ -118,6 +121,28 @@ def test_a_preview_tells_files_bytes_conflicts_and_a_sample(known: Known, destin
         *((str(file)[1:], "-") for file in files),
     }
     assert taken.read_text() == "already there"
+
+
+@pytest.mark.parametrize(
+    ("overwrite", "expected"), [("skip", (-1, 0, 1)), ("replace", (-1, 1, 0)), ("fail", (0, 0, 1))]
+)
+def test_a_preview_tells_how_many_files_would_be_new_replaced_or_kept_and_the_free_space(
+    known: Known, destination: Path, overwrite: str, expected: tuple[int, int, int]
+) -> None:
+    taken = destination / known.source.relative_to("/") / "file-2"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("already there")
+    body = {**known.body(destination), "overwrite": overwrite}
+
+    operator = known.operator.post("/api/restore/preview", json=body).json()
+    viewer = known.viewer.post("/api/restore/preview", json=body).json()
+
+    new, replaced, kept = expected
+    new = operator["files"] + new if new else 0
+    assert tuple(operator[f"would_{what}"] for what in ("write", "replace", "keep")) == (new, replaced, kept)
+    space = os.statvfs(destination)
+    assert 0 < operator["free_bytes"] <= space.f_blocks * space.f_frsize
+    assert {viewer[name] for name in ("would_write", "would_replace", "would_keep", "free_bytes")} == {None}
 
 
 def test_the_log_of_a_restore_is_read_by_the_activity_route(known: Known, destination: Path) -> None:

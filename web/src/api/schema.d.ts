@@ -10833,7 +10833,12 @@ export interface components {
             conflicts_known: boolean;
             files: number;
             files_passed_over: number;
+            free_bytes: number | null;
             sample: components["schemas"]["ShownFile"][];
+            seconds_estimate: number | null;
+            would_keep: number | null;
+            would_replace: number | null;
+            would_write: number | null;
         };
         RestoreProgress: {
             /** @default  */

@@ -45,6 +45,15 @@ def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dic
     }
 
 
+def free_bytes(path: bytes) -> int | None:
+    """Bytes free at a path, or at the nearest folder above it; None if that cannot be found out."""
+    try:
+        space = os.statvfs(_existing(path))
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize
+
+
 def probe(path: bytes) -> dict[str, Any]:
     """Whether a repository is at a path, or can be made there. Unreadable facts are left open."""
     place = _existing(path)

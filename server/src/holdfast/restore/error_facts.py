@@ -92,12 +92,6 @@ FACTS = (
         "Nothing was restored.",
     ),
     Fact(
-        "restore.no_preview_there",
-        (422,),
-        "A preview cannot look at the folders of an agent's machine.",
-        "Start a dry run instead.",
-    ),
-    Fact(
         "restore.not_allowed_there",
         ("operation",),
         "The agent's own settings do not allow restores to this folder.",

@@ -73,11 +73,6 @@ def unknown_machine(machine_id: int) -> Unprocessable:
     return Unprocessable("restore.unknown_machine", sentence, destination_machine_id=machine_id)
 
 
-def no_preview_there() -> Unprocessable:
-    sentence = "A preview cannot look at the folders of an agent's machine; start a dry run instead."
-    return Unprocessable("restore.no_preview_there", sentence)
-
-
 def python_missing() -> Unprocessable:
     sentence = "A restore to an ssh machine needs Python 3.9 or newer there; install it."
     return Unprocessable("restore.python_missing", sentence)

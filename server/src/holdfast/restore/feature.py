@@ -26,7 +26,7 @@ FEATURE = Feature(
         grant_routes.routes,
     ),
     provides=(
-        PREVIEWS.made_by(lambda parts: Previews(parts[INLINE_CALLS], parts[OPENER])),
+        PREVIEWS.made_by(lambda parts: Previews(parts[DATABASE], parts[INLINE_CALLS], parts[OPENER])),
         DOWNLOADS.made_by(lambda parts: Downloads(parts[INLINE_CALLS], parts[OPENER], parts[CONTENTS])),
         DOWNLOAD_RULES.made_by(lambda parts: DownloadRules(parts[SETTINGS], parts[DATABASE])),
         POURINGS.made_by(lambda parts: Pourings(parts[DATABASE], parts[INLINE_CALLS], parts[OPENER])),

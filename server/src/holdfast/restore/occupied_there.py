@@ -51,19 +51,30 @@ def in_the_way(root):
             return {"unusable": place.decode("utf-8", "replace") + " is not a folder"}
 
 
+def free_bytes(root):
+    while root not in (b"", b"/") and not os.path.isdir(root):
+        root = os.path.dirname(root)
+    try:
+        space = os.statvfs(root or b"/")
+    except OSError:
+        return None
+    return space.f_bavail * space.f_frsize
+
+
 def main(root, most):
     bad = in_the_way(root)
     if bad:
         return bad
-    there, count, found = Occupied(root), 0, []
+    there, count, files, found = Occupied(root), 0, 0, []
     received = fields()
     for kind, path, target in zip(received, received, received):
         reason = there.conflict(target, is_directory=kind == b"d")
         if reason:
             count += 1
+            files += kind != b"d"
             if len(found) < most:
                 found.append([base64.b64encode(path).decode(), reason])
-    return {"count": count, "found": found}
+    return {"count": count, "files": files, "found": found, "free": free_bytes(root)}
 
 
 print(json.dumps(main(base64.b64decode(sys.argv[1]), int(sys.argv[2]))))
@@ -76,6 +87,8 @@ class InTheWay(BaseModel):
     link: str | None = None
     unusable: str | None = None
     count: int = Field(0, ge=0)
+    files: int = Field(0, ge=0)
+    free: int | None = Field(None, ge=0)
     found: list[tuple[str, str]] = Field([], max_length=MOST_SHOWN)
 
 
@@ -101,8 +114,10 @@ class OccupiedThere:
         if target is not None:
             self._telling.tell(b"\0".join((b"d" if item.is_directory else b"-", item.path, target, b"")))
 
-    def add_to(self, surveyed: Survey) -> None:
-        """Raise Unprocessable if the machine cannot answer, or if the destination is not valid."""
+    def add_to(self, surveyed: Survey) -> int | None:
+        """Return the free bytes there. Raise Unprocessable if the machine cannot answer, or if the destination is not
+        valid.
+        """
         answer = self._telling.answer()
         if answer.failure is not None:
             raise refused(answer.failure)
@@ -121,6 +136,8 @@ class OccupiedThere:
             raise errors.destination_unusable(found.unusable)
         surveyed.conflict_count = found.count
         surveyed.conflicts = conflicts
+        surveyed.occupied_files = found.files
+        return found.free
 
     def close(self) -> None:
         self._telling.close()

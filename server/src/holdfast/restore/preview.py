@@ -1,5 +1,6 @@
 """The effect of a restore, determined by the engine inside a request."""
 
+import base64
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.parse import GarbledOutput
 from backup_engine.requests import InvalidRequest, ListFilesRequest
+from backup_jobs import folders
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import shown
 from backup_jobs.restore import endings
@@ -18,35 +20,58 @@ from backup_jobs.restore.layout import Placement
 from backup_jobs.restore.occupied import Occupied, Unseen
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
-from holdfast.errors import Unprocessable
+from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.repositories.location import Opener
-from holdfast.restore import archived_paths, errors
+from holdfast.restore import archived_paths, errors, store
 from holdfast.restore.occupied_there import OccupiedThere
-from holdfast.restore.schemas import RestorePreview, ShownConflict, ShownFile
+from holdfast.restore.schemas import Overwrite, RestorePreview, ShownConflict, ShownFile
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.restore.start import Wanted
 from holdfast.runner.inline import InlineCalls
+from holdfast.storage.session import Database
 
 PREVIEW_SECONDS = 120.0
 MOST_SAMPLES = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What is known beside the listing."""
+
+    overwrite: Overwrite
+    looked: bool
+    free_bytes: int | None
+    bytes_per_second: float | None
+
+    def outcome(self, files: int, occupied: int) -> dict[str, int | None]:
+        """How many files would be new, replaced and kept."""
+        if not self.looked:
+            return {"would_write": None, "would_replace": None, "would_keep": None}
+        if self.overwrite == "fail" and occupied:
+            return {"would_write": 0, "would_replace": 0, "would_keep": occupied}
+        replaces = self.overwrite == "replace"
+        return {
+            "would_write": files - occupied,
+            "would_replace": occupied if replaces else 0,
+            "would_keep": 0 if replaces else occupied,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Previews:
+    database: Database
     inline: InlineCalls
     opener: Opener
 
     def preview(self, wanted: Wanted) -> RestorePreview:
         """Raise NotFound for a missing path, Locked, TooLarge, or the refusal of the engine or machine."""
-        if wanted.params.destination_type == "agent":
-            raise errors.no_preview_there()
         roots = archived_paths.inside_archive(wanted.params.paths)
         placement = Placement(tuple(roots), wanted.params.restore_layout == "contents_only")
         destination = archived_paths.destination(wanted.params.destination)
         sample: list[ListedFile] = []
         with ExitStack() as stack:
             there = self._there(wanted, placement, destination, stack)
-            is_here = wanted.may_look and there is None
+            is_here = wanted.may_look and wanted.params.destination_type == "local"
             surveyor = Surveyor(
                 placement, Occupied(destination) if is_here else Unseen(), GuardedTargets(wanted.guard, destination)
             )
@@ -59,16 +84,32 @@ class Previews:
                 if len(sample) < MOST_SAMPLES:
                     sample.append(item)
             surveyed = surveyor.finished()
-            if there is not None:
-                there.add_to(surveyed)
-        return _answer(surveyed, sample, looked=wanted.may_look)
+            free = there.add_to(surveyed) if there is not None else self._free(wanted, destination)
+        with self.database.reading() as session:
+            speed = store.usual_speed(session, wanted.repository.id)
+        looked = is_here or there is not None
+        return _answer(surveyed, sample, Effect(wanted.params.overwrite, looked, free, speed))
+
+    def _free(self, wanted: Wanted, destination: bytes) -> int | None:
+        """Bytes free at the destination; None where that is not known, or not for this caller."""
+        if not wanted.may_look:
+            return None
+        if wanted.params.destination_type == "local":
+            return folders.free_bytes(destination)
+        question = {"ask": "probe", "path": base64.b64encode(destination).decode()}
+        try:
+            found = self.opener.agents.look(wanted.params.destination_machine_id or 0, question).document()
+        except (HoldfastError, ValueError):
+            return None  # the agent is away, or too old: it reports at the end
+        free = found.get("free_bytes") if isinstance(found, dict) else None
+        return free if isinstance(free, int) and free >= 0 else None
 
     def _there(
         self, wanted: Wanted, placement: Placement, destination: bytes, stack: ExitStack
     ) -> OccupiedThere | None:
         """The inspector of the destination, where that is on another machine."""
         number = wanted.params.destination_machine_id
-        if number is None or not wanted.may_look:
+        if number is None or wanted.params.destination_type != "ssh" or not wanted.may_look:
             return None
         there = OccupiedThere(self.opener.machines.machine(number), placement, destination)
         return stack.enter_context(closing(there))
@@ -108,7 +149,7 @@ def _items(source: Source) -> Iterator[ListedFile]:
         raise Unprocessable(error.key, str(error)) from error
 
 
-def _answer(surveyed: Survey, sample: list[ListedFile], *, looked: bool) -> RestorePreview:
+def _answer(surveyed: Survey, sample: list[ListedFile], effect: Effect) -> RestorePreview:
     if surveyed.missing:
         raise errors.path_not_found([shown(path)["path"] for path in surveyed.missing])
     if fault := endings.fault(surveyed) or endings.forbidden(surveyed):
@@ -118,7 +159,10 @@ def _answer(surveyed: Survey, sample: list[ListedFile], *, looked: bool) -> Rest
         bytes=surveyed.size,
         conflicts=[ShownConflict.model_validate(conflict) for conflict in surveyed.shown_conflicts()],
         conflict_count=surveyed.conflict_count,
-        conflicts_known=looked,
+        conflicts_known=effect.looked,
+        **effect.outcome(surveyed.files, surveyed.occupied_files),
+        seconds_estimate=round(surveyed.size / effect.bytes_per_second, 1) if effect.bytes_per_second else None,
+        free_bytes=effect.free_bytes,
         files_passed_over=surveyed.own_files,
         sample=[
             ShownFile.model_validate({**shown(item.path), "type": item.type, "size": item.size}) for item in sample

@@ -137,7 +137,15 @@ class RestorePreview(Schema):
     conflicts: list[ShownConflict] = Field(description="Existing files; the first 1,000.")
     conflict_count: int
     conflicts_known: bool = Field(
-        description="False for callers who may not restore: nothing about the destination is examined or returned."
+        description="False for callers who may not restore, and for the machine of an agent: then nothing is known of "
+        "files at the destination."
     )
+    would_write: int | None = Field(description="Files that would be new. Null where conflicts are not known.")
+    would_replace: int | None = Field(description="Existing files that would be replaced.")
+    would_keep: int | None = Field(description="Existing files that would stay as they are.")
+    seconds_estimate: float | None = Field(
+        description="How long it may take, by the speed of recent restores of this repository; null without any."
+    )
+    free_bytes: int | None = Field(description="Free space at the destination; null where it is not known.")
     files_passed_over: int = Field(description="Files that would land in the service's own data or in a repository.")
     sample: list[ShownFile]

@@ -10,6 +10,9 @@ from holdfast.operations.status import SUCCEEDED, TERMINAL
 from holdfast.repositories.archive_records import Archive
 
 KIND = "restore"
+LOOKED_AT = 10
+LEAST_BYTES = 10_000_000
+"""A restore of less is over before its speed can be told."""
 
 
 def ended(session: Session, uuids: Iterable[str]) -> set[str]:
@@ -39,3 +42,20 @@ def was_made(session: Session, repository_id: int, archive: str) -> bool:
         .limit(1)
     )
     return session.scalar(statement) is not None
+
+
+def usual_speed(session: Session, repository_id: int) -> float | None:
+    """Bytes restored in a second, over the newest restores of a repository; None without any of note."""
+    statement = (
+        select(Operation.result, Operation.started_at, Operation.completed_at)
+        .where(Operation.repository_id == repository_id, Operation.kind == KIND, Operation.status.in_(SUCCEEDED))
+        .order_by(Operation.id.desc())
+        .limit(LOOKED_AT)
+    )
+    total, seconds = 0, 0.0
+    for result, started, completed in session.execute(statement):
+        size = (result or {}).get("bytes_restored")
+        if isinstance(size, int) and started is not None and completed is not None:
+            total += size
+            seconds += (completed - started).total_seconds()
+    return total / seconds if total >= LEAST_BYTES and seconds > 0 else None

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { bytes, counted } from '../../lib/numbers'
-import { moment } from '../../lib/time'
+import { duration, moment } from '../../lib/time'
 import { statusOf } from '../../lib/words'
 import { Bar } from '../../ui/Bar'
 import { Button } from '../../ui/Button'
@@ -49,7 +49,7 @@ export function RestoreSheet({
   const preview = useQuery({
     queryKey: ['restore-preview', body],
     queryFn: () => data(api.POST('/api/restore/preview', { body })),
-    enabled: ready && Boolean(repository) && target === 'local',
+    enabled: ready && Boolean(repository),
     retry: false,
   })
   const start = useMutation({ mutationFn: () => data(api.POST('/api/restore/start', { body })) })
@@ -100,7 +100,6 @@ export function RestoreSheet({
         ))}
       </fieldset>
       <section aria-live="polite">
-        {target !== 'local' && <Note>The machine reports at the end which files were written or kept.</Note>}
         {preview.error && <Problem error={preview.error} />}
         {preview.data && <Before preview={preview.data} overwrite={overwrite} />}
       </section>
@@ -135,11 +134,22 @@ function Before({ preview, overwrite }: { preview: Schemas['RestorePreview']; ov
         </b>
         <p>
           {!preview.conflicts_known
-            ? 'What is there already could not be looked at.'
+            ? 'What is there already is seen on the machine itself. It reports at the end which files were written or kept.'
             : conflicts
               ? there
               : 'No existing files are affected.'}
         </p>
+        {preview.free_bytes !== null && (
+          <p>
+            {preview.bytes > preview.free_bytes && (
+              <>
+                <Glyph name="warn" />{' '}
+              </>
+            )}
+            {bytes(preview.free_bytes)} are free there
+            {preview.seconds_estimate !== null && `; it takes about ${duration(preview.seconds_estimate)}`}.
+          </p>
+        )}
         {preview.conflicts.length > 0 && (
           <details>
             <summary>Which ones</summary>

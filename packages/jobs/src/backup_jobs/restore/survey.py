@@ -34,6 +34,8 @@ class Survey:
     """Those of them that were requested by name."""
     conflicts: list[tuple[bytes, str]] = field(default_factory=list)
     conflict_count: int = 0
+    occupied_files: int = 0
+    """Conflicts that are not of folders."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +47,7 @@ class Survey:
             "above_all": None if self.above_all is None else to_json(self.above_all),
             "conflicts": [[to_json(path), reason] for path, reason in self.conflicts],
             "conflict_count": self.conflict_count,
+            "occupied_files": self.occupied_files,
             **{name: [to_json(path) for path in getattr(self, name)] for name in PATH_LISTS},
         }
 
@@ -59,6 +62,7 @@ class Survey:
             above_all=None if value["above_all"] is None else from_json(value["above_all"]),
             conflicts=[(from_json(path), reason) for path, reason in value["conflicts"]],
             conflict_count=value["conflict_count"],
+            occupied_files=value.get("occupied_files", 0),
             **{name: [from_json(path) for path in value.get(name, ())] for name in PATH_LISTS},
         )
 
@@ -153,6 +157,7 @@ class Surveyor:
             self._look_for_collision(target, item)
         if reason := self._occupied.conflict(target, is_directory=item.is_directory):
             self._found.conflict_count += 1
+            self._found.occupied_files += not item.is_directory
             if len(self._found.conflicts) < MOST_SHOWN:
                 self._found.conflicts.append((item.path, reason))
 
