@@ -82,8 +82,8 @@ def page(context: BrowserContext) -> Iterator[Page]:
     assert unexpected == []
 
 
-def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD) -> None:
-    page.goto("/")
+def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD, address: str = "/") -> None:
+    page.goto(address)
     page.get_by_label("User name").fill(username)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()

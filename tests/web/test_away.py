@@ -82,6 +82,9 @@ def test_an_overview_over_a_killed_service_says_so_and_heals(running: Running, i
         running.process.kill()
         is_lost(inside)
         expect(right_now).to_contain_text(str(repository["name"]))  # what is known stays
+        inside.set_viewport_size({"width": 360, "height": 800})
+        assert inside.evaluate("document.documentElement.scrollWidth") <= 360
+        inside.set_viewport_size({"width": 1440, "height": 1000})
         gate.open()  # the engine ends while no service is there to see it
         running.process.restart()
         is_live(inside)
