@@ -227,14 +227,8 @@ class SqliteStore:
         self._closed = False
         if not file.exists():
             raise IndexMissing(f"no history index at {file.name}")
-        with named_errors(file):
-            connection = self._open_reader()
-            try:
-                _check_header(connection, file)
-            except BaseException:
-                connection.close()
-                raise
-        self._idle.append(connection)
+        with named_errors(file), closing(connect(file, _READ_CACHE_KIB)) as connection:
+            _check_header(connection, file)
 
     @classmethod
     def create(cls, file: Path) -> "SqliteStore":
@@ -335,9 +329,6 @@ class SqliteStore:
         with self._guard:
             if self._idle:
                 return self._idle.pop()
-        return self._open_reader()
-
-    def _open_reader(self) -> sqlite3.Connection:
         connection = self._open(_READ_CACHE_KIB)
         connection.execute("PRAGMA query_only = ON")
         return connection
