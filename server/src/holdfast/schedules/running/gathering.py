@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import bindparam, column, select, table
+from sqlalchemy import BindParameter, bindparam, column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
@@ -45,7 +45,7 @@ OF_SCHEDULE = tuple(
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
 """Known by name alone."""
-_ids = bindparam("ids", expanding=True)
+_ids: BindParameter[int] = bindparam("ids", expanding=True)
 _REPOSITORIES = select(*OF_REPOSITORY).where(Repository.id.in_(_ids))
 _SCHEDULES = select(*OF_SCHEDULE).where(Schedule.id.in_(_ids))
 _MIRRORED = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(_ids))
