@@ -21,7 +21,7 @@ PUBLIC = {
 # The document of the API tells nothing about this installation.
 OF_THE_PAGES = {"/{path:page}"}
 """The web UI's files: the same for everybody, and nothing else lies where they are looked for."""
-OF_THE_DRIVE = {"/dav", "/dav/{path:path}"}
+OF_THE_DRIVE = {"/dav", "/dav/{path:any_path}"}
 """WebDAV asks for an account token itself: tests/contract/archives/test_webdav.py."""
 OF_THE_DOCUMENT = {"/api/openapi.json", "/api/docs", "/api/docs/{name}"}
 

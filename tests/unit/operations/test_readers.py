@@ -338,6 +338,7 @@ def test_two_processes_read_each_row_of_six_writers_exactly_once(postgresql: Dat
     for database, supervisor in zip(others, supervisors, strict=True):
         reader = Readers(database, supervisor, Horizon(database))
         reader.register(Reader("test", note))
+        reader.know()
         reader.start()
     with writers(postgresql, rows, *others) as done:
         assert done.wait(PATIENCE * 10)

@@ -12,7 +12,7 @@ from holdfast.repositories.archive_records import Archive
 KIND = "restore"
 LOOKED_AT = 10
 LEAST_BYTES = 10_000_000
-"""A restore of less is over before its speed can be told."""
+"""A smaller restore ends before it has a speed worth noting."""
 
 
 def ended(session: Session, uuids: Iterable[str]) -> set[str]:

@@ -35,7 +35,7 @@ export function FolderChooser({
             machine_id: place.machine_id,
             path,
             folders_only: !files,
-            limit: 200,
+            limit: 1000,
             cursor: pageParam,
           },
         }),
@@ -112,7 +112,7 @@ function EntryRow({
   onOpen: (path: string) => void
   onChoose: (path: string) => void
 }) {
-  // A name that is no text cannot be typed into a form: the folder above it can be taken instead.
+  // A name that is not valid UTF-8 does not fit into a form: the folder above it can be taken instead.
   const nameable = entry.path_b64 === null
   return (
     <li className="row">

@@ -5,7 +5,7 @@ import { bytes, counted } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
 import { Problem } from '../../ui/States'
 import { FolderChooser } from './FolderChooser'
-import type { Place } from './place'
+import { above, type Place } from './place'
 
 export const lines = (text: string) =>
   text
@@ -49,12 +49,7 @@ export function FolderField({
         {children && <small className="grow">{children}</small>}
       </div>
       {choosing && (
-        <FolderChooser
-          place={place}
-          start={value.startsWith('/') ? value.replace(/\/+$/, '').replace(/\/[^/]*$/, '') || '/' : '/'}
-          onChoose={onChange}
-          onClose={() => setChoosing(false)}
-        />
+        <FolderChooser place={place} start={above(value)} onChoose={onChange} onClose={() => setChoosing(false)} />
       )}
     </div>
   )
@@ -118,6 +113,7 @@ export function SourcesField({
         <FolderChooser
           files
           place={place}
+          start={above(paths.at(-1) ?? '')}
           onChoose={(path) => change([...paths.filter((one) => one !== path), path].join('\n'))}
           onClose={() => setChoosing(false)}
         />

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { crumbs, HERE, type Machine, opener, placeOf } from './place'
+import { above, crumbs, HERE, type Machine, opener, placeOf } from './place'
 
 const machine = { key: 'agent:3', connection_type: 'agent', id: 3, name: 'web1' } as Machine
 
@@ -15,6 +15,10 @@ test('a repository names the machine that opens it in the field of its kind', ()
     agent_machine_id: 3,
   })
   expect(opener(HERE).execution_target).toBe('local')
+})
+
+test('a chooser begins in the folder of what was typed', () => {
+  expect(['/srv/data', '/srv/data/', '/srv', '/', '', 'srv/x'].map(above)).toEqual(['/srv', '/srv', '/', '/', '/', '/'])
 })
 
 test('a path has a step for each folder above it', () => {

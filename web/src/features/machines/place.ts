@@ -41,6 +41,9 @@ export function opener(place: Place) {
   }
 }
 
+/** The folder in which a path is; `/` for what is no path. */
+export const above = (path: string) => (path.startsWith('/') && path.replace(/\/+$/, '').replace(/\/[^/]*$/, '')) || '/'
+
 /** The folders above a path, the outermost first, each with its own path. */
 export function crumbs(path: string): { name: string; path: string }[] {
   const parts = path.split('/').filter(Boolean)
