@@ -36,6 +36,7 @@ ON_ONE_STORE = (
     "contract/scripts",
     "contract/system",
     "unit/alarms",
+    "unit/archives/test_fleet_names.py",
     "unit/notifications",
 )
 """Tests that are there for both stores, but about what happens around the store: on SQLite; the campaign plays PostgreSQL.

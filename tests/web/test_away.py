@@ -111,6 +111,7 @@ def test_the_page_of_a_running_operation_shows_its_end_and_its_whole_log(running
     assert was_not_reloaded(inside)
 
 
+@pytest.mark.campaign
 def test_work_that_happened_while_the_page_was_cut_off_is_on_it_afterwards(running: Running, inside: Page) -> None:
     """The page is kept from the service until everything is over, so that no event can have come in time."""
     before, after = running.new_repository(), running.new_repository()
@@ -130,6 +131,7 @@ def test_work_that_happened_while_the_page_was_cut_off_is_on_it_afterwards(runni
     assert was_not_reloaded(inside)
 
 
+@pytest.mark.campaign
 def test_an_act_pressed_while_the_service_is_away_happens_once_when_it_is_back(running: Running, inside: Page) -> None:
     repository = running.new_repository()
     inside.goto(f"/repositories/{repository['id']}")
@@ -174,6 +176,7 @@ def test_an_act_whose_answer_was_lost_with_the_service_is_not_done_twice(running
     assert backups_of(running, repository) == 1
 
 
+@pytest.mark.campaign
 def test_a_page_that_was_never_opened_before_opens_when_the_service_is_back(running: Running, inside: Page) -> None:
     """Its script is not in the browser yet."""
     is_live(inside)
@@ -187,6 +190,7 @@ def test_a_page_that_was_never_opened_before_opens_when_the_service_is_back(runn
     assert was_not_reloaded(inside)
 
 
+@pytest.mark.campaign
 def test_who_does_not_want_to_wait_connects_at_once(running: Running, inside: Page) -> None:
     is_live(inside)
     running.process.kill()
@@ -196,6 +200,7 @@ def test_who_does_not_want_to_wait_connects_at_once(running: Running, inside: Pa
     is_live(inside)
 
 
+@pytest.mark.campaign
 def test_a_log_that_could_not_be_fetched_is_fetched_when_the_service_is_back(running: Running, inside: Page) -> None:
     lost: list[str] = []
 
