@@ -65,7 +65,7 @@ def prepare(settings: Settings) -> Database:
     migrate(database)
     ensure_first_admin(database, settings)
     with database.writing() as session:
-        session.execute(insert(Repository), [_repository(number) for number in range(1, REPOSITORIES + 1)])
+        session.execute(insert(Repository), [repository_row(number) for number in range(1, REPOSITORIES + 1)])
     password = hash_password(ADMIN_PASSWORD)
     for name, visible in VIEWERS.items():
         with database.writing() as session:
@@ -101,7 +101,7 @@ def _scattered(number: int) -> str:
     return str(1000000000 + number * 2654435761 % 1000000007)
 
 
-def _repository(number: int) -> dict[str, object]:
+def repository_row(number: int) -> dict[str, object]:
     now = datetime.now(UTC)
     return {
         "id": number,

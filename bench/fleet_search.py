@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from sqlalchemy import insert
 
+from bench.filling import repository_row
 from bench.history_support.synthetic import SyntheticArchives
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
@@ -120,32 +121,8 @@ def _uuid(number: int) -> str:
 
 
 def _repository(number: int) -> dict[str, object]:
-    now = datetime.now(UTC)
-    return {
-        "id": number,
-        "uuid": _uuid(number),
-        "name": f"repository {number}",
-        "path": f"/srv/backup/{number}",
-        "identity": f"/srv/backup/{number}",
-        "engine_version": 1,
-        "repository_type": "local",
-        "execution_target": "local",
-        "encryption": "none",
-        "compression": "lz4",
-        "source_paths": ["/srv/data"],
-        "exclude_patterns": [],
-        "archive_name_template": "{repository}-{now}",
-        "custom_flags": [],
-        "mode": "full",
-        "passphrase_location": "server",
-        "index_mode": "full",
-        "history_index_excludes": [],
-        "retention": {},
-        "archive_count": 1,
-        "last_synced": now + timedelta(days=1),
-        "created_at": now,
-        "updated_at": now,
-    }
+    later = datetime.now(UTC) + timedelta(days=1)
+    return {**repository_row(number), "index_mode": "full", "archive_count": 1, "last_synced": later}
 
 
 def _archive(number: int) -> dict[str, object]:

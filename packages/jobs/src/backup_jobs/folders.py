@@ -21,7 +21,10 @@ MOST_LOOKED_AT = 50_000
 MOST_CONFIG_BYTES = 1 << 20
 ENGINE_2_CONFIG = b"config/version"
 WALK_SECONDS = 15.0
-"""A size that takes longer to add up is a part of it, and the answer marks that."""
+MOST_REMEMBERED = 200_000
+"""Folders to be visited, and files with several names. A size that takes longer to add up, or needs more memory, is a
+part of it, and the answer marks that.
+"""
 
 
 def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dict[str, Any]:
@@ -43,15 +46,6 @@ def listing(path: bytes, after: bytes, limit: int, *, folders_only: bool) -> dic
         "more": len(names) > limit,
         "cut_short": is_cut_short,
     }
-
-
-def free_bytes(path: bytes) -> int | None:
-    """Bytes free at a path, or at the nearest folder above it; None if that cannot be found out."""
-    try:
-        space = os.statvfs(_existing(path))
-    except OSError:
-        return None
-    return space.f_bavail * space.f_frsize
 
 
 def probe(path: bytes) -> dict[str, Any]:
@@ -88,7 +82,7 @@ def estimate(paths: list[bytes]) -> dict[str, Any]:
         else:
             _add(found, seen, status)
     while waiting:
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or len(waiting) + len(seen) > MOST_REMEMBERED:
             found["complete"] = False
             break
         folder = waiting.pop()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Integer, case, func, literal, select
 from sqlalchemy.orm import Session
@@ -49,29 +50,33 @@ def rows(session: Session, fleet: Fleet) -> list[MachineRow]:
 
 
 def _of_agent(agent: AgentMachine, fleet: Fleet, known: Mapping[Key, Protects]) -> MachineRow:
-    protects = known.get(("agent", agent.id), NOTHING)
-    return MachineRow(
-        **machine_item(agent, fleet).model_dump(),
-        key=f"agent:{agent.id}",
+    return _row(
+        machine_item(agent, fleet),
+        known,
         agent_version=agent.agent_version,
         update_available=agent.agent_version != AGENT_VERSION,
         engine_versions=[str(one.get("version", "")) for one in agent.engine_versions or ()],
         clock_skew_seconds=fleet.skew(agent),
-        repository_count=protects.repositories,
-        last_backup_at=protects.last_backup_at,
-        running=protects.running,
     )
 
 
 def _of_connection(connection: SshConnection, known: Mapping[Key, Protects]) -> MachineRow:
-    protects = known.get(("ssh", connection.id), NOTHING)
-    return MachineRow(
-        **ssh_machine_item(connection).model_dump(),
-        key=f"ssh:{connection.id}",
+    return _row(
+        ssh_machine_item(connection),
+        known,
         agent_version=None,
         update_available=False,
         engine_versions=[connection.engine_version] if connection.engine_version else [],
         clock_skew_seconds=None,
+    )
+
+
+def _row(item: MachineItem, known: Mapping[Key, Protects], **more: Any) -> MachineRow:
+    protects = known.get((item.connection_type, item.id), NOTHING)
+    return MachineRow(
+        **item.model_dump(),
+        **more,
+        key=f"{item.connection_type}:{item.id}",
         repository_count=protects.repositories,
         last_backup_at=protects.last_backup_at,
         running=protects.running,

@@ -1,4 +1,4 @@
-"""The names of the files of all repositories, in one file: tells which repositories can have a name at all.
+"""The names of the files of all repositories, in one file: it shows which repositories can have a name at all.
 
 It is derived from the indexes of the repositories and only leaves out what cannot match. Whatever it has not read yet is
 asked directly, so it changes how long an answer takes and never what the answer is.

@@ -51,16 +51,6 @@ def in_the_way(root):
             return {"unusable": place.decode("utf-8", "replace") + " is not a folder"}
 
 
-def free_bytes(root):
-    while root not in (b"", b"/") and not os.path.isdir(root):
-        root = os.path.dirname(root)
-    try:
-        space = os.statvfs(root or b"/")
-    except OSError:
-        return None
-    return space.f_bavail * space.f_frsize
-
-
 def main(root, most):
     bad = in_the_way(root)
     if bad:

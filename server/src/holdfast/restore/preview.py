@@ -12,12 +12,11 @@ from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.parse import GarbledOutput
 from backup_engine.requests import InvalidRequest, ListFilesRequest
-from backup_jobs import folders
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import shown
 from backup_jobs.restore import endings
 from backup_jobs.restore.layout import Placement
-from backup_jobs.restore.occupied import Occupied, Unseen
+from backup_jobs.restore.occupied import Occupied, Unseen, free_bytes
 from backup_jobs.restore.survey import Survey, Surveyor
 from holdfast.api.parts import Part
 from holdfast.errors import HoldfastError, Unprocessable
@@ -95,7 +94,7 @@ class Previews:
         if not wanted.may_look:
             return None
         if wanted.params.destination_type == "local":
-            return folders.free_bytes(destination)
+            return free_bytes(destination)
         question = {"ask": "probe", "path": base64.b64encode(destination).decode()}
         try:
             found = self.opener.agents.look(wanted.params.destination_machine_id or 0, question).document()

@@ -17,6 +17,20 @@ FOLDER_THERE = "a folder already exists there"
 FILE_WHERE_FOLDER = "a folder is needed where something else exists"
 
 
+def free_bytes(path: bytes) -> int | None:
+    """Bytes free at a path, or at the nearest folder above it; None if that cannot be found out."""
+    path = path.rstrip(b"/")
+    while True:
+        try:
+            space = os.statvfs(path or b"/")
+        except (FileNotFoundError, NotADirectoryError):
+            path = path.rpartition(b"/")[0]
+        except OSError:
+            return None
+        else:
+            return space.f_bavail * space.f_frsize
+
+
 class Unseen:
     """A destination that cannot be inspected from here: no conflicts are known."""
 

@@ -16,7 +16,7 @@ FEWEST_SAMPLES, SHORTEST_PAST = 7, 7.0
 """Backups with known new bytes, and days between the first and the last of them, from which anything can be learned."""
 LAST_SAMPLES = 90
 USUAL_EXPONENT, USUAL_SPREAD = 0.8, 0.15
-"""Where all gaps are alike, nothing tells how new bytes depend on them."""
+"""If all gaps are the same, they do not show how new bytes depend on them."""
 EXPONENTS = 0.1, 1.1
 NINETY_PERCENT = 1.645
 DAY = timedelta(days=1)
