@@ -88,6 +88,10 @@ class AgentProcess:
             )
         return self
 
+    def wait_until_online(self, admin: Client) -> None:
+        path = f"/api/managed-machines/agents/{self.agent_id}"
+        wait_until(lambda: admin.get(path).json()["status"] == "online", what=f"the agent is online: {self.own_log()}")
+
     def kill(self) -> None:
         """kill -9 of the agent alone; engines under their shims go on."""
         assert self.process is not None

@@ -9,7 +9,6 @@ from playwright.sync_api import Page, expect
 from tests.support.agents import AgentProcess
 from tests.support.engines import ENGINES
 from tests.support.running import Running
-from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
 from tests.web.test_accessibility import go, in_both_themes
 
@@ -32,8 +31,7 @@ def past_the_first_run(running: Running, inside: Page) -> None:
 def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
     made.register(running.admin, running.new_name("web")).start()
-    path = f"/api/managed-machines/agents/{made.agent_id}"
-    wait_until(lambda: running.admin.get(path).json()["status"] == "online", what="the agent is online")
+    made.wait_until_online(running.admin)
     yield made
     made.stop()
 

@@ -29,6 +29,7 @@ def agent(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Itera
     running = services.get()
     made = AgentProcess(tmp_path_factory.mktemp("agent"), ENGINES[max(ENGINES)], running.process.url)
     made.register(running.admin, running.new_name("agent")).start()
+    made.wait_until_online(running.admin)
     yield made
     made.stop()
 
