@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.running import Running
-from tests.web.conftest import log_in
+from tests.web.conftest import follow, log_in
 from tests.web.test_journeys import backed_up
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -59,8 +59,8 @@ pytestmark = pytest.mark.skipif(not AXE.exists(), reason="the packages of the pa
 
 
 def go(page: Page, path: str) -> None:
-    """Follow a link within the page, as its own links do: loading it anew each time would cost minutes."""
-    page.evaluate("to => { history.pushState({}, '', to); dispatchEvent(new PopStateEvent('popstate')) }", path)
+    """Follow a link within the page, and wait until what it leads to is there."""
+    follow(page, path)
     shown = path.partition("?")[0]
     expect(page.locator(f'[data-page="{shown}"]')).to_be_visible()
     expect(page.locator("h1").first).to_be_visible()

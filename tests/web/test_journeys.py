@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.running import PASSWORD, Running
 from tests.support.service import wait_until
-from tests.web.conftest import log_in
+from tests.web.conftest import follow, log_in
 
 
 def backed_up(running: Running, sources: Path, **more: Any) -> dict[str, Any]:
@@ -182,6 +182,27 @@ def test_a_page_whose_script_did_not_arrive_loads_itself_again(context: BrowserC
 
     expect(page.get_by_label("User name")).to_be_visible()
     assert lost
+
+
+def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(running: Running, inside: Page) -> None:
+    repository = backed_up(running, running.new_source())
+    lanes: list[Route] = []
+    script: list[Route] = []
+    inside.route("**/lanes?*", lambda route: lanes.append(route))
+    inside.route("**/assets/Search-*.js", lambda route: script.append(route))
+    follow(inside, f"/files/{repository['id']}")
+    wait_until(lambda: inside.wait_for_timeout(20) or lanes, what="the files are asked for")
+    follow(inside, "/search?q=file")
+    wait_until(lambda: inside.wait_for_timeout(20) or script, what="the other page loads")
+
+    inside.unroute("**/lanes?*")
+    with inside.expect_response("**/lanes?*"):  # what opens the only folder there is
+        lanes[0].continue_()
+    inside.wait_for_timeout(200)
+    script[0].continue_()
+
+    expect(inside.locator('[data-page="/search"]')).to_be_visible()
+    assert inside.url.endswith("/search?q=file")
 
 
 @pytest.mark.parametrize("trouble", ["busy", "away"])

@@ -48,7 +48,7 @@ function Machine({ id }: { id: number }) {
   })
   const change = (next: Partial<Search>, replace = false) =>
     void navigate({ to: '/files/$id', params: { id: String(id) }, search: { ...search, ...next } as never, replace })
-  useDescent(query.isPlaceholderData ? undefined : query.data, search, change)
+  useDescent(id, query.isPlaceholderData ? undefined : query.data, search, change)
   return (
     <div className="time-machine">
       <Path id={id} search={search} />
@@ -69,13 +69,17 @@ function Machine({ id }: { id: number }) {
 
 /** Who opens a repository begins in the first folder that holds more than another folder. */
 function useDescent(
+  id: number,
   lanes: Lanes | undefined,
   search: Search,
   change: (next: Partial<Search>, replace: boolean) => void,
 ) {
   const descending = useRef(!search.path && !search.pathb64 && !search.top)
   useEffect(() => {
+    if (search.top) descending.current = false
     if (!descending.current || !lanes) return
+    // Whoever has left for another page, which is still loading, is not brought back.
+    if (window.location.pathname !== `/files/${id}`) return
     const only = lanes.entries.length === 1 ? lanes.entries[0] : undefined
     if (only?.type === 'd') change({ path: only.path, pathb64: only.path_b64 ?? undefined }, true)
     else descending.current = false
