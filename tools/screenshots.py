@@ -45,7 +45,8 @@ def main() -> None:
     folder = Path(sys.argv[2]) if len(sys.argv) > 2 else HOUSE / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         for theme in ("light", "dark"):
             context = browser.new_context(viewport=SIZE, color_scheme=theme, reduced_motion="reduce")
             page = context.new_page()

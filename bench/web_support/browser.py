@@ -62,7 +62,7 @@ class Measured:
 @contextmanager
 def browsing(service: ServiceProcess) -> Iterator[Measured]:
     """A page of the service, logged in as admin."""
-    program = shutil.which("chromium")
+    program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     assert program is not None, "chromium is not installed"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)

@@ -12,7 +12,7 @@ from holdfast.web.built import Built
 from tests.support.running import Running, Services
 from tests.support.service import ADMIN_PASSWORD, PATIENCE
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 MILLISECONDS = PATIENCE * 1000
 expect.set_options(timeout=MILLISECONDS)
 FLAGS = (
