@@ -116,7 +116,7 @@ def _planned(
         repository_template=repository.archive_name_template,
         upload_kib=upload_limit(schedule, around.now) if repository.engine_version == 1 else None,
         has_mirror=repository.id in around.mirrored,
-        has_databases=repository.id in around.dumped and repository.execution_target == "local",
+        has_databases=repository.id in around.dumped and repository.execution_target != "ssh",
         bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
         completed=completed,
     )
