@@ -1,7 +1,9 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
@@ -11,6 +13,23 @@ from sqlalchemy.types import TypeDecorator
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
+
+
+class SharedJson(TypeDecorator[Any]):
+    """JSON for readers of many rows that change nothing: on SQLite, equal texts become one object."""
+
+    impl = JsonValue
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _shared if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def _shared(text: str | None) -> Any:
+    return _loaded(text) if text is not None else None
+
+
+_loaded = lru_cache(maxsize=1024)(json.loads)
 
 
 class UtcDateTime(TypeDecorator[datetime]):

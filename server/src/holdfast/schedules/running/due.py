@@ -29,7 +29,7 @@ from holdfast.schedules.running.judge import End, too_late
 from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
-from holdfast.storage.bulk import insert_many, update_many
+from holdfast.storage.bulk import beside_objects, insert_many, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
@@ -44,7 +44,10 @@ MOST_PAST_ROWS = 50_000
 """So do those that would be more rows than this, over all its repositories."""
 
 
-READ = (
+NO_STEPS: list[dict[str, Any]] = []
+NO_OPTIONS: dict[str, Any] = {}
+"""Of rows that are written: shared, so that each is put into JSON once."""
+READ = plain(
     Schedule.id,
     Schedule.uuid,
     Schedule.name,
@@ -115,7 +118,7 @@ def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONC
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
-    schedules = cast("Sequence[Schedule]", session.execute(statement).all())
+    schedules = cast("Sequence[Schedule]", beside_objects(session).execute(statement).all())
     if not schedules:
         return Done()
     around = _surroundings(session, schedules, now)
@@ -157,7 +160,7 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
         ids.update(number for number in chosen if isinstance(number, int))
     by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
     known = {target.id: target for target in store.all_targets(session, None if by_label else ids)}
-    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts(session)), known)
+    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts_as_values(session)), known)
 
 
 def _rows_of(
@@ -276,8 +279,8 @@ def _plain(schedule: Schedule, target: Target | None, due: datetime) -> dict[str
         "revision": schedule.revision,
         "run_id": run_id_of(schedule, due),
         "tries": 0,
-        "steps": [],
-        "options": {},
+        "steps": NO_STEPS,
+        "options": NO_OPTIONS,
     }
 
 
@@ -307,11 +310,11 @@ def _supersede(
     if not newest:
         return
     by_id = {schedule.id: schedule for schedule in schedules}
+    unsettled = ScheduleRun.schedule_id.in_(by_id), ScheduleRun.settled_at.is_(None)
+    if beside_objects(session).scalar(select(ScheduleRun.id).where(*unsettled).limit(1)) is None:
+        return
     found = session.scalars(
-        select(ScheduleRun)
-        .where(ScheduleRun.schedule_id.in_(by_id), ScheduleRun.settled_at.is_(None))
-        .with_for_update()
-        .execution_options(populate_existing=True)
+        select(ScheduleRun).where(*unsettled).with_for_update().execution_options(populate_existing=True)
     ).all()
     for older in found:
         due = newest.get((older.schedule_id, older.repository_id))

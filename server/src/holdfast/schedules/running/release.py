@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import cast
 
@@ -23,13 +24,15 @@ from holdfast.schedules.running.gathering import Around, gather
 from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, Wait, judge
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
 from holdfast.schedules.running.steps import needs_backup
-from holdfast.storage.bulk import update_many
+from holdfast.storage.bulk import beside_objects, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
 ROWS_AT_ONCE = 500
 MACHINE_LOOK = timedelta(minutes=15)
 
+COLUMNS = plain(*ScheduleRun.__table__.c)
+NAMES = tuple(column.name for column in COLUMNS)
 CHANGED = (
     "id",
     "revision",
@@ -60,15 +63,15 @@ def release_rows(
 
     The rows are plain values, read and stored in one statement each.
     """
-    statement = select(*ScheduleRun.__table__.c).where(ScheduleRun.look_at <= now)
+    statement = select(*COLUMNS).where(ScheduleRun.look_at <= now)
     if only:
         statement = statement.where(ScheduleRun.id.in_(only))
     else:
         tried_first = ScheduleRun.waiting_for == WaitingFor.CONNECTION
         statement = statement.where(or_(ScheduleRun.waiting_for.is_(None), ~tried_first))
     statement = statement.order_by(ScheduleRun.look_at, ScheduleRun.id).limit(most)
-    found = session.execute(statement.with_for_update(skip_locked=True)).mappings()
-    rows = cast("list[ScheduleRun]", [SimpleNamespace(**row) for row in found])
+    found = beside_objects(session).execute(statement.with_for_update(skip_locked=True))
+    rows = cast("list[ScheduleRun]", [SimpleNamespace(**dict(zip(NAMES, row, strict=True))) for row in found])
     if not rows:
         return Done()
     _act(session, registry, rows, gather(session, rows, now, reachable))
@@ -98,7 +101,8 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], arou
                     verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, around))
                 ended.end(session, schedule, row, verdict, around.now)
     enqueue(session, registry, released, around)
-    update_many(session, ScheduleRun, [{name: getattr(row, name) for name in CHANGED} for row in rows])
+    changed = itemgetter(*CHANGED)
+    update_many(session, ScheduleRun, [dict(zip(CHANGED, changed(vars(row)), strict=True)) for row in rows])
 
 
 def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, around: Around) -> WaitingFor:
