@@ -175,7 +175,7 @@ def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
         statement = statement.where(Repository.id.in_(ids))
     return [
         Target(number, uuid, name, {**(by_agent or {}), **(labels or {})}, target)
-        for number, uuid, name, labels, by_agent, target in beside_objects(session).execute(statement)
+        for number, uuid, name, labels, by_agent, target in beside_objects(session).execute(statement).all()
     ]
 
 

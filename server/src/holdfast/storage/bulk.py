@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Dialect, func, select, text, type_coerce
+from sqlalchemy import JSON, Connection, Dialect, Result, func, select, text, type_coerce
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from holdfast.storage.types import SharedJson
@@ -19,6 +20,12 @@ def beside_objects(session: Session) -> Connection:
     """The connection of a transaction, for reading rows as values: the object mapper would look at each once more."""
     session.flush()
     return session.connection()
+
+
+def objects(found: Result[Any]) -> list[Any]:
+    """Rows as simple objects, whose fields are read ten times as fast as those of a row."""
+    names = tuple(found.keys())
+    return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in found.all()]
 
 
 def plain(*columns: Any) -> list[Any]:

@@ -37,7 +37,11 @@ def enqueue(
     caller: Caller | None = None,
 ) -> None:
     """Queue the operations of rows that may run, all at once, and note them in the rows."""
-    left = once.lockable(session, list(rows), around)
+    left = list(rows)
+    if not any(once.steps_of(around.schedules[row.schedule_id], SCRIPT) for row in left):
+        _enqueue(session, registry, left, around, {}, caller)
+        return
+    left = once.lockable(session, left, around)
     while left:
         begun = once.begun(session, left, around)
         now, left = once.in_turn(left, around, begun)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, column, select, table
 from sqlalchemy.orm import Session
@@ -12,7 +12,7 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.schedules.running.plans import Covered, covered_by
-from holdfast.storage.bulk import beside_objects, plain
+from holdfast.storage.bulk import beside_objects, objects, plain
 
 EVIDENCE = {
     "backup": "last_backup",
@@ -78,11 +78,11 @@ class Around:
 def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachable: Collection[int]) -> Around:
     connection = beside_objects(session)
     repository_ids = sorted({row.repository_id for row in rows})
-    repositories = connection.execute(_REPOSITORIES, {"ids": repository_ids})
-    found = cast("dict[int, Repository]", {row.id: row for row in repositories})
+    repositories = objects(connection.execute(_REPOSITORIES, {"ids": repository_ids}))
+    found: dict[int, Repository] = {row.id: row for row in repositories}
     agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
-    chosen = connection.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})})
-    schedules = cast("dict[int, Schedule]", {row.id: row for row in chosen})
+    chosen = objects(connection.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})}))
+    schedules: dict[int, Schedule] = {row.id: row for row in chosen}
     return Around(
         now=now,
         paused=store.is_paused(session),
