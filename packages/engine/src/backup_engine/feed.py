@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 BLOCK_BYTES = 1024 * 1024
-FEW_BYTES = 256 * 1024
-GATHER_SECONDS = 0.001
-"""Programs write a few kilobytes at a time. Waiting a moment after a short read makes the next one longer: fewer turns of
-three processes for the same bytes. The engine has its pipe to read from meanwhile."""
 TAIL_BYTES = 4096
 LOOK_SECONDS = 0.01
 GRACE_SECONDS = 30.0
@@ -174,8 +170,6 @@ class Feeder:
             digest.update(block)
             size += len(block)
             tail = block[-TAIL_BYTES:] if len(block) >= TAIL_BYTES else (tail + block)[-TAIL_BYTES:]
-            if len(block) < FEW_BYTES:
-                time.sleep(GATHER_SECONDS)
         child.stdout.close()
         code = child.wait()
         mark = dump.get("end_mark")
