@@ -22,6 +22,8 @@ CONFIG = Config(
     ca_file="/etc/ssl/own.pem",
     max_jobs=2,
     engines={1: "/opt/borg/bin/borg"},
+    databases_allowed=("postgresql:shop", 'sqlite:/srv/ä "b".db'),
+    database_programs=("/usr/lib/postgresql/17/bin",),
 )
 
 

@@ -48,6 +48,9 @@ def test_what_cannot_be_dumped_is_refused(path: str, tmp_path: Path) -> None:
         Database("a", "sqlite", "app.db"),
         Database("a", "postgresql", "shop\nname"),
         Database("a", "mysql", "shop", user="x\ny"),
+        Database("a", "mysql"),
+        Database("../a", "mysql", "shop"),
+        Database("a", "oracle", "shop"),
     ):
         with pytest.raises(InvalidRequest):
             feeding(CREATE, [wrong], path)

@@ -253,6 +253,8 @@ class Agent:
             raise
 
     def _worker(self, job: JobFolder) -> "Worker":
+        from backup_agent.dump_rule import DumpRule
+        from backup_agent.guarding import own_folders
         from backup_agent.restore_to import RestoreTo, own_places
         from backup_agent.script_rule import ScriptRule
         from backup_agent.worker import Tools, Worker  # drives the engine: not loaded in an idle agent
@@ -267,6 +269,7 @@ class Agent:
             self._config.max_backoff_seconds,
             RestoreTo(self._config.restore_to, own_places(self._places, self._config.engines.values())),
             ScriptRule(self._config.scripts_accept, self._places.scripts),
+            DumpRule(self._config.databases_allowed, self._config.database_programs, own_folders(self._places)),
             self._stopped_services(),
         )
         return Worker(job, tools, self._worked)

@@ -1,6 +1,7 @@
 """`config.toml`: the address of the service, this machine's identity there, and the agent's settings."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from backup_agent.toml_text import toml_text
 
 CREDENTIAL = "agent credential"
 MOST_JOBS = 16
+DATABASE = re.compile(r"[a-z_]+:.+")
 SCRIPTS_ACCEPTED = ("none", "installed", "any")
 
 
@@ -41,6 +43,10 @@ class Config:
     """Which scripts of the service this machine runs: none, those installed here, or any."""
     services_allowed: tuple[str, ...] = ()
     """The units that backups may stop and start again on this machine."""
+    databases_allowed: tuple[str, ...] = ()
+    """The databases that the service may have dumped on this machine; see `dump_rule`."""
+    database_programs: tuple[str, ...] = ()
+    """Folders that are searched first for the programs that dump databases."""
 
 
 def load(places: Places) -> Config:
@@ -77,6 +83,7 @@ def save(places: Places, config: Config) -> None:
         "engines": {f"borg{major}": path for major, path in sorted(config.engines.items())},
         "scripts": {"accept": config.scripts_accept},
         "services": {"allow": list(config.services_allowed)},
+        "databases": {"allow": list(config.databases_allowed), "programs": list(config.database_programs)},
     }
     private_files.write(places.config_file, toml_text(content, HEADING).encode())
 
@@ -120,6 +127,8 @@ def _config(content: Mapping[str, Any], key: bytes) -> Config:
         engines={major: str(engines[f"borg{major}"]) for major in (1, 2) if engines.get(f"borg{major}")},
         scripts_accept=_accepted(content.get("scripts", {})),
         services_allowed=_units(content.get("services", {}).get("allow", [])),
+        databases_allowed=_databases(content.get("databases", {}).get("allow", [])),
+        database_programs=_programs(content.get("databases", {}).get("programs", [])),
     )
 
 
@@ -133,6 +142,20 @@ def _accepted(scripts: Mapping[str, Any]) -> str:
 def _units(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
         raise ValueError("allow in [services] must be a list of unit names")
+    return tuple(value)
+
+
+def _databases(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and DATABASE.fullmatch(name) for name in value):
+        raise ValueError('allow in [databases] must be a list such as ["postgresql:shop", "sqlite:/srv/app/app.db"]')
+    return tuple(value)
+
+
+def _programs(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(folder, str) and _is_normal(folder) and ":" not in folder for folder in value
+    ):
+        raise ValueError("programs in [databases] must be a list of absolute paths without '..' and ':'")
     return tuple(value)
 
 

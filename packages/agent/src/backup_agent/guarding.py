@@ -27,8 +27,16 @@ def left_out_of(own: Iterable[str], block: BackupBlock) -> tuple[str, ...]:
     """The engine's patterns that keep the agent's own folders, and those of a service on this machine, out of a
     backup.
     """
-    same = [path for path, identity in _known(block.service_places) if _identity(path) == identity]
-    return OwnPlaces([*own, *same]).exclusions(block.source_paths)
+    return OwnPlaces([*own, *_of_service_here(block)]).exclusions(block.source_paths)
+
+
+def is_own(path: str, own: Iterable[str], block: BackupBlock) -> bool:
+    """Whether a path leads into the agent's own folders, or those of a service on this machine."""
+    return OwnPlaces([*own, *_of_service_here(block)]).holds(path)
+
+
+def _of_service_here(block: BackupBlock) -> list[str]:
+    return [path for path, identity in _known(block.service_places) if _identity(path) == identity]
 
 
 def sources_outside(block: BackupBlock) -> list[str]:

@@ -13,12 +13,14 @@ from backup_agent import private_files
 from backup_agent.backoff import MOST_SECONDS, Backoff
 from backup_agent.backup_sources import AgentSources
 from backup_agent.client import NoAnswer, NotAllowed, Refusal
+from backup_agent.dump_rule import DumpRule
 from backup_agent.engines import Engines
 from backup_agent.guarding import own_folders
 from backup_agent.host import AgentHost
 from backup_agent.job_folder import Ending, JobFolder, secrets_of
 from backup_agent.job_work import AgentPlace, ReceiveWork
 from backup_agent.jobs import KINDS
+from backup_agent.jobs.dump_databases import AgentDumpWork
 from backup_agent.jobs.run_script import ScriptWork
 from backup_agent.machine import now
 from backup_agent.message_bounds import bounded_details, bounded_warnings
@@ -45,6 +47,7 @@ from backup_protocol import (
     Canceled,
     Claimed,
     Complete,
+    DumpBlock,
     Fail,
     JobStatus,
     Payload,
@@ -81,6 +84,7 @@ class Tools:
     max_backoff_seconds: float = MOST_SECONDS
     restore_to: RestoreTo = field(default_factory=RestoreTo)
     scripts: ScriptRule = field(default_factory=ScriptRule)
+    databases: DumpRule = field(default_factory=DumpRule)
     services: StoppedServices | None = None
 
 
@@ -277,6 +281,11 @@ class Worker:
         if isinstance(block, ScriptBlock):
             values = {name: secret.value for name, secret in opened.surroundings.secrets.items()}
             return ScriptWork(host, engine, opened.location, block, rule=self._tools.scripts, secrets=values)
+        if isinstance(block, DumpBlock):
+            rule, passwords = self._tools.databases, {ref: one["value"] for ref, one in payload.secrets.items()}
+            return AgentDumpWork(
+                host, engine, opened.location, block, passwords=passwords, programs=rule.path, rule=rule
+            )
         if isinstance(block, BackupBlock):
             expected = self._sizes().get(str(payload.repository.repository_id))
             sources = AgentSources(host, block, own, expected)
@@ -290,7 +299,7 @@ class Worker:
 
     def _note_size(self, payload: Payload, ended: Ended) -> None:
         size = ended.stats.get("original_size") if isinstance(ended, Completed) else None
-        if size is not None:
+        if size is not None and not isinstance(payload.block, DumpBlock):
             sizes = {**self._sizes(), str(payload.repository.repository_id): size}
             private_files.write_json(self._tools.places.sizes_file, sizes, durable=False)
 

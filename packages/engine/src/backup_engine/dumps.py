@@ -5,11 +5,12 @@ the engine.
 """
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from backup_engine import feed
 from backup_engine.command import Command, Secret
@@ -17,14 +18,14 @@ from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.requests import InvalidRequest
 
-DatabaseKind = Literal["postgresql", "postgresql_globals", "mysql", "sqlite"]
-KINDS: tuple[DatabaseKind, ...] = ("postgresql", "postgresql_globals", "mysql", "sqlite")
+KINDS = ("postgresql", "postgresql_globals", "mysql", "sqlite")
 ENDINGS: Mapping[str, str] = {
     "postgresql": "dump",
     "postgresql_globals": "sql",
     "mysql": "sql",
     "sqlite": "sql",
 }
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
 MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
 SILENT_OR_FAILED = """
 exec 3>&1
@@ -42,7 +43,8 @@ class Database:
     """A database to dump. ``name`` is its name in Holdfast, and that of its file in the archive."""
 
     name: str
-    kind: DatabaseKind
+    kind: str
+    """One of ``KINDS``."""
     database: str | None = None
     """Its name on the server, or the path of an SQLite file."""
     host: str | None = None
@@ -53,6 +55,11 @@ class Database:
 
     @property
     def file(self) -> str:
+        """Raise InvalidRequest for a name that is no plain file name, or a kind that is not known."""
+        if not NAME.fullmatch(self.name):
+            raise InvalidRequest("The name of a database is not a plain name.")
+        if self.kind not in ENDINGS:
+            raise InvalidRequest(f"Databases of the kind {self.kind!a} cannot be dumped.")
         return f"{self.name}.{ENDINGS[self.kind]}"
 
 
@@ -89,6 +96,8 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
         options = ("-batch", "-readonly", "-nofollow")
         argv = ["/bin/sh", "-c", SILENT_OR_FAILED, program, *options, database.database, ".dump"]
         return {"argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
+    if database.database is None and database.kind != "postgresql_globals":
+        raise InvalidRequest(f"The database {database.name} has no name on its server.")
     if database.kind == "mysql":
         return _mysql(database, plain, path)
     variables = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from backup_engine.detect import EngineUnsupported
 from backup_engine.requests import InvalidRequest
-from backup_jobs import backup, break_lock, check, compact, delete, init, list_archives, prune
+from backup_jobs import backup, break_lock, check, compact, delete, dump, init, list_archives, prune
 from backup_jobs.endings import Ended, Failed, Stopped
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.restore import extract
@@ -42,6 +42,7 @@ BODIES: Mapping[JobKind, Body] = {
     JobKind.ARCHIVE_DELETE: Body(delete.run, delete.interrupted),
     JobKind.ARCHIVES_LIST: Body(list_archives.run),
     JobKind.RESTORE_EXTRACT: Body(extract.run, extract.interrupted),
+    JobKind.BACKUP_DUMP: Body(dump.run, dump.interrupted),
 }
 
 

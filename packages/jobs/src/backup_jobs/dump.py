@@ -6,7 +6,7 @@ must also be those that were fed; otherwise the archive is deleted and the dumps
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,21 +24,30 @@ from backup_jobs.engine_host import EngineHost
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.sources import LeftOut, Sources
 from backup_jobs.work import EvidenceUnknown, Work, ended_without_success
-from backup_protocol import BackupBlock
+from backup_protocol import DatabaseBlock, DumpBlock
 
 FAILED, UNPROVEN, REMOTE = "backup.dump_failed", "backup.dump_unproven", "backup.dump_not_here"
 NOT_PROVEN = (
     "It is not certain that the archive holds every dump in full. The archive was deleted; the dumps are made again."
 )
 NOT_DELETED = "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. Delete it; do not restore from it."
-NOT_HERE = "Dumps are made on the service's own machine only. The engine of this repository runs on another machine."
+NOT_HERE = "Dumps are made on the service's own machine and on agents. The engine of this repository runs on a machine that is reached by ssh."
+NO_DATABASES = "The repository has no databases to dump; add one first."
+PASSWORD_GONE = "The password of the database {name} is not stored any more. Set it again; no archive was made."  # noqa: S105 - a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class DumpBlock(BackupBlock):
-    databases: tuple[Database, ...] = field(default=(), repr=False)
+class DumpWork(Work[DumpBlock]):
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By the references in the block."""
     programs: str = SEARCH_PATH
-    """Folders that are searched for the programs that dump databases."""
+    """Folders that are searched for the programs that dump databases. The machine's own affair: never part of a job."""
+
+    def database(self, wanted: DatabaseBlock) -> Database:
+        """Raise KeyError if its password is missing."""
+        password = self.passwords[wanted.password_ref] if wanted.password_ref is not None else None
+        place = wanted.database, wanted.host, wanted.port, wanted.user
+        return Database(wanted.name, wanted.kind, *place, password)
 
 
 class Dumps(Sources):
@@ -57,20 +66,26 @@ class Dumps(Sources):
         return ()
 
 
-def run(work: Work[DumpBlock]) -> Ended:
+def run(work: DumpWork) -> Ended:
     if work.location.machine is not None:
         return Failed(REMOTE, NOT_HERE)
+    if not work.block.databases:
+        return Failed("backup.no_databases", NO_DATABASES)
+    for database in work.block.databases:
+        if database.password_ref is not None and database.password_ref not in work.passwords:
+            return Failed(FAILED, PASSWORD_GONE.format(name=database.name), details=_named(database.name))
     return _DumpAttempt(work).run()
 
 
-def interrupted(work: Work[DumpBlock], interrupted: Interrupted) -> Ended:
+def interrupted(work: DumpWork, interrupted: Interrupted) -> Ended:
     return _DumpAttempt(work).interrupted(interrupted)
 
 
 class _DumpAttempt(BackupAttempt):
-    def __init__(self, work: Work[DumpBlock]) -> None:
-        super().__init__(work)
-        self._databases, self._programs = work.block.databases, work.block.programs
+    def __init__(self, work: DumpWork) -> None:
+        super().__init__(replace(work, known_sources=Dumps()))
+        self._databases, self._programs = tuple(map(work.database, work.block.databases)), work.programs
+        self._sources = tuple(database.file for database in self._databases)  # never what the job names
 
     def _command(self) -> Command:
         return feeding(super()._command(), self._databases, self._programs)

@@ -53,6 +53,9 @@ class JobKind(StrEnum):
     SCRIPT_RUN = "script.run"
     """The agent supports scripts; whether it runs them is decided by the machine's own `config.toml`."""
 
+    BACKUP_DUMP = "backup.dump"
+    """Dumps of databases; which ones is decided by the machine's own `config.toml`."""
+
 
 class Capability(StrEnum):
     """Capabilities of an agent besides the kinds of jobs."""

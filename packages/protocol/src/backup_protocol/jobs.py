@@ -20,6 +20,7 @@ BLOCK_OF_KIND: Mapping[JobKind, str] = {
     JobKind.RESTORE_EXTRACT: "restore",
     JobKind.RESTORE_RECEIVE: "restore",
     JobKind.SCRIPT_RUN: "script",
+    JobKind.BACKUP_DUMP: "dump",
 }
 """Where a payload holds the data of its kind."""
 
@@ -65,6 +66,28 @@ class BackupBlock(Block):
     """The service's own folders, each with its device and inode: left out where the agent runs on the same machine."""
     services: tuple[str, ...] = ()
     """Units that are stopped while the engine runs. An agent stops those that its own configuration names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseBlock:
+    """A database to dump. `name` is its name in the service, and that of its file in the archive."""
+
+    name: str
+    kind: str
+    database: str | None = None
+    """Its name on the server, or the path of an SQLite file."""
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    password_ref: str | None = None
+    """The name of its password among the secrets of the payload. A secret of the agent's own is never meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpBlock(BackupBlock):
+    """One archive of the dumps of these databases. It has no sources on disk; `source_paths` is not used."""
+
+    databases: tuple[DatabaseBlock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +203,7 @@ BLOCKS: Mapping[str, type[Block]] = {
     "list": ListBlock,
     "restore": RestoreBlock,
     "script": ScriptBlock,
+    "dump": DumpBlock,
 }
 
 

@@ -52,13 +52,15 @@ class Payloads:
         """
         kind = self._registry.kinds.get(operation.kind)
         work = kind.agent if kind is not None else None
+        own = work.secrets(session, operation) if work is not None and work.secrets is not None else {}
+        handed = {name: {"value": value} for name, value in own.items()}
         if work is not None and not work.opens_repository:
-            own = work.secrets(session, operation) if work.secrets is not None else {}
-            return {**payload, "secrets": {name: {"value": value} for name, value in own.items()}}
+            return {**payload, "secrets": handed}
         repository = repositories.get(session, operation.repository_id or 0)
         if repository is None or not is_opened_by(repository, operation.machine_id):
             return dict(payload)
-        return self.with_passphrase(repository, payload)
+        opened = self.with_passphrase(repository, payload)
+        return {**opened, "secrets": {**opened["secrets"], **handed}}
 
     def with_passphrase(self, repository: Repository, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Only for the agent that opens the repository."""

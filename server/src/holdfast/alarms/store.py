@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.agents.models import AgentMachine
@@ -14,6 +14,7 @@ from holdfast.alarms.plan import Current, News
 from holdfast.kit import cursor
 from holdfast.machines.models import SshConnection
 from holdfast.repositories.models import Repository
+from holdfast.storage.bulk import beside_objects
 from holdfast.storage.inserts import conflict_aware_insert
 
 KEPT = timedelta(days=90)
@@ -33,8 +34,8 @@ def get(session: Session, alarm_id: int) -> Alarm | None:
 def not_cleared(session: Session) -> dict[str, dict[str, Current]]:
     """Open and watched alarms, by kind and subject."""
     found: dict[str, dict[str, Current]] = {}
-    for kind, *values in session.execute(_NOT_CLEARED):
-        alarm = Current(*values)
+    for kind, *values in beside_objects(session).execute(_NOT_CLEARED).all():
+        alarm = Current._make(values)
         found.setdefault(kind, {})[alarm.subject] = alarm
     return found
 
@@ -149,11 +150,13 @@ def tidy(session: Session, now: datetime) -> None:
 
 def keep_measurements(session: Session) -> None:
     """Note today's measurement of each repository that has a newer one than the last noted."""
-    newest = select(func.max(StorageDay.seen_at)).where(StorageDay.repository_id == Repository.id).scalar_subquery()
+    noted = exists().where(
+        StorageDay.repository_id == Repository.id,
+        StorageDay.day >= func.date(Repository.storage_seen_at),  # what the key finds at once
+        StorageDay.seen_at >= Repository.storage_seen_at,
+    )
     measured = select(Repository.id, Repository.storage_seen_at, Repository.storage_free_bytes).where(
-        Repository.storage_free_bytes.is_not(None),
-        Repository.storage_seen_at.is_not(None),
-        or_(newest.is_(None), newest < Repository.storage_seen_at),
+        Repository.storage_free_bytes.is_not(None), Repository.storage_seen_at.is_not(None), ~noted
     )
     rows = [
         {

@@ -18,7 +18,7 @@ class ConstantRules:
     def of_all(self, session: Session) -> Mapping[int, Mapping[str, OverdueAfter]]:
         """The cells of `/status` that each repository has, all repositories alike but for what they do not want."""
         mirrored = frozenset(session.scalars(select(_mirrors.c.repository_id)))
-        rows = session.connection().execute(select(Repository.id, Repository.index_mode))
+        rows = session.connection().execute(select(Repository.id, Repository.index_mode)).all()
         return {number: _CELLS[mode != "off", number in mirrored] for number, mode in rows}
 
 

@@ -94,8 +94,15 @@ FACTS = (
             422,
             "operation",
         ),
-        "Dumps are made on the service's own machine only.",
-        "Choose a repository whose engine runs there.",
+        "Dumps are made on the service's own machine and on agents, not on machines that are reached by ssh.",
+        "Choose a repository whose engine runs there, or install an agent on the machine.",
+    ),
+    Fact(
+        "backup.dump_refused",
+        ("operation",),
+        "The agent's machine does not let the service dump this database.",
+        "Name it under `[databases]` in the agent's `config.toml`, and restart the agent.",
+        "Nothing was read, and no archive was made.",
     ),
     Fact(
         "backup.dump_unproven",

@@ -23,7 +23,18 @@ class Family:
     def add(self, value: float, *labels: str, suffix: str = "") -> None:
         """Add a series. Labels come from `label`."""
         inside = f"{{{','.join(labels)}}}" if labels else ""
-        self.lines.append(f"{self.name}{suffix}{inside} {number(value)}")
+        shown = value if type(value) is int else number(value)
+        self.lines.append(f"{self.name}{suffix}{inside} {shown}")
+
+    def add_alike(self, label_: str, rests: Iterable[str]) -> None:
+        """Add series that differ from those of another label in nothing but this one. A rest comes from `rest`."""
+        begin = f"{self.name}{{{label_},"
+        self.lines.extend([begin + rest for rest in rests])
+
+
+def rest(value: float, *labels: str) -> str:
+    """The end of a series' line, after its first label."""
+    return f"{','.join(labels)}}} {number(value)}"
 
 
 def text_of(families: Iterable[Family]) -> str:
@@ -61,8 +72,8 @@ def distinct(label_name: str, names: Iterable[tuple[int, str]]) -> dict[int, str
 def number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
+    if math.isfinite(value):
+        return repr(value)
     if math.isnan(value):
         return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(value)
+    return "+Inf" if value > 0 else "-Inf"

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 
 from holdfast.api.parts import Part
@@ -37,8 +38,13 @@ class Metrics:
 
     def make(self) -> str:
         with self.database.reading() as session:
-            reader = Reader(session, version("holdfast"), self.database.dialect, self.most, self.rules, clock.now())
+            reader = Reader(session, _version(), self.database.dialect, self.most, self.rules, clock.now())
             return text_of(families(reader))
+
+
+@cache
+def _version() -> str:
+    return version("holdfast")
 
 
 METRICS = Part[Metrics]("metrics")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, column, func, select, table
@@ -11,12 +11,13 @@ from sqlalchemy.orm import Session
 from holdfast.agents import last_heard
 from holdfast.agents.models import AgentMachine
 from holdfast.metrics import totals
-from holdfast.metrics.exposition import Family, distinct, label
+from holdfast.metrics.exposition import Family, distinct, label, rest
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
 from holdfast.repositories.models import Repository
-from holdfast.repositories.overdue import OverdueRules
+from holdfast.repositories.overdue import OverdueAfter, OverdueRules
 from holdfast.storage.base import Base
+from holdfast.storage.bulk import beside_objects
 from holdfast.storage.types import UtcDateTime
 
 LAST_SUCCESS = {
@@ -115,35 +116,58 @@ def _repositories(reader: Reader) -> list[Family]:
     free = Family("holdfast_repository_storage_free_bytes", "gauge", "Free space where the repository is stored.")
     number = Family("holdfast_repositories", "gauge", "Number of repositories.")
     overdue = Family("holdfast_repositories_overdue", "gauge", "Repositories whose last success is too old, by kind.")
-    rows = reader.session.execute(_REPOSITORIES).all()
-    rules = reader.rules.of_all(reader.session)
-    labels = distinct("repository", ((row.id, row.name) for row in rows)) if len(rows) <= reader.most else {}
-    late = dict.fromkeys(LAST_SUCCESS, 0)
-    for row in rows:
-        wanted = rules.get(row.id, {})
-        of_row = labels.get(row.id)
-        for kind, at in zip(LAST_SUCCESS, row[_FIRST_TIME:], strict=True):
-            seconds = wanted[kind].seconds if kind in wanted else None
-            if seconds is not None and (reader.now - (at or row.created_at)).total_seconds() > seconds:
-                late[kind] += 1
-            if of_row is None:
-                continue
-            if at is not None:
-                success.add(at.timestamp(), of_row, _KIND[kind])
-            if seconds is not None:
-                threshold.add(_whole(seconds), of_row, _KIND[kind])
-        if of_row is not None:
-            _add_known(size, row.unique_size, of_row)
-            _add_known(archives, row.archive_count, of_row)
-            _add_known(free, row.storage_free_bytes, of_row)
+    rows = beside_objects(reader.session).execute(_REPOSITORIES).all()
+    rules = _Cells(reader)
+    labels = distinct("repository", ((row[0], row[1]) for row in rows)) if len(rows) <= reader.most else {}
+    late = [0] * len(LAST_SUCCESS)
+    for number_of, _, created_at, unique_size, archive_count, free_bytes, *times in rows:
+        limits, thresholds = rules.of(number_of)
+        for place, before in limits:
+            if (times[place] or created_at) < before:
+                late[place] += 1
+        of_row = labels.get(number_of)
+        if of_row is None:
+            continue
+        done = zip(_KINDS, times, strict=True)
+        success.add_alike(of_row, [f"{kind}}} {at.timestamp()!r}" for kind, at in done if at is not None])
+        threshold.add_alike(of_row, thresholds)
+        _add_known(size, unique_size, of_row)
+        _add_known(archives, archive_count, of_row)
+        _add_known(free, free_bytes, of_row)
     if rows and not labels:
         size.add(sum(row.unique_size or 0 for row in rows))
         archives.add(sum(row.archive_count or 0 for row in rows))
     number.add(len(rows))
-    for kind, repositories in late.items():
-        overdue.add(repositories, _KIND[kind])
+    for kind, repositories in zip(_KINDS, late, strict=True):
+        overdue.add(repositories, kind)
     summed = _summed("repositories", is_summed=bool(rows) and not labels)
     return [success, threshold, size, archives, free, number, overdue, summed]
+
+
+class _Cells:
+    """When work is overdue. Most repositories share their rules, so few of them are computed."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._now = reader.now
+        self._rules = reader.rules.of_all(reader.session)
+        self._known: dict[int, _Limits] = {}
+
+    def of(self, repository_id: int) -> "_Limits":
+        cells = self._rules.get(repository_id, _NO_CELLS)
+        found = self._known.get(id(cells))
+        if found is None:
+            limits, thresholds = [], []
+            for place, kind in enumerate(LAST_SUCCESS):
+                if kind in cells:
+                    limits.append((place, self._now - timedelta(seconds=cells[kind].seconds)))
+                    thresholds.append(rest(_whole(cells[kind].seconds), _KINDS[place]))
+            found = self._known[id(cells)] = limits, thresholds
+        return found
+
+
+_Limits = tuple[list[tuple[int, datetime]], list[str]]
+"""By the place of a kind, the time before which its last success is too old; and the series of the thresholds."""
+_NO_CELLS: Mapping[str, OverdueAfter] = {}
 
 
 def _add_known(family: Family, value: float | None, *labels: str) -> None:
@@ -224,7 +248,7 @@ def _deliveries_waiting(reader: Reader) -> Family:
 
 # --- statements -------------------------------------------------------------------------------------------------------
 
-_KIND = {kind: label("kind", kind) for kind in LAST_SUCCESS}
+_KINDS = [label("kind", kind) for kind in LAST_SUCCESS]
 _ACTIVE = (
     select(Operation.kind, Operation.status, func.count().label("number"))
     .where(Operation.status.in_((Status.PENDING, Status.RUNNING)), Operation.executor != "inline")
@@ -239,7 +263,6 @@ _BEFORE_TIMES = (
     Repository.archive_count,
     Repository.storage_free_bytes,
 )
-_FIRST_TIME = len(_BEFORE_TIMES)
 _TIMES = tuple(getattr(Repository, name) for name in LAST_SUCCESS.values())
 _REPOSITORIES: Select[Any] = select(*_BEFORE_TIMES, *_TIMES).order_by(Repository.id)
 _AGENTS_BY_STATUS = (

@@ -1,6 +1,7 @@
 """The outbox: events, written in the transaction that caused them, for their subscribers."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import insert
@@ -46,7 +47,8 @@ def tell(
 def tell_many(session: Session, topic: Topic, rows: Sequence[tuple[dict[str, Any], int | None, int | None]]) -> None:
     """As `tell`, for many rows: each a payload, the id of a repository and of an operation."""
     if rows:
-        insert_many(session, OutboxEntry, [_values(topic, *row) for row in rows])
+        now = clock.now()
+        insert_many(session, OutboxEntry, [_values(topic, *row, now) for row in rows])
         wake_after_commit(session)
 
 
@@ -57,10 +59,14 @@ def tell_news(session: Session, topic: Topic, payloads: Sequence[dict[str, Any]]
 
 
 def _values(
-    topic: Topic, payload: dict[str, Any], repository_id: int | None, operation_id: int | None
+    topic: Topic,
+    payload: dict[str, Any],
+    repository_id: int | None,
+    operation_id: int | None,
+    now: datetime | None = None,
 ) -> dict[str, Any]:
     return {
-        "created_at": clock.now(),
+        "created_at": now or clock.now(),
         "topic": topic,
         "operation_id": operation_id,
         "repository_id": repository_id,

@@ -46,6 +46,8 @@ from holdfast.operations.models import OutboxEntry, OutboxReader
 from holdfast.storage.session import Database
 
 POLL_SECONDS = 1.0
+BUSY_SECONDS = 0.2
+"""While rows come from another process, which sends no hint on SQLite, they are looked for this often."""
 SOON_SECONDS = 0.05
 """Rows are handled in batches: after a round the next one begins no sooner, so that readers never crowd out writers."""
 MOST_UNRECORDED = 500
@@ -161,11 +163,14 @@ class Readers:
 
     def _read_forever(self) -> None:
         seen = -1
-        has_more = False
+        has_more = has_new = False
         while not self._supervisor.stopping.is_set():
             soon = has_more or self._horizon.is_waiting
-            seen = self._database.wake.wait(seen, SOON_SECONDS if soon else POLL_SECONDS)
+            usual = BUSY_SECONDS if has_new else POLL_SECONDS
+            seen = self._database.wake.wait(seen, SOON_SECONDS if soon else usual)
+            before = self._horizon.complete
             has_more = self.catch_up()
+            has_new = self._horizon.complete > before
             self._supervisor.works("outbox-readers")
             self._supervisor.stopping.wait(SOON_SECONDS)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
@@ -20,6 +20,7 @@ from holdfast.schedules.models import (
     ScheduleState,
     WaitingFor,
 )
+from holdfast.storage.bulk import beside_objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
 
 AT_ONCE = 500
@@ -113,7 +114,7 @@ def note_tick(session: Session, now: datetime, milliseconds: int) -> None:
 
 
 def is_paused(session: Session) -> bool:
-    return bool(session.scalar(_PAUSED))
+    return bool(beside_objects(session).scalar(_PAUSED))
 
 
 _PAUSED = select(ScheduleState.paused).where(ScheduleState.id == STATE_ROW)
@@ -126,6 +127,12 @@ def blackouts(session: Session) -> list[Blackout]:
     return list(session.scalars(_BLACKOUTS))
 
 
+def blackouts_as_values(session: Session) -> Sequence[Blackout]:
+    """The same, to be read alone."""
+    return cast("Sequence[Blackout]", beside_objects(session).execute(_BLACKOUT_ROWS).all())
+
+
+_BLACKOUT_ROWS = select(Blackout.__table__).order_by(Blackout.first_day, Blackout.id)
 _BLACKOUTS = select(Blackout).order_by(Blackout.first_day, Blackout.id)
 
 
@@ -160,23 +167,26 @@ def all_targets(session: Session, ids: Iterable[int] | None = None) -> list[Targ
 
 def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
     statement = (
-        select(
-            Repository.id,
-            Repository.uuid,
-            Repository.name,
-            Repository.labels,
-            AgentMachine.labels,
-            Repository.execution_target,
-        )
+        select(*_OF_TARGET)
         .outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id)
         .order_by(Repository.id)
     )
     if ids is not None:
         statement = statement.where(Repository.id.in_(ids))
     return [
-        Target(row[0], row[1], row[2], {**(row[4] or {}), **(row[3] or {})}, row[5])
-        for row in session.execute(statement).all()
+        Target(number, uuid, name, {**(by_agent or {}), **(labels or {})}, target)
+        for number, uuid, name, labels, by_agent, target in beside_objects(session).execute(statement).all()
     ]
+
+
+_OF_TARGET = plain(
+    Repository.id,
+    Repository.uuid,
+    Repository.name,
+    Repository.labels,
+    AgentMachine.labels,
+    Repository.execution_target,
+)
 
 
 def matching(schedule: Schedule, known: Sequence[Target]) -> list[Target]:
@@ -309,7 +319,7 @@ def unended_beside(session: Session, row_ids: Sequence[int]) -> dict[tuple[int, 
 
     Each row looks for itself: a join, or two lists of ids, has the store read all open rows or try every pair of ids.
     """
-    found = session.scalars(_NEWEST_BESIDE, {"ids": list(row_ids)})
+    found = beside_objects(session).scalars(_NEWEST_BESIDE, {"ids": list(row_ids)})
     if not (ids := {number for number in found if number is not None}):
         return {}
     runs = session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))

@@ -1,15 +1,40 @@
 """Many rows at once, as plain values. What the object mapper does for each row is most of what a row costs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import JSON, Connection, Dialect, Result, func, select, text, type_coerce
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from holdfast.storage.types import SharedJson
+
 Rows = Sequence[Mapping[str, Any]]
+
+
+def beside_objects(session: Session) -> Connection:
+    """The connection of a transaction, for reading rows as values: the object mapper would look at each once more."""
+    session.flush()
+    return session.connection()
+
+
+def objects(found: Result[Any]) -> list[Any]:
+    """Rows as simple objects, whose fields are read ten times as fast as those of a row."""
+    names = tuple(found.keys())
+    return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in found.all()]
+
+
+def plain(*columns: Any) -> list[Any]:
+    """Columns to be read as values that nobody changes."""
+    found = (getattr(column, "expression", column) for column in columns)
+    return [
+        type_coerce(column, SharedJson()).label(column.name) if isinstance(column.type, JSON) else column
+        for column in found
+    ]
 
 
 def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, unless_there: bool = False) -> None:
@@ -68,15 +93,24 @@ def _many(
 
 
 def _converted(connection: Connection, model: type[DeclarativeBase], name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """A column as the driver takes it. Many rows share their times, so each is converted once."""
-    convert = model.__table__.c[name].type.dialect_impl(connection.dialect).bind_processor(connection.dialect)
+    """A column as the driver takes it. Many rows share their times and values of JSON, so each is converted once."""
+    convert = _converter(connection.dialect, model, name)
     if convert is None:
         return values
     try:
         known = {value: convert(value) for value in set(values)}
+        return [known[value] for value in values]
     except TypeError:  # JSON
-        return [convert(value) for value in values]
-    return [known[value] for value in values]
+        shared: dict[int, Any] = {}
+        for value in values:
+            if id(value) not in shared:
+                shared[id(value)] = convert(value)
+        return [shared[id(value)] for value in values]
+
+
+@cache
+def _converter(dialect: Dialect, model: type[DeclarativeBase], name: str) -> Callable[[Any], Any] | None:
+    return model.__table__.c[name].type.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _as_json(connection: Connection, statement: str, rows: Rows) -> None:

@@ -1,6 +1,9 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
@@ -8,11 +11,32 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
 
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
 
 
+class SharedJson(TypeDecorator[Any]):
+    """JSON for readers of many rows that change nothing: on SQLite, equal texts become one object."""
+
+    impl = JsonValue
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _shared if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def _shared(text: str | None) -> Any:
+    return _loaded(text) if text is not None else None
+
+
+_loaded = lru_cache(maxsize=1024)(json.loads)
+
+
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime, stored as naive UTC."""
+    """An aware datetime, stored as naive UTC.
+
+    SQLite stores text: rows have many times, so each is converted in one step, and to the same text as SQLAlchemy's.
+    """
 
     impl = DateTime
     cache_ok = True
@@ -28,3 +52,21 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
         del dialect
         return value.replace(tzinfo=UTC) if value is not None else None
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        return _to_text if dialect.name == "sqlite" else super().bind_processor(dialect)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        return _from_text if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def _to_text(value: datetime | None) -> str | None:
+    if value is None:
+        return None
+    if value.tzinfo is None:
+        raise ValueError("a time without its offset cannot be stored")
+    return value.astimezone(UTC).isoformat(" ", "microseconds")[:TEXT_LENGTH]
+
+
+def _from_text(value: str | None) -> datetime | None:
+    return datetime.fromisoformat(value + "+00:00") if value is not None else None

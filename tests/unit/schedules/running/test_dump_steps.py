@@ -1,5 +1,6 @@
 """A schedule with dumps: what is queued, in which order, and what becomes of each when another fails."""
 
+from typing import Any
 from uuid import uuid4
 
 from holdfast.backup.dumps.models import DumpedDatabase
@@ -9,8 +10,8 @@ from tests.unit.schedules.running.world import World, at
 STEPS = [{"kind": "backup"}, {"kind": "prune", "keep_daily": 7}, {"kind": "dump"}]
 
 
-def with_database(world: World) -> int:
-    repository = world.repository()
+def with_database(world: World, **values: Any) -> int:
+    repository = world.repository(**values)
     with world.database.writing() as session:
         session.add(
             DumpedDatabase(
@@ -58,3 +59,15 @@ def test_a_repository_without_databases_passes_over_the_step(world: World) -> No
     assert [one.kind for one in world.operations()] == ["backup", "prune"]
     [row] = world.rows(schedule)
     assert row.steps[0] | {"kind": "dump", "skipped": "no_databases", "operation_id": None} == row.steps[0]
+
+
+def test_an_agent_gets_the_dumps_of_its_repository_and_an_ssh_machine_gets_none(world: World) -> None:
+    far = with_database(world, execution_target="agent", agent_machine_id=world.agent())
+    by_ssh = with_database(world, execution_target="ssh")
+    world.schedule(far, by_ssh, steps=[{"kind": "backup"}, {"kind": "dump"}])
+    world.tick(at(2, 2))
+
+    kinds = {
+        number: [one.kind for one in world.operations() if one.repository_id == number] for number in (far, by_ssh)
+    }
+    assert kinds == {far: ["dump", "backup"], by_ssh: ["backup"]}

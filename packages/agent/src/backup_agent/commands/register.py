@@ -89,7 +89,13 @@ def _as_owner_has_set(places: Places, wanted: Config) -> Config:
         before = config.load(places)
     except Problem:
         return wanted
-    return replace(wanted, scripts_accept=before.scripts_accept, services_allowed=before.services_allowed)
+    return replace(
+        wanted,
+        scripts_accept=before.scripts_accept,
+        services_allowed=before.services_allowed,
+        databases_allowed=before.databases_allowed,
+        database_programs=before.database_programs,
+    )
 
 
 def _token(given: str | None) -> str:

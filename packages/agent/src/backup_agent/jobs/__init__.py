@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backup_agent.jobs import restore_receive, run_script
+from backup_agent.jobs import dump_databases, restore_receive, run_script
 from backup_jobs.bodies import BODIES, Body
 from backup_protocol import JobKind
 
@@ -17,5 +17,6 @@ class Kind:
 KINDS: Mapping[JobKind, Kind] = {
     **{kind: Kind(body) for kind, body in BODIES.items()},
     JobKind.RESTORE_RECEIVE: Kind(Body(restore_receive.run, restore_receive.interrupted), needs_engine=False),
+    JobKind.BACKUP_DUMP: Kind(Body(dump_databases.run, dump_databases.interrupted)),
     JobKind.SCRIPT_RUN: Kind(Body(run_script.run, run_script.interrupted), needs_engine=False),
 }

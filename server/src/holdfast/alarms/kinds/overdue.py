@@ -12,6 +12,7 @@ from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, age, on_day,
 from holdfast.alarms.models import Severity
 from holdfast.alarms.thresholds import AlarmThresholds
 from holdfast.repositories.models import Repository
+from holdfast.storage.bulk import beside_objects
 
 HOUR, DAY = 3_600.0, 86_400.0
 
@@ -41,22 +42,23 @@ def _find(
     least = _least(look, cell, own)
     if least is None:
         return
-    for row in look.session.execute(candidates.where(since < look.now - timedelta(seconds=least))):
-        rule = look.overdue.get(row.id, {}).get(cell)
-        thresholds = look.thresholds.of(row.id)
+    old = candidates.where(since < look.now - timedelta(seconds=least))
+    for number, success, counted_from, asked in beside_objects(look.session).execute(old).all():
+        rule = look.overdue.get(number, {}).get(cell)
+        thresholds = look.thresholds.of(number)
         seconds = own(thresholds) or (rule.seconds if rule else None)
-        wanted = row.asked or (rule is not None and rule.schedule_id is not None)
-        passed = (look.now - row.since).total_seconds()
+        wanted = asked or (rule is not None and rule.schedule_id is not None)
+        passed = (look.now - counted_from).total_seconds()
         if seconds is None or not wanted or passed <= seconds:
             continue
         critical = passed > seconds * thresholds.critical_factor
         evidence = {
-            "last_success_at": shown(row.success),
-            "counted_from": shown(row.since),
+            "last_success_at": shown(success),
+            "counted_from": shown(counted_from),
             "threshold_seconds": int(seconds),
             "schedule_id": rule.schedule_id if rule else None,
         }
-        yield Finding(Subject("repository", row.id), Severity.CRITICAL if critical else Severity.WARNING, evidence)
+        yield Finding(Subject("repository", number), Severity.CRITICAL if critical else Severity.WARNING, evidence)
 
 
 def _least(look: Look, cell: str, own: Callable[[AlarmThresholds], float | None]) -> float | None:

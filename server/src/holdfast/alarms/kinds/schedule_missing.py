@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, on_day, shown
 from holdfast.alarms.models import Severity
 from holdfast.repositories.models import Repository
+from holdfast.storage.bulk import beside_objects
 
 _SINCE = func.coalesce(Repository.last_backup, Repository.created_at)
 _CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since")).where(Repository.mode != "observe")
@@ -16,13 +17,14 @@ _CANDIDATES = select(Repository.id, Repository.last_backup, _SINCE.label("since"
 
 def find(look: Look) -> Iterator[Finding]:
     least = timedelta(days=look.thresholds.least("schedule_missing_days"))
-    for row in look.session.execute(_CANDIDATES.where(look.now - least > _SINCE)):
-        rule = look.overdue.get(row.id, {}).get("backup")
+    found = beside_objects(look.session).execute(_CANDIDATES.where(look.now - least > _SINCE)).all()
+    for number, last_backup, since in found:
+        rule = look.overdue.get(number, {}).get("backup")
         if rule is not None and rule.schedule_id is not None:
             continue
-        if look.now - row.since > timedelta(days=look.thresholds.of(row.id).schedule_missing_days):
-            evidence = {"last_success_at": shown(row.last_backup), "counted_from": shown(row.since)}
-            yield Finding(Subject("repository", row.id), Severity.WARNING, evidence)
+        if look.now - since > timedelta(days=look.thresholds.of(number).schedule_missing_days):
+            evidence = {"last_success_at": shown(last_backup), "counted_from": shown(since)}
+            yield Finding(Subject("repository", number), Severity.WARNING, evidence)
 
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:

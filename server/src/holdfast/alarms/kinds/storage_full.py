@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Float, Subquery, and_, cast, func, or_, select
+from sqlalchemy import ColumnElement, Float, ScalarSelect, cast, or_, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from holdfast.alarms.kind import AlarmKind, Finding, Look, Subject, shown, unclear, unknown
 from holdfast.alarms.models import Severity, StorageDay
 from holdfast.alarms.thresholds import AlarmThresholds
 from holdfast.repositories.models import Repository
 
+Value = TypeVar("Value")
 GROWTH_OVER = timedelta(days=14)
 GROWTH_NEEDS = timedelta(days=3)
 """A shorter past does not allow a forecast: one large backup is not a trend."""
@@ -22,11 +24,9 @@ CRITICAL_PERCENT = 3.0
 
 
 def find(look: Look) -> Iterator[Finding]:
-    first = _first_measurements(look)
-    rows = _MEASURED.outerjoin(first, first.c.repository_id == Repository.id).add_columns(
-        first.c.seen_at.label("first_at"), first.c.free_bytes.label("first_free")
-    )
-    for row in look.session.execute(rows.where(or_(_is_low(look), _shrinks(look, first)))):
+    first_at, first_free = _of_first(look, StorageDay.seen_at), _of_first(look, StorageDay.free_bytes)
+    rows = _MEASURED.add_columns(first_at.label("first_at"), first_free.label("first_free"))
+    for row in look.session.execute(rows.where(or_(_is_low(look), _shrinks(look, first_free)))):
         days_left = _days_left(row)
         finding = _judge(row, days_left, look.thresholds.of(row.id))
         if finding is not None:
@@ -42,10 +42,10 @@ def _is_low(look: Look) -> ColumnElement[bool]:
     return _TOTAL * (percent / 100) >= _FREE
 
 
-def _shrinks(look: Look, first: Subquery) -> ColumnElement[bool]:
+def _shrinks(look: Look, first_free: ScalarSelect[int]) -> ColumnElement[bool]:
     """Only these can be used up in time: growth is measured over three days at least."""
     days = look.thresholds.most("storage_full_days") * CLEAR_DAYS
-    used = cast(first.c.free_bytes, Float) - _FREE
+    used = cast(first_free, Float) - _FREE
     return _FREE * float(GROWTH_NEEDS.days) <= used * days
 
 
@@ -78,17 +78,12 @@ def _days_left(row: Any) -> float | None:
     return float(row.storage_free_bytes / (used / days))
 
 
-def _first_measurements(look: Look) -> Subquery:
-    """The oldest measurement of the last 14 days of each repository."""
-    oldest = (
-        select(StorageDay.repository_id, func.min(StorageDay.day).label("day"))
-        .where(StorageDay.day >= (look.now - GROWTH_OVER).date())
-        .group_by(StorageDay.repository_id)
-        .subquery()
+def _of_first(look: Look, column: InstrumentedAttribute[Value]) -> ScalarSelect[Value]:
+    """From the oldest measurement of the last 14 days of a repository. Each looks for its own, which the key finds."""
+    first = select(column).where(
+        StorageDay.repository_id == Repository.id, StorageDay.day >= (look.now - GROWTH_OVER).date()
     )
-    rows = select(StorageDay.repository_id, StorageDay.seen_at, StorageDay.free_bytes)
-    same = and_(oldest.c.repository_id == StorageDay.repository_id, oldest.c.day == StorageDay.day)
-    return rows.join(oldest, same).subquery()
+    return first.order_by(StorageDay.day).limit(1).correlate(Repository).scalar_subquery()
 
 
 def message(name: str, evidence: Mapping[str, Any]) -> str:

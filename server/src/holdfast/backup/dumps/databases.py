@@ -3,21 +3,23 @@
 import os
 import shlex
 import uuid
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from backup_engine.dumps import Database
+from backup_jobs.dump import NOT_HERE
+from backup_protocol import DatabaseBlock, JobKind
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.access.vault import Vault
 from holdfast.backup.dumps.models import DumpedDatabase, secret_context
-from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody
+from holdfast.backup.dumps.schemas import DatabaseAnswer, DatabaseBody, DatabaseKind
 from holdfast.errors import Conflict, NotFound, Unprocessable
 from holdfast.kit import clock
+from holdfast.repositories import agent_target
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 
@@ -93,7 +95,7 @@ def record(session: Session, caller: Caller, word: str, stored: DumpedDatabase) 
 
 
 def _check(session: Session, places: ServicePlaces, repository: Repository, wanted: DatabaseBody) -> None:
-    require_here(repository)
+    require_able(session, repository)
     if wanted.kind != "postgresql_globals" and wanted.database is None:
         raise Unprocessable("backup.database_field_missing", "Give the name of the database.", field="database")
     if wanted.kind != "sqlite":
@@ -101,7 +103,8 @@ def _check(session: Session, places: ServicePlaces, repository: Repository, want
     path = wanted.database or ""
     if not path.startswith("/"):
         raise Unprocessable("backup.database_not_absolute", "The path of an SQLite file must be absolute.")
-    _require_foreign(session, places, path)
+    if repository.execution_target == "local":
+        _require_foreign(session, places, path)
 
 
 def _require_foreign(session: Session, places: ServicePlaces, path: str) -> None:
@@ -111,39 +114,54 @@ def _require_foreign(session: Session, places: ServicePlaces, path: str) -> None
         )
 
 
-def require_here(repository: Repository) -> None:
-    """Raise Unprocessable unless the engine of the repository runs on the service's own machine."""
-    if repository.execution_target != "local":
-        raise Unprocessable(
-            "backup.dump_not_here",
-            "Dumps are made on the service's own machine only. The engine of this repository runs on another machine.",
-        )
+def require_able(session: Session, repository: Repository) -> None:
+    """Raise Unprocessable unless dumps can be made on the machine where the engine of the repository runs."""
+    if repository.execution_target == "ssh":
+        raise Unprocessable("backup.dump_not_here", NOT_HERE)
+    if repository.execution_target == "agent":
+        agent = repository.agent_machine_id
+        if not agent_target.can(session, agent, JobKind.BACKUP_DUMP):
+            raise Unprocessable(
+                "repository.agent_unable",
+                "This agent cannot dump databases; install a newer version of it.",
+                agent_machine_id=agent,
+                capability=JobKind.BACKUP_DUMP,
+            )
 
 
-def opened(session: Session, places: ServicePlaces, vault: Vault, stored: DumpedDatabase) -> Database:
-    """The database with its password, for the engine; an SQLite file by the path that it really has now.
+def block_of(session: Session, places: ServicePlaces, stored: DumpedDatabase, *, here: bool) -> DatabaseBlock:
+    """The database as its host gets it; `here`: an SQLite file by the path that it really has now on this machine.
 
     Raise Unprocessable if a link leads to the service's own data.
     """
-    password = vault.decrypt(stored.password, secret_context(stored.uuid)) if stored.password else None
-    database = _plain(stored, password)
-    if database.kind == "sqlite":
-        database = replace(database, database=os.path.realpath(database.database or ""))
-        _require_foreign(session, places, database.database or "")
-    return database
+    options = dict(stored.options)
+    if stored.kind == "sqlite" and here:
+        options["database"] = os.path.realpath(options.get("database") or "")
+        _require_foreign(session, places, options["database"])
+    reference = _reference(stored) if stored.password else None
+    return DatabaseBlock(stored.name, stored.kind, password_ref=reference, **options)
 
 
-def _plain(stored: DumpedDatabase, password: str | None = None) -> Database:
-    return Database(name=stored.name, kind=stored.kind, password=password, **stored.options)  # type: ignore[arg-type]
+def passwords(session: Session, vault: Vault, repository_id: int) -> dict[str, str]:
+    """The passwords of a repository's databases, by the references in their blocks."""
+    return {
+        _reference(stored): vault.decrypt(stored.password, secret_context(stored.uuid))
+        for stored in of_repository(session, repository_id)
+        if stored.password
+    }
+
+
+def _reference(stored: DumpedDatabase) -> str:
+    return f"database-{stored.uuid}"
 
 
 def answer(stored: DumpedDatabase) -> DatabaseAnswer:
-    known = _plain(stored)
+    known = Database(name=stored.name, kind=stored.kind, **stored.options)
     return DatabaseAnswer(
         id=stored.id,
         repository_id=stored.repository_id,
         name=stored.name,
-        kind=known.kind,
+        kind=cast("DatabaseKind", known.kind),
         database=known.database,
         host=known.host,
         port=known.port,

@@ -1,5 +1,6 @@
 """The operation kind `dump`: one archive of the dumps of all databases of a repository."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -8,14 +9,15 @@ from sqlalchemy.orm import Session
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.features import REFUSED_IN_NAMES
 from backup_jobs import dump
-from backup_jobs.bodies import Body, attempt
-from backup_jobs.work import Work
+from backup_jobs.bodies import BODIES, attempt
+from backup_protocol import DumpBlock, JobKind
 from holdfast.access.caller import Caller
 from holdfast.access.vault import Vault
 from holdfast.backup.dumps import databases
 from holdfast.backup.dumps.schemas import DumpParams
 from holdfast.backup.ending import conclude, key_of, repository_of
 from holdfast.backup.names import archive_name
+from holdfast.backup.on_agent import engine_name
 from holdfast.errors import Conflict, Unprocessable
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork
@@ -31,22 +33,29 @@ from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
 
-BODY = Body(dump.run, dump.interrupted)
-NO_DATABASES = "The repository has no databases to dump; add one first."
+NO_RECORDS = "The agent reported success without the records of its dumps. Do not rely on the archive."
+LONGEST_TEXT = 200
 
 
 def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
-    """`programs`: folders in which the programs that dump databases are looked for first."""
+    """`programs`: folders in which the programs that dump databases are looked for first, on this machine."""
+    job = JobWork(
+        JobKind.BACKUP_DUMP,
+        partial(make_block, opener.own_places),
+        end,
+        secrets=partial(passwords, vault),  # an archive of a lost job proves nothing, so nobody looks for one
+    )
     return Kind(
         name="dump",
         category="backup",
-        run=partial(run, opener, vault, programs),
+        run=partial(run, opener, vault, programs, job),
         params=DumpParams,
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         limit_group="backup",
         access=Access.ADD,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
+        agent=job,
     )
 
 
@@ -55,54 +64,75 @@ def present(operation: Operation) -> dict[str, Any]:
     return {"archive": result.get("archive"), "stats": result.get("stats"), "dumps": result.get("dumps") or []}
 
 
-def run(opener: Opener, vault: Vault, programs: str | None, context: Context) -> Outcome | TryAgain:
+def run(opener: Opener, vault: Vault, programs: str | None, job: JobWork, context: Context) -> Outcome | TryAgain:
     opened = RepositoryWork.open(opener, context)
     with context.database.reading() as session:
-        block = make_block(session, opener.own_places, vault, programs, context.operation)
-    if not block.databases:
-        return Outcome(Status.FAILED, "backup.no_databases", NO_DATABASES)
-    work = Work(context, opened.engine, opened.location, block, dump.Dumps())
-    return concluded(JOB, context, attempt(BODY, work))
+        block = make_block(opener.own_places, session, context.operation)
+        known = passwords(vault, session, context.operation)
+    path = ":".join(filter(None, (programs, SEARCH_PATH)))
+    work = dump.DumpWork(context, opened.engine, opened.location, block, passwords=known, programs=path)
+    return concluded(job, context, attempt(BODIES[JobKind.BACKUP_DUMP], work))
 
 
-def make_block(
-    session: Session, places: ServicePlaces, vault: Vault, programs: str | None, operation: Operation
-) -> dump.DumpBlock:
+def make_block(places: ServicePlaces, session: Session, operation: Operation) -> DumpBlock:
     repository = repository_of(session, operation)
     params = DumpParams.model_validate(operation.params)
     stored = databases.of_repository(session, repository.id)
-    found = tuple(databases.opened(session, places, vault, each) for each in stored)
-    refused = REFUSED_IN_NAMES if repository.engine_version == 2 else ""
-    started = operation.started_at or operation.created_at
-    return dump.DumpBlock(
-        archive_name=archive_name(params.archive_name, repository=repository.name, now=started, refused=refused),
-        source_paths=tuple(database.file for database in found),
+    on_agent = operation.executor == "agent"
+    return DumpBlock(
+        archive_name=_archive_name(operation, repository, params),
         compression=repository.compression,
         comment=key_of(operation),
         upload_ratelimit_kib=params.upload_ratelimit_kib or repository.upload_ratelimit_kib,
-        databases=found,
-        programs=":".join(filter(None, (programs, SEARCH_PATH))),
+        service_places=tuple(places.identities()) if on_agent else (),
+        databases=tuple(databases.block_of(session, places, each, here=not on_agent) for each in stored),
     )
+
+
+def _archive_name(operation: Operation, repository: Repository, params: DumpParams) -> str:
+    """For an agent with the engine's own placeholder for the time: its job may start long after it was queued."""
+    refused = REFUSED_IN_NAMES if repository.engine_version == 2 else ""
+    if operation.executor == "agent":
+        return engine_name(params.archive_name, repository.name, refused)
+    started = operation.started_at or operation.created_at
+    return archive_name(params.archive_name, repository=repository.name, now=started, refused=refused)
+
+
+def passwords(vault: Vault, session: Session, operation: Operation) -> dict[str, str]:
+    """By the references in the block."""
+    return databases.passwords(session, vault, operation.repository_id or 0)
 
 
 def end(session: Session, operation: Operation, report: JobReport) -> Outcome:
     """As a backup ends, but it is none: what the repository shows as its last backup stays."""
-    shown = report.details.get("dumps")
+    shown = _shown(report.details.get("dumps"))
+    if report.succeeded and not shown:
+        return Outcome(Status.FAILED, dump.UNPROVEN, NO_RECORDS, had_effects=True)
     return conclude(session, operation, report, counts=False, more={"dumps": shown} if shown else {})
+
+
+def _shown(told: Any) -> list[dict[str, Any]]:
+    """The records as far as they are ones: an agent may report anything."""
+    if not isinstance(told, list | tuple):
+        return []
+    return [_record(one) for one in told[: databases.MOST_DATABASES] if isinstance(one, Mapping) and _is_record(one)]
+
+
+def _is_record(one: Mapping[str, Any]) -> bool:
+    size = one.get("bytes")
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**63
+    return is_size and all(isinstance(one.get(name), str) for name in ("name", "file", "sha256"))
+
+
+def _record(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bytes": one["bytes"], **{name: one[name][:LONGEST_TEXT] for name in ("name", "file", "sha256")}}
 
 
 def start(session: Session, caller: Caller, kind: Kind, repository: Repository) -> Operation:
     """Queue the dumps of a repository. Raise Conflict or Unprocessable."""
     if repository.mode == "observe":
         raise Conflict("repository.observe_only", "The repository is only observed; its mode allows no backups.")
-    databases.require_here(repository)
+    databases.require_able(session, repository)
     if not databases.of_repository(session, repository.id):
-        raise Unprocessable("backup.no_databases", NO_DATABASES)
+        raise Unprocessable("backup.no_databases", dump.NO_DATABASES)
     return jobs.start(session, caller, kind, repository, DumpParams())
-
-
-def _no_block(session: Session, operation: Operation) -> Any:
-    raise NotImplementedError  # dumps are never sent to an agent
-
-
-JOB = JobWork("backup.dump", _no_block, end)

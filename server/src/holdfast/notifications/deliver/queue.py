@@ -27,6 +27,7 @@ log = structlog.get_logger("holdfast.notifications")
 
 SENDERS = 4
 POLL_SECONDS = 1.0
+SHORTEST_POLL_SECONDS = 0.01
 LEASE_SECONDS = 30.0
 """Longer than any attempt may take: 15 seconds for webhooks and mail, 20 for Apprise."""
 BACK_OFF_SECONDS = (5, 60, 300, 1800, 7200, 21600, 43200, 86400)
@@ -56,6 +57,8 @@ class Queue:
         self._supervisor = supervisor
         self._send = send
         self._more = Wake()
+        self._next_at: datetime | None = None
+        """When the next message is due, as of the last look."""
         self._chance = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     def start(self) -> None:
@@ -78,7 +81,7 @@ class Queue:
         """Claim the next message. One in flight for each destination; a failed one goes before later ones."""
         now = clock.now()
         with self._database.reading() as session:
-            found = _due(session, now)
+            found, self._next_at = _look(session, now)
         if not found:
             return None
         with self._database.writing() as session:
@@ -118,7 +121,7 @@ class Queue:
             .with_for_update(of=Destination, skip_locked=True)
         )
         delivery = session.get(Delivery, delivery_id, with_for_update=True, populate_existing=True)
-        if destination is None or delivery is None or delivery_id not in _due(session, now, destination.id):
+        if destination is None or delivery is None or delivery_id not in _look(session, now, destination.id)[0]:
             return None
         if delivery.body is None:
             rule = session.get(Rule, delivery.rule_id) if delivery.rule_id is not None else None
@@ -150,7 +153,14 @@ class Queue:
             while not self._supervisor.stopping.is_set() and self.step():
                 self._supervisor.works(name)
             self._supervisor.works(name)
-            seen = wake.wait(seen, seconds)
+            seen = wake.wait(seen, self._pause(seconds))
+
+    def _pause(self, seconds: float) -> float:
+        """How long the sender that polls waits: until a message is due. The others wait for it to find several."""
+        next_at = self._next_at
+        if seconds > POLL_SECONDS or next_at is None:
+            return seconds
+        return min(seconds, max(SHORTEST_POLL_SECONDS, (next_at - clock.now()).total_seconds()))
 
 
 def _note(session: Session, destination: Destination, result: Result, now: datetime) -> None:
@@ -182,8 +192,8 @@ def _count(session: Session, destination: Destination, state: str, number: int =
         outbox.tell_news(session, ENDED_TOPIC, [details] * number)
 
 
-def _due(session: Session, now: datetime, destination_id: int | None = None) -> list[int]:
-    """For each destination the message that may be sent now, the longest due first."""
+def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
+    """For each destination the message that may be sent now, the longest due first; and when the next one is due."""
     is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
     is_tried = Delivery.attempts > 0
     may_go = or_(
@@ -197,6 +207,7 @@ def _due(session: Session, now: datetime, destination_id: int | None = None) -> 
             func.min(case((and_(is_tried, may_go), Delivery.id))).label("tried_due"),
             func.min(case((may_go, Delivery.id))).label("due"),
             func.min(case((may_go, Delivery.next_attempt_at))).label("since"),
+            func.min(case((Delivery.next_attempt_at > now, Delivery.next_attempt_at))).label("following"),
         )
         .join(Destination, and_(Destination.id == Delivery.destination_id, Destination.enabled))
         .where(Delivery.state.in_([DeliveryState.WAITING, DeliveryState.SENDING]))
@@ -207,7 +218,8 @@ def _due(session: Session, now: datetime, destination_id: int | None = None) -> 
         statement = statement.where(Delivery.destination_id == destination_id)
     rows = session.execute(statement).all()
     chosen = [row.tried_due if row.tried is not None else row.due for row in rows if not row.leased]
-    return [delivery_id for delivery_id in chosen if delivery_id is not None]
+    following = min((row.following for row in rows if row.following is not None), default=None)
+    return [delivery_id for delivery_id in chosen if delivery_id is not None], following
 
 
 def cancel_all(session: Session, destination_id: int, now: datetime) -> int:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from holdfast.notifications.events.quiet import quiet_until
 from holdfast.notifications.models import Delivery, DeliveryState, Destination, Rule, Severity
+from holdfast.storage.session import news_after_commit
 
 MOST_ITEMS = 50
 MOST_WAITING = 1000
@@ -73,6 +74,7 @@ def add(
     )
     session.add(delivery)
     session.flush()
+    news_after_commit(session)  # the senders look when it is due
     return delivery
 
 

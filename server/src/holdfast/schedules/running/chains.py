@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from sqlalchemy.orm import Session
@@ -22,7 +22,7 @@ from holdfast.schedules.running.due import UNREADABLE
 from holdfast.schedules.running.gathering import EVIDENCE, Around
 from holdfast.schedules.running.judge import End
 from holdfast.schedules.running.plans import closes_at, gap_of, timetable, upload_limit
-from holdfast.schedules.running.steps import PlannedStep, Surroundings, plan
+from holdfast.schedules.running.steps import SCRIPT, PlannedStep, Surroundings, plan
 
 log = structlog.get_logger("holdfast.schedules")
 
@@ -37,7 +37,11 @@ def enqueue(
     caller: Caller | None = None,
 ) -> None:
     """Queue the operations of rows that may run, all at once, and note them in the rows."""
-    left = once.lockable(session, list(rows), around)
+    left = list(rows)
+    if not any(once.steps_of(around.schedules[row.schedule_id], SCRIPT) for row in left):
+        _enqueue(session, registry, left, around, {}, caller)
+        return
+    left = once.lockable(session, left, around)
     while left:
         begun = once.begun(session, left, around)
         now, left = once.in_turn(left, around, begun)
@@ -54,16 +58,17 @@ def _enqueue(
 ) -> None:
     """`begun`: operations of scripts that run once, by run. They are the dependencies of what is queued here."""
     chains: list[list[Link]] = []
-    chained: list[tuple[ScheduleRun, list[PlannedStep], list[int]]] = []
+    chained: list[tuple[ScheduleRun, Sequence[PlannedStep], list[int]]] = []
     for row in rows:
         schedule, repository = around.schedules[row.schedule_id], around.repositories[row.repository_id]
         if row.outcome == Outcome.RAN:
             _repeat(session, registry, row, schedule, repository, around.now)
             continue
         try:
-            planned = _planned(session, registry, row, schedule, repository, around)
+            prepared = _prepared(session, registry, row, schedule, repository, around)
+            planned = [step for step, _, _ in prepared]
             shared = _shared(planned, begun.get(row.run_id or "", ()))
-            chain = _chain(registry, row, schedule, repository, planned, caller, shared)
+            chain = _chain(row, schedule, repository, prepared, caller, shared)
         except (NotFound, Unprocessable) as refusal:  # such as a script that was deleted meanwhile
             log.warning("a step of a schedule is refused", schedule_id=schedule.id, reason=refusal.key)
             row.error_key = refusal.key
@@ -80,9 +85,9 @@ def _enqueue(
             continue
         chains.append(chain)
         chained.append((row, planned, shared))
-    for (row, planned, shared), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
+    for (row, steps, shared), ids in zip(chained, queue.enqueue_chains(session, chains), strict=True):
         numbers = iter([*shared, *ids])
-        row.steps = [_noted(step, next(numbers) if step.operation else None) for step in planned]
+        row.steps = [_noted(step, next(numbers) if step.operation else None) for step in steps]
         _mark_released(row, around.schedules[row.schedule_id], around.now)
     once.settle_ended(session, {shared[-1] for _, _, shared in chained if shared})
 
@@ -91,6 +96,48 @@ def _shared(planned: Sequence[PlannedStep], begun: Sequence[int]) -> list[int]:
     """For each step that runs once, its operation, if the run has it already. An edit may have made them more or fewer."""
     number = sum(step.once for step in planned) if begun else 0
     return [begun[min(place, len(begun) - 1)] for place in range(number)]
+
+
+Prepared = list[tuple[PlannedStep, Kind | None, dict[str, Any]]]
+"""The steps of a run, each with the kind of its operation and its parameters."""
+
+
+def _prepared(
+    session: Session,
+    registry: Registry,
+    row: ScheduleRun,
+    schedule: Schedule,
+    repository: Repository,
+    around: Around,
+) -> Prepared:
+    """Most runs have the same steps, which are then prepared once."""
+    key = None
+    if not schedule.windows and not row.options and all(map(_is_the_same_each_time, schedule.steps)):
+        of_schedule = repr(schedule.steps), schedule.archive_name_template, repository.archive_name_template
+        key = (*of_schedule, repository.id in around.mirrored, _has_databases(repository, around))
+    found = around.prepared.get(key) if key is not None else None
+    if found is not None:
+        return cast("Prepared", found)
+    prepared: Prepared = []
+    for step in _planned(session, registry, row, schedule, repository, around):
+        if step.operation is None:
+            prepared.append((step, None, {}))
+            continue
+        kind = registry.kinds[step.operation]
+        params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
+        prepared.append((step, kind, params))
+    if key is not None:
+        around.prepared[key] = prepared
+    return prepared
+
+
+def _is_the_same_each_time(step: Mapping[str, Any]) -> bool:
+    """Whether neither the due time nor what has happened before decides about it."""
+    return step["kind"] != SCRIPT and not step.get("every_days")
+
+
+def _has_databases(repository: Repository, around: Around) -> bool:
+    return repository.id in around.dumped and repository.execution_target != "ssh"
 
 
 def _planned(
@@ -116,7 +163,7 @@ def _planned(
         repository_template=repository.archive_name_template,
         upload_kib=upload_limit(schedule, around.now) if repository.engine_version == 1 else None,
         has_mirror=repository.id in around.mirrored,
-        has_databases=repository.id in around.dumped and repository.execution_target == "local",
+        has_databases=_has_databases(repository, around),
         bandwidth=timetable(schedule, around.now) if repository.id in around.mirrored else None,
         completed=completed,
     )
@@ -124,24 +171,21 @@ def _planned(
 
 
 def _chain(
-    registry: Registry,
     row: ScheduleRun,
     schedule: Schedule,
     repository: Repository,
-    planned: Sequence[PlannedStep],
+    prepared: Prepared,
     caller: Caller | None,
     shared: Sequence[int],
 ) -> list[Link]:
     """`shared`: operations of the first steps, which another repository's chain has queued."""
     subject = repositories.subject(repository)
     chain = []
-    for step in planned:
-        if step.operation is None or (step.once and shared):
+    for step, kind, params in prepared:
+        if kind is None or (step.once and shared):
             continue
         after = step.after - len(shared) if step.after is not None else None
         is_outside = after is not None and after < 0
-        kind = registry.kinds[step.operation]
-        params = kind.params.model_validate(step.params).model_dump(mode="json", exclude_none=True)
         asked = Asked(
             Trigger.MANUAL if caller is not None else Trigger.SCHEDULE,
             caller.user_id if caller is not None else None,

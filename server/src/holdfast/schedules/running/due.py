@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import structlog
-from sqlalchemy import func, select
+from sqlalchemy import BindParameter, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
@@ -29,7 +29,7 @@ from holdfast.schedules.running.judge import End, too_late
 from holdfast.schedules.running.plans import Covered, calendar_of, check_interval, covered_by, run_id_of
 from holdfast.schedules.running.steps import needs_backup
 from holdfast.schedules.store import Target
-from holdfast.storage.bulk import insert_many, update_many
+from holdfast.storage.bulk import beside_objects, insert_many, objects, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
@@ -44,7 +44,10 @@ MOST_PAST_ROWS = 50_000
 """So do those that would be more rows than this, over all its repositories."""
 
 
-READ = (
+NO_STEPS: list[dict[str, Any]] = []
+NO_OPTIONS: dict[str, Any] = {}
+"""Of rows that are written: shared, so that each is put into JSON once."""
+READ = plain(
     Schedule.id,
     Schedule.uuid,
     Schedule.name,
@@ -86,7 +89,8 @@ class _Surroundings:
     covered: Covered
     known: Mapping[int, Target]
     """Repositories by id; all of them where a schedule chooses by labels."""
-    next_times: dict[tuple[plan.Calendar, datetime], datetime | None] = field(default_factory=dict)
+    calendars: dict[tuple[Any, ...], plan.Calendar] = field(default_factory=dict)
+    next_times: dict[tuple[int, datetime], datetime | None] = field(default_factory=dict)
 
     def targets_of(self, schedule: Schedule) -> list[Target]:
         chosen = (schedule.targets or {}).get("repository_ids")
@@ -95,9 +99,18 @@ class _Surroundings:
         left_out = set(schedule.exclude_repository_ids or ())
         return [self.known[number] for number in sorted(set(chosen) - left_out) if number in self.known]
 
+    def calendar_of(self, schedule: Schedule) -> plan.Calendar:
+        """Schedules with the same pattern share it."""
+        pattern = schedule.schedule_mode, schedule.cron_expression, schedule.timezone, schedule.interval_minutes
+        key = (*pattern, schedule.starts_at)
+        found = self.calendars.get(key)
+        if found is None:
+            found = self.calendars[key] = calendar_of(schedule)
+        return found
+
     def next_due(self, calendar: plan.Calendar, after: datetime) -> datetime | None:
         """Schedules with the same pattern share the answer."""
-        key = (calendar, after)
+        key = (id(calendar), after)
         if key not in self.next_times:
             self.next_times[key] = plan.next_due(calendar, after)
         return self.next_times[key]
@@ -115,7 +128,7 @@ def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONC
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
-    schedules = cast("Sequence[Schedule]", session.execute(statement).all())
+    schedules: Sequence[Schedule] = objects(beside_objects(session).execute(statement))
     if not schedules:
         return Done()
     around = _surroundings(session, schedules, now)
@@ -157,7 +170,7 @@ def _surroundings(session: Session, schedules: Sequence[Schedule], now: datetime
         ids.update(number for number in chosen if isinstance(number, int))
     by_label = any("repository_ids" not in (schedule.targets or {}) for schedule in schedules)
     known = {target.id: target for target in store.all_targets(session, None if by_label else ids)}
-    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts(session)), known)
+    return _Surroundings(now, store.is_paused(session), covered_by(store.blackouts_as_values(session)), known)
 
 
 def _rows_of(
@@ -167,7 +180,7 @@ def _rows_of(
     targets = around.targets_of(schedule)
     if schedule.schedule_mode == Mode.AVAILABILITY:
         return _availability_rows(session, schedule, targets, around)
-    calendar = calendar_of(schedule)
+    calendar = around.calendar_of(schedule)
     first = schedule.next_due_at
     assert first is not None
     rows: list[dict[str, Any]] = []
@@ -176,8 +189,9 @@ def _rows_of(
     following = around.next_due(calendar, first)
     if following is not None and following <= around.now:
         newest, rows = _past(schedule, calendar, first, targets, around)
+        following = around.next_due(calendar, newest)
     rows += [_row(schedule, target, newest, around) for target in places]
-    return rows, around.next_due(calendar, newest)
+    return rows, following
 
 
 def _past(
@@ -276,8 +290,8 @@ def _plain(schedule: Schedule, target: Target | None, due: datetime) -> dict[str
         "revision": schedule.revision,
         "run_id": run_id_of(schedule, due),
         "tries": 0,
-        "steps": [],
-        "options": {},
+        "steps": NO_STEPS,
+        "options": NO_OPTIONS,
     }
 
 
@@ -307,6 +321,8 @@ def _supersede(
     if not newest:
         return
     by_id = {schedule.id: schedule for schedule in schedules}
+    if beside_objects(session).scalar(_UNSETTLED, {"ids": list(by_id)}) is None:
+        return
     found = session.scalars(
         select(ScheduleRun)
         .where(ScheduleRun.schedule_id.in_(by_id), ScheduleRun.settled_at.is_(None))
@@ -323,6 +339,10 @@ def _supersede(
         elif older.waiting_for != WaitingFor.START or older.start_at < due:
             _end_older(session, by_id[older.schedule_id], older, now)
     session.flush()
+
+
+_ids: BindParameter[int] = bindparam("ids", expanding=True)
+_UNSETTLED = select(ScheduleRun.id).where(ScheduleRun.schedule_id.in_(_ids), ScheduleRun.settled_at.is_(None)).limit(1)
 
 
 def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:

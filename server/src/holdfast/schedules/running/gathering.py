@@ -1,9 +1,9 @@
 """What is known of everything that some rows are about, read at once: a tick looks at thousands of rows."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
+from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, column, select, table
 from sqlalchemy.orm import Session
@@ -12,6 +12,7 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.schedules.running.plans import Covered, covered_by
+from holdfast.storage.bulk import beside_objects, objects, plain
 
 EVIDENCE = {
     "backup": "last_backup",
@@ -21,7 +22,7 @@ EVIDENCE = {
     "restore_check": "last_restore_check",
     "mirror": "last_mirror",
 }
-OF_REPOSITORY = (
+OF_REPOSITORY = plain(
     Repository.id,
     Repository.uuid,
     Repository.name,
@@ -37,10 +38,12 @@ OF_REPOSITORY = (
     *(getattr(Repository, name) for name in EVIDENCE.values()),
 )
 """What of a repository is needed here, read as plain rows: so are schedules, and nothing here changes either."""
-OF_SCHEDULE = tuple(
-    column
-    for column in Schedule.__table__.c
-    if column.name not in ("description", "tz_version", "created_by", "created_at", "updated_at")
+OF_SCHEDULE = plain(
+    *(
+        column
+        for column in Schedule.__table__.c
+        if column.name not in ("description", "tz_version", "created_by", "created_at", "updated_at")
+    )
 )
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
@@ -68,25 +71,28 @@ class Around:
     """Repositories that have databases to dump."""
     reachable: Collection[int]
     """Repositories whose ssh machine has just answered."""
+    prepared: dict[Any, Any] = field(default_factory=dict)
+    """Chains that many rows share, see `chains`."""
 
 
 def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachable: Collection[int]) -> Around:
+    connection = beside_objects(session)
     repository_ids = sorted({row.repository_id for row in rows})
-    repositories = session.execute(_REPOSITORIES, {"ids": repository_ids})
-    found = cast("dict[int, Repository]", {row.id: row for row in repositories})
+    repositories = objects(connection.execute(_REPOSITORIES, {"ids": repository_ids}))
+    found: dict[int, Repository] = {row.id: row for row in repositories}
     agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
-    chosen = session.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})})
-    schedules = cast("dict[int, Schedule]", {row.id: row for row in chosen})
+    chosen = objects(connection.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})}))
+    schedules: dict[int, Schedule] = {row.id: row for row in chosen}
     return Around(
         now=now,
         paused=store.is_paused(session),
-        covered=covered_by(store.blackouts(session)),
+        covered=covered_by(store.blackouts_as_values(session)),
         schedules=schedules,
         repositories=found,
         targets={number: _target(one, agents) for number, one in found.items()},
         agents={number: agent.status for number, agent in agents.items()},
         earlier=store.unended_beside(session, [row.id for row in rows]),
-        mirrored=frozenset(session.scalars(_MIRRORED, {"ids": repository_ids})),
+        mirrored=frozenset(connection.scalars(_MIRRORED, {"ids": repository_ids})),
         dumped=_with_databases(session, schedules.values(), repository_ids),
         reachable=reachable,
     )

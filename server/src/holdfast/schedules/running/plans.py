@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Literal, cast
 
@@ -79,18 +79,45 @@ def timetable(schedule: Schedule, moment: datetime) -> list[tuple[str, int | Non
 
 
 def rules_of(schedule: Schedule, *, paused: bool) -> Rules:
-    interval = schedule.min_success_interval_minutes
+    return _rules(
+        schedule.enabled,
+        schedule.deleted_at is not None,
+        paused,
+        schedule.snoozed_until,
+        schedule.catch_up,
+        schedule.start_within_minutes,
+        schedule.overlap,
+        schedule.min_success_interval_minutes,
+        schedule.next_due_at,
+        schedule.schedule_mode,
+    )
+
+
+@lru_cache(maxsize=256)
+def _rules(
+    enabled: bool,
+    deleted: bool,
+    paused: bool,
+    snoozed_until: datetime | None,
+    catch_up: str,
+    start_within_minutes: int,
+    overlap: str,
+    interval: int | None,
+    next_due_at: datetime | None,
+    mode: str,
+) -> Rules:
+    """Most schedules that are due at one time share their rules."""
     return Rules(
-        enabled=schedule.enabled,
-        deleted=schedule.deleted_at is not None,
+        enabled=enabled,
+        deleted=deleted,
         paused=paused,
-        snoozed_until=schedule.snoozed_until,
-        catch_up=CatchUp(schedule.catch_up),
-        start_within=timedelta(minutes=schedule.start_within_minutes),
-        overlap=Overlap(schedule.overlap),
+        snoozed_until=snoozed_until,
+        catch_up=CatchUp(catch_up),
+        start_within=timedelta(minutes=start_within_minutes),
+        overlap=Overlap(overlap),
         min_success_interval=timedelta(minutes=interval) if interval else None,
-        next_due_at=schedule.next_due_at if schedule.schedule_mode != Mode.AVAILABILITY else None,
-        waits_without_end=schedule.schedule_mode == Mode.AVAILABILITY,
+        next_due_at=next_due_at if mode != Mode.AVAILABILITY else None,
+        waits_without_end=mode == Mode.AVAILABILITY,
     )
 
 

@@ -1,12 +1,12 @@
 """The second half of the tick: rows whose time has come are judged, and those that may run enter the queue."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import structlog
-from sqlalchemy import or_, select
+from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
 from holdfast.operations import pages
@@ -23,15 +23,16 @@ from holdfast.schedules.running.gathering import Around, gather
 from holdfast.schedules.running.judge import End, Place, Release, Row, Verdict, Wait, judge
 from holdfast.schedules.running.plans import check_interval, opens_at, rules_of
 from holdfast.schedules.running.steps import needs_backup
-from holdfast.storage.bulk import update_many
+from holdfast.storage.bulk import beside_objects, plain, update_many
 
 log = structlog.get_logger("holdfast.schedules")
 
 ROWS_AT_ONCE = 500
 MACHINE_LOOK = timedelta(minutes=15)
 
+COLUMNS = plain(*ScheduleRun.__table__.c)
+NAMES = tuple(column.name for column in COLUMNS)
 CHANGED = (
-    "id",
     "revision",
     "look_at",
     "waiting_for",
@@ -60,18 +61,19 @@ def release_rows(
 
     The rows are plain values, read and stored in one statement each.
     """
-    statement = select(*ScheduleRun.__table__.c).where(ScheduleRun.look_at <= now)
+    statement = select(*COLUMNS).where(ScheduleRun.look_at <= now)
     if only:
         statement = statement.where(ScheduleRun.id.in_(only))
     else:
         tried_first = ScheduleRun.waiting_for == WaitingFor.CONNECTION
         statement = statement.where(or_(ScheduleRun.waiting_for.is_(None), ~tried_first))
     statement = statement.order_by(ScheduleRun.look_at, ScheduleRun.id).limit(most)
-    found = session.execute(statement.with_for_update(skip_locked=True)).mappings()
-    rows = cast("list[ScheduleRun]", [SimpleNamespace(**row) for row in found])
-    if not rows:
+    found = [dict(zip(NAMES, row, strict=True)) for row in _all(session, statement)]
+    if not found:
         return Done()
+    rows = cast("list[ScheduleRun]", [SimpleNamespace(**values) for values in found])
     _act(session, registry, rows, gather(session, rows, now, reachable))
+    _store(session, found, [vars(row) for row in rows])
     return Done(rows=len(rows), more=len(rows) == most)
 
 
@@ -98,7 +100,17 @@ def _act(session: Session, registry: Registry, rows: Sequence[ScheduleRun], arou
                     verdict = End(verdict.outcome, verdict.reason, _earlier_operation(session, row, around))
                 ended.end(session, schedule, row, verdict, around.now)
     enqueue(session, registry, released, around)
-    update_many(session, ScheduleRun, [{name: getattr(row, name) for name in CHANGED} for row in rows])
+
+
+def _all(session: Session, statement: Select[Any]) -> Sequence[Any]:
+    return beside_objects(session).execute(statement.with_for_update(skip_locked=True)).all()
+
+
+def _store(session: Session, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+    """Write those columns that have changed in any of the rows: each has its price, above all where an index has it."""
+    pairs = list(zip(before, after, strict=True))
+    names = ["id", *(name for name in CHANGED if any(old[name] != new[name] for old, new in pairs))]
+    update_many(session, ScheduleRun, [{name: new[name] for name in names} for new in after] if names[1:] else [])
 
 
 def _way_of_waiting(row: ScheduleRun, waiting_for: WaitingFor, around: Around) -> WaitingFor:

@@ -1,0 +1,27 @@
+"""The job `backup.dump`: an archive of database dumps, if this machine lets the service dump them."""
+
+from dataclasses import dataclass, field
+
+from backup_agent.dump_rule import REFUSED, DumpRule, Refused
+from backup_jobs import dump
+from backup_jobs.backup import STEP
+from backup_jobs.endings import Ended, Failed
+from backup_jobs.host import Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDumpWork(dump.DumpWork):
+    rule: DumpRule = field(default_factory=DumpRule)
+
+
+def run(work: AgentDumpWork) -> Ended:
+    if not work.host.has_begun(STEP):  # one that has begun was allowed then, and is followed to its end
+        try:
+            work.rule.require(work.block)
+        except Refused as refusal:
+            return Failed(REFUSED, str(refusal))
+    return dump.run(work)
+
+
+def interrupted(work: AgentDumpWork, interruption: Interrupted) -> Ended:
+    return dump.interrupted(work, interruption)
