@@ -88,6 +88,7 @@ class SyntheticArchives:
     """The file system of the day; `archive()` freezes it under a name."""
 
     latest_nanoseconds = 2**62
+    major = 1
 
     def __init__(self, files: int, seed: int = 1) -> None:
         self._rng = random.Random(seed)

@@ -71,6 +71,7 @@ class FakeChunks:
     """Archives as metadata chunks, cut by content as the engine does."""
 
     latest_nanoseconds = NANOSECONDS_1_2
+    major = 1
 
     def __init__(self, mean: int = 400) -> None:
         self.mean = mean

@@ -5,7 +5,7 @@ Only archives read by the chunk route bring chunks. A version without them has c
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
@@ -170,6 +170,35 @@ class ChunkNumbers:
 def chunks_of(snapshot: Snapshot, version: int, size: int) -> list[Chunk] | None:
     """The chunks of a version's content, in order; None where they are not known."""
     return [] if size == 0 else _Blocks(snapshot).chunks(version, size)
+
+
+def chunks_of_all(snapshot: Snapshot, sizes: Mapping[int, int], most: int) -> dict[int, list[Chunk]] | None:
+    """The same for many versions, given the size of each; None where those of one are not known, or there are too many."""
+    blocks = _Blocks(snapshot)
+    versions = np.fromiter(sizes, np.int64, len(sizes))
+    wanted = np.fromiter(sizes.values(), np.int64, len(sizes))
+    first = blocks.take(VERSION_CHUNK, versions).astype(np.uint32)
+    if not first.all():
+        return None
+    has_more = versions[blocks.take(CHUNK_SIZE, first) != wanted].tolist()
+    further = {version: np.frombuffer(data, "<u4") for version, data in snapshot.column_chunks(MORE_CHUNKS, has_more)}
+    none = np.zeros(0, np.uint32)
+    lists = [
+        np.concatenate([first[at : at + 1], further.get(version, none)]) for at, version in enumerate(versions.tolist())
+    ]
+    if sum(map(len, lists)) > most:
+        return None
+    if not lists:
+        return {}
+    numbers = np.concatenate(lists)
+    parts = blocks.take(CHUNK_SIZE, numbers)
+    ends = np.cumsum([len(one) for one in lists])
+    starts = np.concatenate([[0], ends[:-1]])
+    if not parts.all() or (np.add.reduceat(parts.astype(np.int64), starts) != wanted).any():
+        return None
+    chunks = [Chunk(*both) for both in zip(blocks.ids(numbers), parts.tolist(), strict=True)]
+    bounds = zip(versions.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    return {version: chunks[start:end] for version, start, end in bounds}
 
 
 class _Blocks:

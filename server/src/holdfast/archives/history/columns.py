@@ -12,6 +12,7 @@ from holdfast.archives.history.store import Snapshot, Transaction
 
 Numbers = npt.NDArray[Any]
 
+_READ_AT_ONCE = 128  # of at most 192 KiB each
 _CACHED_CHUNKS = 1024  # of 32 KiB each: 8.4 million ids
 
 
@@ -33,11 +34,23 @@ def take(column: Numbers, ids: Numbers) -> Numbers:
 def read(snapshot: Snapshot, kind: int, ids: Numbers) -> Numbers:
     """Return the numbers at these ids, 0 where none is stored, reading only the chunks of the column that they are in."""
     chunks = np.unique(ids >> CHUNK_BITS)
+    if len(chunks) > _READ_AT_ONCE:
+        return _read_in_turn(snapshot, kind, ids, chunks)
     stored = dict(snapshot.column_chunks(kind, chunks.tolist()))
     empty = bytes(CHUNK_IDS * np.dtype(COLUMN_TYPES[kind]).itemsize)
     joined = np.frombuffer(b"".join(stored.get(chunk, empty) for chunk in chunks.tolist()), COLUMN_TYPES[kind])
     places = np.searchsorted(chunks, ids >> CHUNK_BITS) << CHUNK_BITS
     return joined[places + (ids & (CHUNK_IDS - 1))]
+
+
+def _read_in_turn(snapshot: Snapshot, kind: int, ids: Numbers, chunks: Numbers) -> Numbers:
+    """As `read`, with few chunks of the column in memory at a time."""
+    found = np.zeros(len(ids), COLUMN_TYPES[kind])
+    turn = np.searchsorted(chunks, ids >> CHUNK_BITS) // _READ_AT_ONCE
+    for number in range(-(-len(chunks) // _READ_AT_ONCE)):
+        places = np.flatnonzero(turn == number)
+        found[places] = read(snapshot, kind, ids[places])
+    return found
 
 
 def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) -> None:

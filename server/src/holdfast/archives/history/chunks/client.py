@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from holdfast.archives.history.chunks.program import HELPER, interpreter_of
+from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
 from holdfast.archives.history.errors import (
     ArchiveGone,
@@ -58,9 +58,11 @@ class HelperProcess:
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
         niceness: int = 10,
+        major: int = 1,
         **opening: Any,
     ) -> None:
         self._program = program
+        self.major = major  # of the engine
         self._opening = {"repository": repository, "niceness": niceness, **opening}
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
@@ -90,7 +92,7 @@ class HelperProcess:
     def _start(self, python: list[str]) -> None:
         try:
             self._process = subprocess.Popen(
-                [*python, str(HELPER)],
+                [*python, str(HELPER if self.major == 1 else HELPER_2)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -219,6 +221,7 @@ class EngineChunks(HelperProcess):
         pass_fds: Sequence[int] = (),
         lock_wait: int = 60,
         niceness: int = 10,
+        major: int = 1,
     ) -> None:
         super().__init__(
             program,
@@ -226,6 +229,7 @@ class EngineChunks(HelperProcess):
             environment=environment,
             pass_fds=pass_fds,
             niceness=niceness,
+            major=major,
             lock_wait=lock_wait,
         )
         self._reader: threading.Thread | None = None
@@ -310,9 +314,23 @@ class FileChunks(HelperProcess):
     silence_seconds = 60.0
 
     def __init__(
-        self, program: Path, repository: str, *, environment: Mapping[str, str], pass_fds: Sequence[int] = ()
+        self,
+        program: Path,
+        repository: str,
+        *,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
+        major: int = 1,
     ) -> None:
-        super().__init__(program, repository, environment=environment, pass_fds=pass_fds, niceness=0, reads_files=True)
+        super().__init__(
+            program,
+            repository,
+            environment=environment,
+            pass_fds=pass_fds,
+            niceness=0,
+            major=major,
+            reads_files=True,
+        )
         self._turn = threading.Lock()
         self.repository_id = ""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.archives.history.chunks.consumer import StateMismatch, scan
-from holdfast.archives.history.chunks.items import ItemParser
+from holdfast.archives.history.chunks.items import CONTENT_2, ItemParser, content_names
 from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
 from holdfast.archives.history.entry import ITEM
 from holdfast.archives.history.errors import GarbledItems, IndexDamaged
@@ -21,6 +21,8 @@ ROUTE = "chunks"
 class ChunkSource(Protocol):
     """The engine's side: which metadata chunks an archive has, and their content."""
 
+    @property
+    def major(self) -> int: ...
     @property
     def latest_nanoseconds(self) -> int: ...
     def chunk_ids(self, archive: str) -> list[bytes]: ...
@@ -79,7 +81,11 @@ def _read(
     known: SeriesState,
 ) -> IngestResult:
     with store.read() as snapshot:
-        parser = ItemParser(snapshot.meta()["secret"], source.latest_nanoseconds)
+        meta = snapshot.meta()
+    parser = ItemParser(content_names(meta, source.major), source.latest_nanoseconds, source.major)
+    if source.major == 2 and CONTENT_2 not in meta:
+        with store.write() as transaction:
+            transaction.set_meta(CONTENT_2, b"1")
     ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
     ingest.compare_with(base)
     result = scan(ids, known.table, source.chunks, ingest.accept)
