@@ -138,6 +138,8 @@ class SyntheticArchives:
         """Four bytes for each id: the engine's number of a segment, here always the first."""
         return bytes(len(joined_ids) // 32 * 4)
 
+    stored_sizes = segments
+
     def _directory(self, number: int) -> Directory:
         rng = self._rng
         above = f"{WORDS[number % len(WORDS)]}{number // 4000}/{WORDS[number // 7 % len(WORDS)]}-{number // 40}"

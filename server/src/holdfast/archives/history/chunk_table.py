@@ -101,13 +101,20 @@ class ChunkNumbers:
 
     def locate(self, segments: Segments) -> None:
         """Note in which segments the engine keeps the chunks that were new."""
+        self._note_added(CHUNK_SEGMENT, segments)
+
+    def note_stored(self, sizes: Segments) -> None:
+        """Note how many bytes of the repository the chunks take that were new."""
+        self._note_added(CHUNK_STORED, sizes)
+
+    def _note_added(self, kind: int, ask: Segments) -> None:
         added = np.concatenate(self._added) if self._added else np.zeros(0, np.uint32)
         for start in range(0, len(added), _BATCH):
             numbers = added[start : start + _BATCH]
             with self._store.read() as snapshot:
-                found = np.frombuffer(segments(_Blocks(snapshot).joined_ids(numbers)), ">u4")
+                found = np.frombuffer(ask(_Blocks(snapshot).joined_ids(numbers)), ">u4")
             with self._store.write() as transaction:
-                columns.update(transaction, CHUNK_SEGMENT, numbers.astype(np.int64), found)
+                columns.update(transaction, kind, numbers.astype(np.int64), found)
         self._added = []
 
     def _numbers(self, transaction: Transaction, rows: npt.NDArray[Any]) -> Numbers:

@@ -32,7 +32,7 @@ from holdfast.archives.history.presence import histories, path_id, version_in
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
-from holdfast.archives.history.stored import stored
+from holdfast.archives.history.stored import added, stored
 from holdfast.archives.history.sweep import SweepResult, sweep
 from holdfast.archives.history.tree import Branch, tree
 
@@ -279,6 +279,11 @@ class HistoryIndex:
         """The bytes that sets of archives take in the repository; None where chunks of a file are not known."""
         with self._store.read() as snapshot:
             return stored(snapshot, sets)
+
+    def added(self, archives: Sequence[str]) -> list[int] | None:
+        """The bytes that each of these archives has and none before it in the list; None as above."""
+        with self._store.read() as snapshot:
+            return added(snapshot, archives)
 
     def search(
         self,

@@ -1,25 +1,28 @@
 """Everything at some paths of an archive and below them, with the chunks of its files: what a folder's download is made of."""
 
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from holdfast.archives.history import bits, columns
 from holdfast.archives.history.browse import in_archive
+from holdfast.archives.history.changes import directories_below
 from holdfast.archives.history.chunk_table import Chunk, chunks_of_all
 from holdfast.archives.history.entry import INEXACT, Entry
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.hardlinks import behind_links
 from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.names import ROOT, directory_of
-from holdfast.archives.history.presence import path_id, version_in
-from holdfast.archives.history.schema import DIRECTORY_ENTRY, DIRECTORY_PARENT, VERSION_LINK
+from holdfast.archives.history.presence import path_id
+from holdfast.archives.history.schema import DIRECTORY_PARENT, PATH_DIRECTORY, VERSION_LINK
 from holdfast.archives.history.store import ArchiveRow, Found, Snapshot
 
 MOST_CHUNKS = 100_000
 """Of all files together; 250 GB of large files. Each takes about 150 bytes of memory."""
+_MOST_PATHS = 100
 _NOTHING_EXCLUDED = Excludes().fingerprint
 _WITHOUT_CONTENT = (stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO)
 
@@ -40,72 +43,63 @@ def tree(
     None unless all of it is known exactly: patterns that are left out, a path that is not there, a file whose chunks are
     unknown, a device (its number is not kept), and more than `most` entries need the engine.
     """
-    if archive.excludes != _NOTHING_EXCLUDED:
+    if archive.excludes != _NOTHING_EXCLUDED or len(paths) > _MOST_PATHS:
         return None
-    rows: list[Found] = []
-    for row in _Walk(snapshot, archive, frozenset(without)).rows(paths):
-        if row is None or len(rows) == most or not _is_exact(row.entry):
-            return None
-        rows.append(row)
+    versions = _versions(snapshot, archive, paths)
+    if versions is None or len(versions) > most:
+        return None
+    rows = [row for row in snapshot.entries(versions) if not _is_at(row.entry.path.strip(b"/"), without)]
+    if not all(_is_exact(row.entry) for row in rows):
+        return None
+    rows.sort(key=lambda row: _place(row.entry.path))
+    places = [_place(row.entry.path) for row in rows]
+    if not all(_is_there(places, path) for path in paths):
+        return None
     return _with_chunks(snapshot, archive, rows)
+
+
+def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes]) -> list[int] | None:
+    """What the archive has at these paths and below; None if one of them was never there."""
+    parent = columns.load(snapshot, DIRECTORY_PARENT)
+    inside = np.zeros(len(parent), np.bool_)
+    wanted: list[int] = []
+    for path in paths or (ROOT,):
+        number = snapshot.find_directories([directory_of(path)]).get(directory_of(path))
+        own = path_id(snapshot, path) if path else 0
+        if number is None and not own:
+            return None
+        wanted += [own] if own else []
+        if number is not None:
+            inside |= directories_below(number, parent)
+    if inside.any():
+        wanted += np.flatnonzero(columns.take(inside, columns.load(snapshot, PATH_DIRECTORY))).tolist()
+    versions = [version for _, version in snapshot.versions_of_paths(set(wanted))]
+    members = in_archive(snapshot, archive, versions)
+    return [version for version, is_member in zip(versions, members, strict=True) if is_member]
+
+
+def _place(path: bytes) -> bytes:
+    """Sorted by it, a folder comes right before what is in it."""
+    return path.replace(b"/", b"\0")
+
+
+def _is_there(places: list[bytes], path: bytes) -> bool:
+    """Whether one of the sorted places is that of a path, or below it."""
+    wanted = _place(path)
+    at = bisect_left(places, wanted)
+    if at < len(places) and places[at] == wanted:
+        return True
+    at = bisect_left(places, wanted + b"\0")
+    return at < len(places) and places[at].startswith(wanted + b"\0")
+
+
+def _is_at(path: bytes, folders: Collection[bytes]) -> bool:
+    return any(path == folder or path.startswith(folder + b"/") for folder in folders)
 
 
 def _is_exact(entry: Entry) -> bool:
     kind = stat.S_IFMT(entry.mode)
     return kind in _WITHOUT_CONTENT or (kind == stat.S_IFREG and not entry.flags & INEXACT)
-
-
-class _Walk:
-    def __init__(self, snapshot: Snapshot, archive: ArchiveRow, without: frozenset[bytes]) -> None:
-        self._snapshot = snapshot
-        self._archive = archive
-        self._without = without
-        parent = columns.load(snapshot, DIRECTORY_PARENT)
-        self._own = columns.load(snapshot, DIRECTORY_ENTRY)
-        self._by_parent = np.argsort(parent, kind="stable")
-        self._parents = parent[self._by_parent]
-
-    def rows(self, paths: Sequence[bytes]) -> Iterator[Found | None]:
-        """Each entry of the archive; None for a path that is not there. Parents that it does not list are left out."""
-        for path in paths or (ROOT,):
-            number = self._snapshot.find_directories([directory_of(path)]).get(directory_of(path))
-            own = self._entry(path) if path else None
-            if own is not None:
-                yield own
-            elif path and number is None:
-                yield None
-            if number is not None:
-                yield from self._below(number)
-
-    def _entry(self, path: bytes) -> Found | None:
-        return version_in(self._snapshot, self._archive.id, path_id(self._snapshot, path))
-
-    def _below(self, directory: int) -> Iterator[Found]:
-        waiting = [iter(self._in(directory))]
-        while waiting:
-            found, below = next(waiting[-1], (None, 0))
-            if found is None:
-                waiting.pop()
-                continue
-            if found.entry.path.strip(b"/") in self._without:
-                continue
-            if not found.entry.is_implicit:
-                yield found
-            if below:
-                waiting.append(iter(self._in(below)))
-
-    def _in(self, directory: int) -> Iterator[tuple[Found, int]]:
-        """The entries of a directory by name, each with the directory that it is the entry of, 0 if it is none's."""
-        rows = self._snapshot.versions_in_directory(directory)
-        inside = in_archive(self._snapshot, self._archive, [version for _, version in rows])
-        names = sorted(row for row, is_member in zip(rows, inside, strict=True) if is_member)
-        found = {row.version: row for row in self._snapshot.entries(version for _, version in names)}
-        first, end = np.searchsorted(self._parents, [directory, directory + 1])
-        children = self._by_parent[first:end]
-        own = dict(zip(columns.take(self._own, children).tolist(), children.tolist(), strict=True))
-        for _, version in names:
-            row = found[version]
-            yield row, own.get(row.path, 0)
 
 
 def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[Found]) -> list[Branch] | None:

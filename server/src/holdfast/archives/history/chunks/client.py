@@ -261,8 +261,16 @@ class EngineChunks(HelperProcess):
     def segments(self, joined_ids: bytes) -> bytes:
         """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
         bytes; 0 where that is unknown."""
+        return self._numbers("segments", joined_ids)
+
+    def stored_sizes(self, joined_ids: bytes) -> bytes:
+        """The same for the bytes that each takes in the repository; 0 where that is unknown. For engine 2, whose items lack
+        them."""
+        return self._numbers("stored", joined_ids)
+
+    def _numbers(self, what: str, joined_ids: bytes) -> bytes:
         count = len(joined_ids) // ID_BYTES
-        self._ask({"op": "segments", "count": count}, joined_ids)
+        self._ask({"op": what, "count": count}, joined_ids)
         data = self._frame(b"I", count * _SEGMENT_BYTES)
         if len(data) != count * _SEGMENT_BYTES:
             raise ChunkRouteFailed("the helper answered for another number of chunks")

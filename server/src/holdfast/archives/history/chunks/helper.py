@@ -189,6 +189,8 @@ def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> 
         hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], metadata, budget, output)
     elif request["op"] == "segments":
         send_bytes(output, b"I", metadata.segments(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
+    elif request["op"] == "stored":
+        send_bytes(output, b"I", metadata.stored_sizes(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
     else:
         raise ValueError("unknown request")
 
@@ -238,6 +240,11 @@ class Metadata:
             return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
         places = (index.get(ids[at : at + _ID_BYTES]) for at in range(0, len(ids), _ID_BYTES))
         return b"".join(_SEGMENT.pack(place[0] + 1 if place else 0) for place in places)
+
+    @staticmethod
+    def stored_sizes(ids: bytes) -> bytes:
+        """Items of engine 1 have them."""
+        return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
 
 
 class UnlockedChunks:

@@ -144,6 +144,11 @@ class Metadata:
         """Packs have no numbers."""
         return bytes(len(ids) // 8)
 
+    def stored_sizes(self, ids: bytes) -> bytes:
+        """Return how many bytes of the repository each chunk takes, 0 where it does not say."""
+        places = (self._repository.chunks.get(ids[at : at + 32]) for at in range(0, len(ids), 32))
+        return b"".join((place.obj_size if place else 0).to_bytes(4, "big") for place in places)
+
 
 class Contents(shared.UnlockedChunks):  # type: ignore[misc]
     """The content of files. Locks are looked at, never taken."""

@@ -28,6 +28,7 @@ class ChunkSource(Protocol):
     def chunk_ids(self, archive: str) -> list[bytes]: ...
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]: ...
     def segments(self, joined_ids: bytes) -> bytes: ...
+    def stored_sizes(self, joined_ids: bytes) -> bytes: ...
 
 
 def ingest_chunks(
@@ -90,6 +91,9 @@ def _read(
     ingest.compare_with(base)
     result = scan(ids, known.table, source.chunks, ingest.accept)
     versions = result.assemble(known.versions, ingest.versions())
-    ingest.chunks.locate(source.segments)
+    if source.major == 1:
+        ingest.chunks.locate(source.segments)
+    else:  # its packs have no numbers, and its items do not say how much is stored
+        ingest.chunks.note_stored(source.stored_sizes)
     state = SeriesState(result.table, versions, excludes.fingerprint)
     return ingest.finish(ROUTE, versions, series, state.dump())
