@@ -119,7 +119,7 @@ class FolderSizes:
         versions: Numbers,
         signs: npt.NDArray[np.float64] | None,
     ) -> _Totals:
-        """The totals with these versions added, or taken away where the sign says so."""
+        """The totals with these versions added; those with a negative sign are taken away."""
         epoch = base.epoch
         paths = self._columns.version_path.take(snapshot, epoch, versions)
         directories = self._columns.path_directory.take(snapshot, epoch, paths)

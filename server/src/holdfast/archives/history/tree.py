@@ -23,8 +23,10 @@ from holdfast.archives.history.store import ArchiveRow, Found, Snapshot
 MOST_CHUNKS = 100_000
 """Of all files together; 250 GB of large files. Each takes about 150 bytes of memory."""
 _MOST_PATHS = 100
+_PATHS_OF_ALL_ARCHIVES = 5
+"""Times as many paths may have been in these folders over time."""
 _NOTHING_EXCLUDED = Excludes().fingerprint
-_WITHOUT_CONTENT = (stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO)
+_KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO)
 
 
 class Branch(NamedTuple):
@@ -45,7 +47,7 @@ def tree(
     """
     if archive.excludes != _NOTHING_EXCLUDED or len(paths) > _MOST_PATHS:
         return None
-    versions = _versions(snapshot, archive, paths)
+    versions = _versions(snapshot, archive, paths, most)
     if versions is None or len(versions) > most:
         return None
     rows = [row for row in snapshot.entries(versions) if not _is_at(row.entry.path.strip(b"/"), without)]
@@ -58,8 +60,8 @@ def tree(
     return _with_chunks(snapshot, archive, rows)
 
 
-def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes]) -> list[int] | None:
-    """What the archive has at these paths and below; None if one of them was never there."""
+def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes], most: int) -> list[int] | None:
+    """What the archive has at these paths and below; None if one of them was never there, or far too much is."""
     parent = columns.load(snapshot, DIRECTORY_PARENT)
     inside = np.zeros(len(parent), np.bool_)
     wanted: list[int] = []
@@ -73,6 +75,8 @@ def _versions(snapshot: Snapshot, archive: ArchiveRow, paths: Sequence[bytes]) -
             inside |= directories_below(number, parent)
     if inside.any():
         wanted += np.flatnonzero(columns.take(inside, columns.load(snapshot, PATH_DIRECTORY))).tolist()
+    if len(wanted) > _PATHS_OF_ALL_ARCHIVES * most:
+        return None
     versions = [version for _, version in snapshot.versions_of_paths(set(wanted))]
     members = in_archive(snapshot, archive, versions)
     return [version for version, is_member in zip(versions, members, strict=True) if is_member]
@@ -98,8 +102,7 @@ def _is_at(path: bytes, folders: Collection[bytes]) -> bool:
 
 
 def _is_exact(entry: Entry) -> bool:
-    kind = stat.S_IFMT(entry.mode)
-    return kind in _WITHOUT_CONTENT or (kind == stat.S_IFREG and not entry.flags & INEXACT)
+    return stat.S_IFMT(entry.mode) in _KINDS and not entry.flags & INEXACT
 
 
 def _with_chunks(snapshot: Snapshot, archive: ArchiveRow, rows: list[Found]) -> list[Branch] | None:
