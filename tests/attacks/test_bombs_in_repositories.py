@@ -125,6 +125,7 @@ def test_a_reader_of_files_refuses_the_same(repository: HostileRepository, archi
         assert peak_of(files._process.pid) - before < BOUND
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
 def test_the_helper_of_engine_2_refuses_chunks_that_are_too_large(tmp_path: Path) -> None:
     assert ENGINE_2 is not None

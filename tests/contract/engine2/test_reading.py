@@ -120,15 +120,6 @@ def test_a_name_means_the_newest_archive_of_the_series(world: World) -> None:
     assert answer.json()["bytes"] == len("one\ntwo\n")
 
 
-def test_a_file_is_read_by_parts_and_at_once(world: World) -> None:
-    url = f"{world.url}/archives/{world.archives()[1]['id']}/files"
-    for name in ("notes.txt", "also-notes.txt"):
-        part = world.admin.get(url, params={"path": str(world.source / name)}, headers={"Range": "bytes=2-5"})
-        assert (part.status_code, part.content, part.headers["accept-ranges"]) == (206, b"e\ntw", "bytes")
-    exact = base64.b64encode(os.fsencode(world.source) + b"/" + NOT_UTF8).decode()
-    assert world.admin.get(url, params={"path_b64": exact}).content == b"latin\n"
-
-
 def test_a_folder_is_downloaded_as_tar(world: World) -> None:
     first = world.archives()[0]["id"]
     answer = world.admin.get(f"{world.url}/archives/{first}/download", params={"path": str(world.source / "letters")})

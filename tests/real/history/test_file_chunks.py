@@ -25,7 +25,10 @@ LASTING_SECONDS = 30.0
 SORTS_OF_WRITERS = 4
 
 
-@pytest.fixture(scope="module", params=ALL_ENGINES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.campaign if name == "2.0" else ()) for name in ALL_ENGINES],
+)
 def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealRepository:
     made = new_repository(request.param, tmp_path_factory.mktemp("engine"))
     plant(made.tree, random.Random(1), files=24)
