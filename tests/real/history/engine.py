@@ -174,12 +174,13 @@ class RealRepository2(RealRepository):
         self.run("check")
 
     def writers(self, rng: random.Random) -> Iterator[list[str]]:
-        yield ["delete", "day0"]
+        patient = ("--lock-wait", "60")  # its default of a second is short on a busy machine
+        yield [*patient, "delete", "day0"]
         for number in count(1):
-            yield ["compact"]
+            yield [*patient, "compact"]
             mutate(self.tree, rng)
-            yield ["create", f"day{number}", "tree"]
-            yield ["prune", "--keep-last", "2", "--match-archives", "sh:day*"]
+            yield [*patient, "create", f"day{number}", "tree"]
+            yield [*patient, "prune", "--keep", "2", "--match-archives", "sh:day*"]
 
     def ingest_listing(self, index: HistoryIndex, name: str, base: str | None = None) -> IngestResult:
         command = [str(self.program), "list", "--json-lines", f"--format={ADDED_KEYS}", name]

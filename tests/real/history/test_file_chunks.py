@@ -211,7 +211,7 @@ def _read_beside_writers(
     done, paths = 0, sorted(files)
     for number, command in enumerate(made.writers(rng)):
         with subprocess.Popen(
-            [made.program, *command], env=made.environment, cwd=made.folder, stderr=subprocess.DEVNULL
+            [made.program, *command], env=made.environment, cwd=made.folder, stderr=subprocess.PIPE
         ) as writer:
             since: float | None = None
             while writer.poll() is None or since is not None:
@@ -225,6 +225,7 @@ def _read_beside_writers(
                 since = None
                 assert read == wanted[path][: sum(part.size for part in files[path])]
                 done += 1
-        assert writer.returncode in (0, 1), command
+            said = writer.stderr.read() if writer.stderr else b""
+        assert writer.returncode in (0, 1), (command, said)
         if done >= reads and number >= SORTS_OF_WRITERS:
             return
