@@ -1,18 +1,26 @@
-"""How soon the first byte of an archived file comes over HTTP, and how fast the rest, beside the engine alone."""
+"""How soon the first byte of an archived file comes over HTTP, and how fast the rest and whole folders, beside the engine alone.
+
+Processor time is that of the service and its readers, or of the engine: it says more than wall time on a busy machine.
+"""
 
 import http.client
 import os
 import random
+import resource
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import psutil
+
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
-from bench.timing import milliseconds, percentile, processor_seconds
+from bench.timing import milliseconds, percentile
 from tests.support.service import Client, ServiceProcess, wait_until
 
 SECONDS = 3600.0
@@ -22,21 +30,27 @@ ARCHIVES = 3
 PART = 64 << 10
 FIRST_BYTE_P50, FIRST_BYTE_P95 = 5.0, 50.0
 WITH_ENGINE = 10
+FOLDER_FILES = 10_000
+"""Small files of the folder that is sent as a whole; other files are in folders beside it."""
+MOUNT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A repository of small files and a large one, in several archives."""
+    """A repository of small files and a large one, in several archives; and a copy of the last one without an index."""
 
     source: Path
     repository: dict[str, Any]
     archives: list[dict[str, Any]]
     files: list[Path]
     large: Path
+    folder: Path
+    without_index: dict[str, Any]
+    its_archive: dict[str, Any]
 
 
 def run(options: Options) -> list[Measurement]:
-    files, large = (2_000, 64 << 20) if options.quick else (100_000, 512 << 20)
+    files, large = (1_000, 32 << 20) if options.quick else (100_000, 512 << 20)
     with folder() as place, settings_for(place / "data", options.store) as settings, serving(settings) as service:
         admin = signed_in(service)
         site = _make_site(admin, place, files, large)
@@ -44,15 +58,21 @@ def run(options: Options) -> list[Measurement]:
         return [
             *_first_bytes(reading, options.repeats(1000)),
             *_parts(reading, options.repeats(100)),
-            *_throughput(reading, service),
+            *_throughput(reading),
+            *_folders(reading, place),
             *_engine_alone(place, site, options.repeats(WITH_ENGINE)),
+            *_mounted(place, site, options.repeats(100)),
         ]
 
 
 def _make_site(admin: Client, place: Path, count: int, large: int) -> Site:
     generator = random.Random(count)
     source = place / "source"
-    names = [source / f"d{number // FILES_PER_FOLDER}" / f"file{number}" for number in range(count)]
+    folder = source / "folder"
+    names = [
+        (folder if number < FOLDER_FILES else source) / f"d{number // FILES_PER_FOLDER}" / f"file{number}"
+        for number in range(count)
+    ]
     for name in names:
         name.parent.mkdir(parents=True, exist_ok=True)
         name.write_bytes(generator.randbytes(int(generator.expovariate(1 / 12_000))))
@@ -68,11 +88,22 @@ def _make_site(admin: Client, place: Path, count: int, large: int) -> Site:
         for name in generator.sample(names, max(1, count // 100)):
             name.write_bytes(generator.randbytes(8000))
     archives = wait_until(lambda: _indexed(admin, repository), SECONDS, what="all archives are indexed")
-    return Site(source, repository, archives, names, source / "large")
+    without = admin.create_repository(
+        place / "without", [source], encryption="repokey-blake2", passphrase=PASSPHRASE, index_mode="off"
+    )
+    ended = admin.wait_for_end(admin.start_backup(without), SECONDS)
+    assert ended["status"] == "completed", ended
+    (its,) = wait_until(lambda: _listed(admin, without), SECONDS, what="the archive is known")
+    return Site(source, repository, archives, names, source / "large", folder, without, its)
+
+
+def _listed(admin: Client, repository: dict[str, Any]) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = admin.get(f"/api/repositories/{repository['id']}/archives").json()["archives"]
+    return listed
 
 
 def _indexed(admin: Client, repository: dict[str, Any]) -> list[dict[str, Any]] | None:
-    listed: list[dict[str, Any]] = admin.get(f"/api/repositories/{repository['id']}/archives").json()["archives"]
+    listed = _listed(admin, repository)
     is_done = len(listed) == ARCHIVES and all(one["history_state"] == "indexed" for one in listed)
     return listed if is_done else None
 
@@ -82,6 +113,8 @@ class _Reading:
 
     def __init__(self, service: ServiceProcess, admin: Client, site: Site) -> None:
         self.site = site
+        self.pid = pid_of(service)
+        self.of_the_service = _processor(self.pid)
         self._headers = {"X-Backup-Authorization": admin.headers["X-Backup-Authorization"]}
         self._connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=SECONDS)
 
@@ -101,6 +134,76 @@ class _Reading:
         assert received == int(answer.headers["Content-Length"])
         return seconds, received
 
+    def folder(self, repository: dict[str, Any], archive: dict[str, Any], path: Path, form: str) -> int:
+        """Download a folder as a whole; return how many bytes came."""
+        url = f"/api/repositories/{repository['id']}/archives/{archive['id']}/download?"
+        self._connection.request("GET", url + urlencode({"path": str(path), "format": form}), headers=self._headers)
+        answer = self._connection.getresponse()
+        assert answer.status == 200, answer.read(2000)
+        received = 0
+        while block := answer.read(1 << 20):
+            received += len(block)
+        return received
+
+    def of_the_readers(self) -> float:
+        """Processor seconds of the processes that read chunks."""
+        children = psutil.Process(self.pid).children(recursive=True)
+        return sum(_processor(one.pid)() for one in children if _is_reader(one))
+
+
+def _is_reader(process: psutil.Process) -> bool:
+    try:
+        return any("chunks/helper" in word for word in process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False
+
+
+@dataclass(slots=True)
+class _Cost:
+    wall: float = 0.0
+    service: float = 0.0
+    readers: float = 0.0
+    engines: float = 0.0
+
+    @property
+    def note(self) -> str:
+        shares = (("service", self.service), ("reader", self.readers), ("engine", self.engines))
+        told = ", ".join(f"{name} {seconds:.2f}" for name, seconds in shares if seconds > 0.005)
+        return f"processor: {self.processor:.2f} s ({told})"
+
+    @property
+    def processor(self) -> float:
+        return self.service + self.readers + self.engines
+
+
+@contextmanager
+def _measured(reading: "_Reading | None", engine: Callable[[], float] = lambda: 0.0) -> Iterator[_Cost]:
+    cost = _Cost()
+    service = reading.of_the_service if reading else lambda: 0.0
+    readers = reading.of_the_readers if reading else lambda: 0.0
+    before = service(), readers(), engine()
+    began = time.perf_counter()
+    yield cost
+    cost.wall = time.perf_counter() - began
+    cost.service, cost.readers, cost.engines = service() - before[0], readers() - before[1], engine() - before[2]
+
+
+def _own_children() -> float:
+    """Processor seconds of programs that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _processor(pid: int) -> Callable[[], float]:
+    """A clock of the processor time of a process, with that of its threads that have ended."""
+    process = psutil.Process(pid)
+
+    def used() -> float:
+        times = process.cpu_times()
+        return float(times.user + times.system)
+
+    return used
+
 
 def _first_bytes(reading: _Reading, repeats: int) -> list[Measurement]:
     generator = random.Random(1)
@@ -108,15 +211,22 @@ def _first_bytes(reading: _Reading, repeats: int) -> list[Measurement]:
     began = time.perf_counter()
     reading.ask(site.archives[0], site.files[0])
     cold = time.perf_counter() - began
-    times = [
-        milliseconds(reading.ask(generator.choice(site.archives), generator.choice(site.files))[0])
-        for _ in range(repeats)
-    ]
+    with _measured(reading) as cost:
+        times = [
+            milliseconds(reading.ask(generator.choice(site.archives), generator.choice(site.files))[0])
+            for _ in range(repeats)
+        ]
     what = f"reading: first byte of {repeats} random files of {ARCHIVES} archives"
+    shares = (
+        f"{cost.service / repeats * 1000:.2f} ms of the service, {cost.readers / repeats * 1000:.2f} ms of the reader"
+    )
     return [
         Measurement("reading: the first of all, which starts the reader", milliseconds(cold), "ms"),
         Measurement(f"{what}, median", percentile(times, 50), "ms", FIRST_BYTE_P50),
         Measurement(f"{what}, 95th percentile", percentile(times, 95), "ms", FIRST_BYTE_P95),
+        Measurement(
+            "reading: processor for each of them, to its last byte", cost.processor / repeats * 1000, "ms", None, shares
+        ),
     ]
 
 
@@ -135,34 +245,115 @@ def _parts(reading: _Reading, repeats: int) -> list[Measurement]:
     ]
 
 
-def _throughput(reading: _Reading, service: ServiceProcess) -> list[Measurement]:
-    used = processor_seconds(pid_of(service))
-    before, began = used(), time.perf_counter()
-    _, received = reading.ask(reading.site.archives[0], reading.site.large)
-    seconds = time.perf_counter() - began
-    note = f"{(used() - before) / (received >> 20) * 1000:.1f} ms of the service's processor for each MiB"
+def _throughput(reading: _Reading) -> list[Measurement]:
+    with _measured(reading) as cost:
+        _, received = reading.ask(reading.site.archives[0], reading.site.large)
+    size = received / 2**20
+    what = "reading: a large file from its first byte to its last"
+    decrypting = f"{cost.readers / size * 1000:.1f} ms of the reader (decrypting and checking)"
     return [
+        Measurement(what, size / cost.wall, "MiB/s"),
         Measurement(
-            "reading: a large file from its first byte to its last", received / seconds / 2**20, "MiB/s", None, note
-        )
+            f"{what}, processor for each MiB",
+            cost.processor / size * 1000,
+            "ms",
+            None,
+            f"{decrypting}, {cost.service / size * 1000:.1f} ms of the service",
+        ),
     ]
 
 
-def _engine_alone(place: Path, site: Site, repeats: int) -> list[Measurement]:
-    """The same by `borg extract --stdout`, each file by itself, and the large one as a whole."""
-    generator = random.Random(3)
-    environment = {
+def _folders(reading: _Reading, place: Path) -> list[Measurement]:
+    """A folder of small files as zip and as tar: by chunks, by the engine through the service, and by the engine alone.
+
+    The processor time of an engine that the service has started is not known here: it is that of the engine alone.
+    """
+    site, found = reading.site, []
+    files = sum(1 for one in site.files if one.is_relative_to(site.folder))
+    archive = site.archives[0]
+    for form in ("zip", "tar"):
+        with _measured(reading) as by_chunks:
+            received = reading.folder(site.repository, archive, site.folder, form)
+        with _measured(reading) as by_engine:
+            again = reading.folder(site.without_index, site.its_archive, site.folder, form)
+        assert abs(received - again) < received * 0.05, (received, again)
+        what = f"reading: a folder of {files} small files as {form}"
+        found += [
+            Measurement(f"{what}, by chunks", by_chunks.wall, "s", None, by_chunks.note),
+            Measurement(f"{what}, by the engine's export", by_engine.wall, "s", None, by_engine.note),
+        ]
+    for what, path in (("the large file", site.large), ("everything", site.source)):
+        with _measured(reading) as by_chunks:
+            reading.folder(site.repository, archive, path, "tar")
+        with _measured(reading) as by_engine:
+            reading.folder(site.without_index, site.its_archive, path, "tar")
+        found += [
+            Measurement(f"reading: {what} as tar, from the index", by_chunks.wall, "s", None, by_chunks.note),
+            Measurement(f"reading: {what} as tar, without an index", by_engine.wall, "s", None, by_engine.note),
+        ]
+    with _measured(None, _own_children) as alone, (place / "exported.tar").open("wb") as output:
+        command = ["borg", "export-tar", _address(place, archive), "-", str(site.folder).lstrip("/")]
+        subprocess.run(command, env=_alone(place), stdout=output, check=True)
+    what = f"reading: the {files} small files by `borg export-tar` alone"
+    return [*found, Measurement(what, alone.wall, "s", None, alone.note)]
+
+
+def _mounted(place: Path, site: Site, repeats: int) -> list[Measurement]:
+    """The first byte of random files through `borg mount`, where this machine has FUSE."""
+    what = "reading: the first byte through `borg mount`"
+    target = place / "mounted"
+    target.mkdir()
+    command = ["borg", "mount", "--foreground", _address(place, site.archives[0]), str(target)]
+    began = time.perf_counter()
+    mount = subprocess.Popen(command, env=_alone(place), stderr=subprocess.PIPE)
+    try:
+        while not os.path.ismount(target):
+            if mount.poll() is not None or time.perf_counter() - began > MOUNT_SECONDS:
+                said = (mount.stderr.read() if mount.stderr and mount.poll() is not None else b"").decode().strip()
+                return [Measurement(f"{what}: not available", 0.0, "", None, said.splitlines()[-1] if said else "")]
+            time.sleep(0.01)
+        ready = time.perf_counter() - began
+        generator, times = random.Random(4), []
+        for _ in range(repeats):
+            file = target / str(generator.choice(site.files)).lstrip("/")
+            before = time.perf_counter()
+            with file.open("rb") as stream:
+                stream.read(1)
+            times.append(milliseconds(time.perf_counter() - before))
+        return [
+            Measurement("reading: until `borg mount` shows the archive", milliseconds(ready), "ms"),
+            Measurement(f"{what}, median", percentile(times, 50), "ms"),
+            Measurement(f"{what}, 95th percentile", percentile(times, 95), "ms"),
+        ]
+    finally:
+        if mount.poll() is None:
+            subprocess.run(["borg", "umount", str(target)], env=_alone(place), check=False)
+        mount.terminate()
+        mount.wait()
+
+
+def _alone(place: Path) -> dict[str, str]:
+    """The environment of an engine that knows nothing of the service."""
+    return {
         **os.environ,
         "BORG_PASSPHRASE": PASSPHRASE,
         "BORG_BASE_DIR": str(place / "alone"),
         "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
     }
 
+
+def _address(place: Path, archive: dict[str, Any]) -> str:
+    return f"{place / 'repository'}::{archive['name']}"
+
+
+def _engine_alone(place: Path, site: Site, repeats: int) -> list[Measurement]:
+    """The same by `borg extract --stdout`, each file by itself, and the large one as a whole."""
+    generator = random.Random(3)
+
     def extract(archive: dict[str, Any], path: Path) -> tuple[float, float]:
-        address = f"{place / 'repository'}::{archive['name']}"
-        command = ["borg", "extract", "--stdout", address, str(path).lstrip("/")]
+        command = ["borg", "extract", "--stdout", _address(place, archive), str(path).lstrip("/")]
         began = time.perf_counter()
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as engine:
+        with subprocess.Popen(command, env=_alone(place), stdout=subprocess.PIPE) as engine:
             assert engine.stdout is not None
             engine.stdout.read(1)
             first = time.perf_counter() - began
@@ -172,14 +363,20 @@ def _engine_alone(place: Path, site: Site, repeats: int) -> list[Measurement]:
         return first, time.perf_counter() - began
 
     extract(site.archives[0], site.files[0])  # it makes its cache once
-    times = [
-        milliseconds(extract(generator.choice(site.archives), generator.choice(site.files))[0]) for _ in range(repeats)
-    ]
-    _, whole = extract(site.archives[0], site.large)
+    with _measured(None, _own_children) as small:
+        times = [
+            milliseconds(extract(generator.choice(site.archives), generator.choice(site.files))[0])
+            for _ in range(repeats)
+        ]
+    with _measured(None, _own_children) as large:
+        _, whole = extract(site.archives[0], site.large)
     size = site.large.stat().st_size >> 20
+    what = "reading: the same by `borg extract --stdout`"
     return [
-        Measurement("reading: the same by `borg extract --stdout`, median", percentile(times, 50), "ms"),
+        Measurement(f"{what}, median", percentile(times, 50), "ms"),
+        Measurement(f"{what}, processor for each file", small.processor / repeats * 1000, "ms"),
         Measurement("reading: the large file by it, its start included", size / whole, "MiB/s"),
+        Measurement("reading: processor of it for each MiB", large.processor / size * 1000, "ms"),
     ]
 
 

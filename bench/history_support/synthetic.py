@@ -88,6 +88,7 @@ class SyntheticArchives:
     """The file system of the day; `archive()` freezes it under a name."""
 
     latest_nanoseconds = 2**62
+    major = 1
 
     def __init__(self, files: int, seed: int = 1) -> None:
         self._rng = random.Random(seed)
@@ -136,6 +137,8 @@ class SyntheticArchives:
     def segments(joined_ids: bytes) -> bytes:
         """Four bytes for each id: the engine's number of a segment, here always the first."""
         return bytes(len(joined_ids) // 32 * 4)
+
+    stored_sizes = segments
 
     def _directory(self, number: int) -> Directory:
         rng = self._rng

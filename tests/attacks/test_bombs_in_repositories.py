@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
-from holdfast.archives.history.errors import ArchiveTooLarge
-from tests.support.engines import ENGINES
-from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item
+from holdfast.archives.history.errors import ArchiveTooLarge, ChunkRouteFailed
+from tests.support.engines import ENGINE_2, ENGINES
+from tests.support.hostile import BOMBS, HostileArchive, HostileRepository, hostile_repository, item, item_2
 from tests.support.peak import MIB, growths_of, peak_of
 
 BOUND = 64 * MIB
@@ -123,6 +123,26 @@ def test_a_reader_of_files_refuses_the_same(repository: HostileRepository, archi
         size = len(item(b"a") * 2)
         assert len(files.read([Part(ids["good"], size, 0, size)])) == size
         assert peak_of(files._process.pid) - before < BOUND
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
+def test_the_helper_of_engine_2_refuses_chunks_that_are_too_large(tmp_path: Path) -> None:
+    assert ENGINE_2 is not None
+    made = hostile_repository(ENGINE_2, tmp_path, 2)
+    good = item_2("a") + item_2("b")
+    ids = made.write(HostileArchive("good", [good]), HostileArchive("bomb", [bytes(12 * MIB)]))
+    place = made.program, str(made.location)
+    with EngineChunks(*place, environment=made.environment, major=2) as chunks:
+        assert list(chunks.chunks(chunks.chunk_ids(ids["good"]))) == [good]
+        (bomb,) = chunks.chunk_ids(ids["bomb"])
+        with pytest.raises(ArchiveTooLarge):
+            list(chunks.chunks([bomb]))
+    with (
+        FileChunks(*place, environment=made.environment, major=2) as files,
+        pytest.raises(ChunkRouteFailed, match="ro_type"),  # metadata is never handed out as the content of a file
+    ):
+        files.read([Part(bomb, 12 * MIB, 0, 1000)])
 
 
 def test_the_service_takes_little_memory_for_hostile_archives(

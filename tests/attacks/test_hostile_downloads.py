@@ -55,7 +55,7 @@ def download(stream: bytes, form: str) -> bytes:
     source = cast("Source", Stream(stream))
     entries = TarEntries(source)
     make = zip_blocks if form == "zip" else tar_blocks
-    return b"".join(make(source, entries, entries.next()))
+    return b"".join(make(entries, entries.next()))
 
 
 def names_in(content: bytes, form: str) -> dict[str, str]:
@@ -197,7 +197,7 @@ def test_a_stream_that_is_cut_is_never_ended_as_if_it_were_whole() -> None:
     source = cast("Source", Cut(stream))
     entries = TarEntries(source)
     with pytest.raises(BrokenOff):
-        b"".join(tar_blocks(source, entries, entries.next()))
+        b"".join(tar_blocks(entries, entries.next()))
 
 
 def test_one_rule_holds_for_what_is_unpacked_and_what_is_downloaded(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.archives.history.listing import ENVIRONMENT, listing_arguments
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.hostile import HostileRepository, hostile_repository
 from tests.support.hostile_cases import case, wanted_seeds
 from tests.support.peak import MIB, growths_of
@@ -28,7 +28,7 @@ from holdfast.archives.history.chunks.client import EngineChunks
 from holdfast.archives.history.errors import HistoryError
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
-program, repository, ids, folder, environment = sys.argv[1:]
+program, repository, ids, folder, environment, major = sys.argv[1:]
 index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
 def indexed(engine_id):
     try:
@@ -38,7 +38,7 @@ def indexed(engine_id):
     for directory in (b"", b"tree", b"..", b"link"):
         index.browse(engine_id, directory, limit=100)
     return "indexed"
-with EngineChunks(Path(program), repository, environment=json.loads(environment)) as chunks:
+with EngineChunks(Path(program), repository, environment=json.loads(environment), major=int(major)) as chunks:
     measured(lambda: {name: indexed(engine_id) for name, engine_id in json.loads(ids).items()})
 """
 
@@ -73,7 +73,7 @@ def test_every_hostile_archive_is_indexed_or_refused_in_a_sentence(tmp_path: Pat
 
     environment = json.dumps(made.environment)
     place = (str(made.program), str(made.location))
-    ((growth, results),) = growths_of(INDEXED, *place, json.dumps(ids), str(tmp_path), environment, seconds=1800)
+    ((growth, results),) = growths_of(INDEXED, *place, json.dumps(ids), str(tmp_path), environment, "1", seconds=1800)
     assert growth < BOUND
     assert isinstance(results, dict), results
     assert results.keys() == ids.keys()
@@ -85,6 +85,22 @@ def test_every_hostile_archive_is_indexed_or_refused_in_a_sentence(tmp_path: Pat
     ((growth, shown),) = growths_of(LISTED, str(listings), seconds=600)
     assert growth < BOUND
     assert isinstance(shown, dict), shown
+    assert os.listdir(outside) == []
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
+def test_every_hostile_archive_of_engine_2_is_indexed_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    assert ENGINE_2 is not None
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    made = hostile_repository(ENGINE_2, tmp_path / "engine", 2)
+    ids = made.write(*(case(seed, outside, 2) for seed in wanted_seeds(200)))
+    words = (str(made.program), str(made.location), json.dumps(ids), str(tmp_path), json.dumps(made.environment), "2")
+    ((growth, results),) = growths_of(INDEXED, *words, seconds=1800)
+    assert growth < BOUND
+    assert isinstance(results, dict), results
+    assert results.keys() == ids.keys()
     assert os.listdir(outside) == []
 
 

@@ -1,9 +1,13 @@
 """Files of archives, read at once: by parts, beside work that holds the repository, and never past a right."""
 
 import base64
+import io
 import os
 import random
 import signal
+import subprocess
+import tarfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ import psutil
 import pytest
 
 from tests.contract.fields import error_of
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINE_2, ENGINES
 from tests.support.gate import FLAG
 from tests.support.running import Running, Services
 from tests.support.service import Client, wait_until
@@ -43,7 +47,7 @@ class Library:
     def readers(self) -> list[psutil.Process]:
         """The processes that read for this service."""
         children = psutil.Process(self.running.process.process.pid).children(recursive=True)
-        return [child for child in children if any("chunks/helper.py" in word for word in _words(child))]
+        return [child for child in children if any("chunks/helper" in word for word in _words(child))]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -82,7 +86,7 @@ def make(running: Running, **more: Any) -> Library:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def library(request: pytest.FixtureRequest, services: Services) -> Library:
-    running = services.new(request.param, HOLDFAST_BORG1=str(ENGINES["1.4"]))
+    running = services.new(request.param, HOLDFAST_BORG1=str(ENGINES["1.4"]), HOLDFAST_BORG2=str(ENGINE_2))
     return make(running)
 
 
@@ -190,6 +194,73 @@ def test_a_file_is_read_while_a_backup_holds_the_repository(library: Library) ->
         assert lock.exists()
         assert library.get("large", Range="bytes=7-99").content == (library.source / "large").read_bytes()[7:100]
         assert library.get("small", what="preview").json()["text"] == "0123456789"
+
+
+def exported(library: Library, path: str) -> dict[str, tuple[Any, ...]]:
+    """What the engine itself writes into a tar file of a folder."""
+    depth = path.rstrip("/").count("/") - 1
+    archives = library.running.admin.get(f"/api/repositories/{library.repository['id']}/archives").json()["archives"]
+    (name,) = (one["name"] for one in archives if one["id"] == library.archive_id)
+    environment = {
+        **os.environ,
+        "BORG_PASSPHRASE": "a passphrase of the tests",
+        "BORG_BASE_DIR": str(library.running.folder / "alone"),
+        "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
+    }
+    command = ["export-tar", f"--strip-components={depth}", f"{library.repository['path']}::{name}", "-", path[1:]]
+    written = subprocess.run([ENGINES["1.4"], *command], env=environment, stdout=subprocess.PIPE, check=True)
+    return members(written.stdout)
+
+
+def members(content: bytes) -> dict[str, tuple[Any, ...]]:
+    """The entries of a tar file; which of the names of a file has its content does not matter."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        return {
+            one.name: (
+                *(one.type if not one.islnk() else tarfile.REGTYPE, one.mode, one.uid, one.gid, one.uname, one.gname),
+                *(int(one.mtime), one.linkname if one.issym() else ""),
+                tar.extractfile(one).read() if one.isreg() or one.islnk() else b"",  # type: ignore[union-attr]
+            )
+            for one in tar.getmembers()
+        }
+
+
+def test_a_folder_is_sent_as_the_engine_would_write_it_also_while_a_backup_holds_the_repository(
+    library: Library,
+) -> None:
+    params = {"path": str(library.source)}
+    wanted = exported(library, str(library.source))
+    assert f"{library.source.name}/zz-second-name" in wanted
+    with library.running.held_backup(library.repository):
+        tar = library.running.admin.get(f"{library.url}/download", params=params)
+        zipped = library.running.admin.get(f"{library.url}/download", params={**params, "format": "zip"})
+    assert (tar.status_code, zipped.status_code) == (200, 200)
+    assert members(tar.content) == wanted
+    with zipfile.ZipFile(io.BytesIO(zipped.content)) as found:
+        assert found.testzip() is None
+        assert {name.rstrip("/") for name in found.namelist()} == wanted.keys()
+        for name in ("large", "small", "words", "empty"):
+            assert found.read(f"{library.source.name}/{name}") == (library.source / name).read_bytes()
+
+
+def test_an_empty_folder_is_sent_and_one_that_is_not_there_is_not_found(library: Library) -> None:
+    answer = library.running.admin.get(f"{library.url}/download", params={"path": str(library.source / "folder")})
+    assert list(members(answer.content)) == ["folder"]
+    missing = library.running.admin.get(f"{library.url}/download", params={"path": str(library.source / "nothing")})
+    assert error_of(missing) == (404, "archives.path_not_found")
+
+
+@pytest.mark.skipif(ENGINE_2 is None, reason="needs engine 2")
+def test_a_repository_of_engine_2_is_indexed_and_read_by_chunks(library: Library) -> None:
+    other = make(library.running, engine_version=2, encryption="none", passphrase=None, custom_flags=[])
+    part = other.get("large", Range="bytes=7-99")
+    assert (part.status_code, part.headers["accept-ranges"]) == (206, "bytes")
+    assert part.content == (other.source / "large").read_bytes()[7:100]
+    for name in ("large", "small", "empty", "zz-second-name", "words"):
+        assert other.get(name).content == (other.source / name).read_bytes()
+    assert other.get("small", what="preview").json()["text"] == "0123456789"
+    tar = library.running.admin.get(f"{other.url}/download", params={"path": str(other.source / "words")})
+    assert list(members(tar.content)) == ["words"]
 
 
 def test_the_reader_of_a_forgotten_repository_ends(library: Library) -> None:

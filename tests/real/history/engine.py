@@ -8,14 +8,18 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from holdfast.archives.history.chunks.client import EngineChunks
+from backup_engine.borg2.list_files import ADDED_KEYS
+from holdfast.archives.history.chunks.client import EngineChunks, FileChunks
 from holdfast.archives.history.entry import Entry, printable
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.ingest import IngestResult
+from holdfast.archives.history.json_listing import JsonListing
 from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
+from tests.support.engines import ENGINE_2, ENGINES
 
 PASSPHRASE = "not a secret"
 SECONDS = 60
@@ -28,6 +32,8 @@ class RealRepository:
     folder: Path
     location: str = ""
     ids: dict[str, str] = field(default_factory=dict)  # name → engine id
+
+    major = 1
 
     def __post_init__(self) -> None:
         self.location = self.location or str(self.folder / "repository")
@@ -73,8 +79,26 @@ class RealRepository:
         listed = json.loads(self.run("list", "--json", self.location))
         self.ids = {archive["name"]: archive["id"] for archive in listed["archives"]}
 
+    def extract(self, name: str, path: str) -> bytes:
+        return self.run("extract", "--stdout", f"{self.location}::{name}", path)
+
+    def check(self) -> None:
+        self.run("check", self.location)
+
+    def writers(self, rng: random.Random) -> Iterator[list[str]]:
+        """Commands that write and keep the archive `keep`. The first two move nearly all of its chunks."""
+        yield ["delete", f"{self.location}::day0"]
+        for number in count(1):
+            yield ["compact", "--threshold", "1", self.location]
+            mutate(self.tree, rng)
+            yield ["create", f"{self.location}::day{number}", "tree"]
+            yield ["prune", "--keep-last", "2", "--glob-archives", "day*", self.location]
+
     def chunks(self) -> EngineChunks:
-        return EngineChunks(self.program, self.location, environment=self.environment, lock_wait=10)
+        return EngineChunks(self.program, self.location, environment=self.environment, lock_wait=10, major=self.major)
+
+    def files(self) -> FileChunks:
+        return FileChunks(self.program, self.location, environment=self.environment, major=self.major)
 
     def ingest_listing(self, index: HistoryIndex, name: str, base: str | None = None) -> IngestResult:
         command = [str(self.program), *listing_arguments(self.location, name)]
@@ -120,6 +144,62 @@ class RealRepository:
             elif kinds - {"ctime"}:
                 found[path] = "modified"
         return found
+
+
+class RealRepository2(RealRepository):
+    """The same with engine 2."""
+
+    major = 2
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "BORG_REPO": self.location}
+
+    def init(self) -> "RealRepository":
+        self.run("repo-create", "--encryption=aes256-ocb", "--id-hash=sha256", "--key-location=repokey")
+        return self
+
+    def create(self, name: str, *options: str) -> None:
+        self.run("create", *options, name, "tree")
+        self.refresh()
+
+    def refresh(self) -> None:
+        listed = json.loads(self.run("repo-list", "--json"))
+        self.ids = {archive["name"]: archive["id"] for archive in listed["archives"]}
+
+    def extract(self, name: str, path: str) -> bytes:
+        return self.run("extract", "--stdout", name, path)
+
+    def check(self) -> None:
+        self.run("check")
+
+    def writers(self, rng: random.Random) -> Iterator[list[str]]:
+        patient = ("--lock-wait", "60")  # its default of a second is short on a busy machine
+        yield [*patient, "delete", "day0"]
+        for number in count(1):
+            yield [*patient, "compact"]
+            mutate(self.tree, rng)
+            yield [*patient, "create", f"day{number}", "tree"]
+            yield [*patient, "prune", "--keep", "2", "--match-archives", "sh:day*"]
+
+    def ingest_listing(self, index: HistoryIndex, name: str, base: str | None = None) -> IngestResult:
+        command = [str(self.program), "list", "--json-lines", f"--format={ADDED_KEYS}", name]
+        with subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None
+            return index.ingest_listing(self.ids[name], JsonListing(process.stdout, process.wait), base=base)
+
+
+def new_repository(engine: str, folder: Path) -> RealRepository:
+    """Given "1.2", "1.4" or "2.0", a new repository."""
+    if engine == "2.0":
+        assert ENGINE_2 is not None
+        return RealRepository2(ENGINE_2, folder).init()
+    return RealRepository(ENGINES[engine], folder).init()
+
+
+ALL_ENGINES = [*sorted(ENGINES), *(["2.0"] if ENGINE_2 else [])]
 
 
 def _is_nothing(change: dict[str, Any]) -> bool:

@@ -8,27 +8,29 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import psutil
 import pytest
 
 from holdfast.archives.history.chunks.client import FileChunks, Part
+from holdfast.archives.history.entry import listed
 from holdfast.archives.history.errors import ChunkRouteFailed, ContentMoved
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.sqlite import SqliteStore
-from tests.real.history.engine import RealRepository, mutate, plant
-from tests.support.engines import ENGINES
+from tests.real.history.engine import ALL_ENGINES, RealRepository, new_repository, plant
 
 LARGE = 20_000_000
 LASTING_SECONDS = 30.0
 SORTS_OF_WRITERS = 4
 
 
-@pytest.fixture(scope="module", params=sorted(ENGINES))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.campaign if name == "2.0" else ()) for name in ALL_ENGINES],
+)
 def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RealRepository:
-    made = RealRepository(ENGINES[request.param], tmp_path_factory.mktemp("engine")).init()
+    made = new_repository(request.param, tmp_path_factory.mktemp("engine"))
     plant(made.tree, random.Random(1), files=24)
     (made.tree / "large").write_bytes(random.Random(2).randbytes(LARGE))
     (made.tree / "zeros").write_bytes(bytes(3_000_000))
@@ -44,10 +46,6 @@ def index(repository: RealRepository, tmp_path: Path) -> Iterator[HistoryIndex]:
             opened.ingest_chunks(repository.ids[name], chunks, series="daily")
     yield opened
     opened.close()
-
-
-def reader(repository: RealRepository) -> FileChunks:
-    return FileChunks(repository.program, repository.location, environment=repository.environment)
 
 
 def parts_of(index: HistoryIndex, archive: str, path: bytes) -> list[Part]:
@@ -75,7 +73,7 @@ def test_every_file_is_read_byte_for_byte_and_the_repository_stays_as_it_was(
 ) -> None:
     place = Path(repository.location)
     before = everything(place), sorted(os.listdir(place))
-    with reader(repository) as chunks:
+    with repository.files() as chunks:
         for path in files_in(repository.tree):
             inside = b"tree/" + os.fsencode(path.relative_to(repository.tree))
             read = b"".join(chunks.read([part]) for part in parts_of(index, repository.ids["one"], inside))
@@ -84,12 +82,24 @@ def test_every_file_is_read_byte_for_byte_and_the_repository_stays_as_it_was(
     assert (everything(place), sorted(os.listdir(place))) == before
 
 
+def test_an_archive_read_by_chunks_has_the_same_versions_as_its_listing(
+    repository: RealRepository, index: HistoryIndex, tmp_path: Path
+) -> None:
+    by_listing = HistoryIndex(SqliteStore.create(tmp_path / "listing.db"))
+    repository.ingest_listing(by_listing, "one")
+    exact = index.entries(repository.ids["one"])
+    shown = set(map(listed, exact) if repository.major == 1 else exact)
+    assert shown == set(by_listing.entries(repository.ids["one"]))
+    assert index.damage() == []
+    by_listing.close()
+
+
 def test_any_part_of_a_large_file_is_what_the_engine_extracts(repository: RealRepository, index: HistoryIndex) -> None:
-    whole = repository.run("extract", "--stdout", f"{repository.location}::one", "tree/large")
+    whole = repository.extract("one", "tree/large")
     parts = parts_of(index, repository.ids["one"], b"tree/large")
     assert len(parts) > 2
     rng = random.Random(3)
-    with reader(repository) as chunks:
+    with repository.files() as chunks:
         for number, part in enumerate(parts):
             at = sum(one.size for one in parts[:number])
             start = rng.randrange(part.size)
@@ -102,11 +112,11 @@ def test_an_index_that_cannot_be_read_is_left_for_the_engine_to_repair(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(repository.location, copy)
-    (file,) = copy.glob("index.*")
-    file.write_bytes(b"not an index" + file.read_bytes()[12:])
+    for file in [*copy.glob("index.*"), *copy.glob("index/*")]:
+        file.write_bytes(b"not an index" + file.read_bytes()[12:])
     before = everything(copy)
-    other = RealRepository(repository.program, repository.folder, str(copy))
-    with pytest.raises(ChunkRouteFailed), reader(other):
+    other = type(repository)(repository.program, repository.folder, str(copy))
+    with pytest.raises(ChunkRouteFailed), other.files():
         pytest.fail("it came up")
     assert everything(copy) == before
 
@@ -116,16 +126,16 @@ def test_a_chunk_that_is_damaged_or_another_is_refused(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(repository.location, copy)
-    other = RealRepository(repository.program, repository.folder, str(copy))
+    other = type(repository)(repository.program, repository.folder, str(copy))
     first, second = parts_of(index, repository.ids["one"], b"tree/large")[:2]
-    with reader(other) as chunks:
+    with other.files() as chunks:
         assert len(chunks.read([first])) == first.size
         with pytest.raises(ChunkRouteFailed, match="another size"):
             chunks.read([first._replace(size=first.size + 1)])
         with pytest.raises(ChunkRouteFailed) as missing:
             chunks.read([first._replace(chunk=bytes(32))])
         assert not isinstance(missing.value, ContentMoved), "nobody is writing: there is nothing to wait for"
-        for segment in (copy / "data").rglob("[0-9]*"):
+        for segment in (copy / ("data" if repository.major == 1 else "packs")).rglob("[0-9a-f]*"):
             if segment.is_file() and segment.stat().st_size > 1_000_000:
                 damaged = bytearray(segment.read_bytes())
                 for at in range(100, len(damaged), 10_000):
@@ -139,18 +149,18 @@ def test_a_reader_that_is_killed_says_so_and_another_takes_its_place(
     repository: RealRepository, index: HistoryIndex
 ) -> None:
     parts = parts_of(index, repository.ids["one"], b"tree/large")
-    with reader(repository) as chunks:
+    with repository.files() as chunks:
         assert chunks._process is not None
         chunks._process.send_signal(signal.SIGKILL)
         with pytest.raises(ChunkRouteFailed):
             chunks.read(parts[:1])
         assert not chunks.is_usable
-    with reader(repository) as chunks:
+    with repository.files() as chunks:
         assert len(chunks.read(parts[:1])) == parts[0].size
 
 
 def test_a_reader_that_is_ended_leaves_no_process_behind(repository: RealRepository, index: HistoryIndex) -> None:
-    with reader(repository) as chunks:
+    with repository.files() as chunks:
         assert chunks._process is not None
         child = psutil.Process(chunks._process.pid)
         chunks.end()
@@ -164,13 +174,13 @@ READS = int(os.environ.get("HOLDFAST_READS_BESIDE", "100000"))
 
 @pytest.mark.parametrize("reads", [1, pytest.param(READS, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize(
-    "engine", [pytest.param(name, marks=pytest.mark.campaign if name != "1.4" else ()) for name in sorted(ENGINES)]
+    "engine", [pytest.param(name, marks=pytest.mark.campaign if name != "1.4" else ()) for name in ALL_ENGINES]
 )
 def test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_none(
     tmp_path: Path, engine: str, reads: int
 ) -> None:
     rng = random.Random(reads)
-    made = RealRepository(ENGINES[engine], tmp_path).init()
+    made = new_repository(engine, tmp_path)
     plant(made.tree, rng, files=60)
     for number in range(4):
         (made.tree / f"large{number}").write_bytes(rng.randbytes(3_000_000))
@@ -184,9 +194,9 @@ def test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_no
         index.ingest_chunks(made.ids["keep"], chunks, series="daily")
     files = {path: parts_of(index, made.ids["keep"], path)[:2] for path in wanted}
     index.close()
-    with reader(made) as chunks:
+    with made.files() as chunks:
         _read_beside_writers(made, chunks, files, wanted, rng, reads)
-    made.run("check", made.location)
+    made.check()
 
 
 def _read_beside_writers(
@@ -199,9 +209,9 @@ def _read_beside_writers(
 ) -> None:
     """Read until this many reads are done and every sort of writer has run beside them."""
     done, paths = 0, sorted(files)
-    for number, command in enumerate(_writers(made, rng)):
+    for number, command in enumerate(made.writers(rng)):
         with subprocess.Popen(
-            [made.program, *command], env=made.environment, cwd=made.folder, stderr=subprocess.DEVNULL
+            [made.program, *command], env=made.environment, cwd=made.folder, stderr=subprocess.PIPE
         ) as writer:
             since: float | None = None
             while writer.poll() is None or since is not None:
@@ -215,16 +225,7 @@ def _read_beside_writers(
                 since = None
                 assert read == wanted[path][: sum(part.size for part in files[path])]
                 done += 1
-        assert writer.returncode in (0, 1), command
+            said = writer.stderr.read() if writer.stderr else b""
+        assert writer.returncode in (0, 1), (command, said)
         if done >= reads and number >= SORTS_OF_WRITERS:
             return
-
-
-def _writers(made: RealRepository, rng: random.Random) -> Iterator[list[str]]:
-    """Commands that write to the repository and keep the archive `keep`. The first two move nearly all of its chunks."""
-    yield ["delete", f"{made.location}::day0"]
-    for number in count(1):
-        yield ["compact", "--threshold", "1", made.location]
-        mutate(made.tree, rng)
-        yield ["create", f"{made.location}::day{number}", "tree"]
-        yield ["prune", "--keep-last", "2", "--glob-archives", "day*", made.location]

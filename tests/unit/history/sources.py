@@ -71,6 +71,7 @@ class FakeChunks:
     """Archives as metadata chunks, cut by content as the engine does."""
 
     latest_nanoseconds = NANOSECONDS_1_2
+    major = 1
 
     def __init__(self, mean: int = 400) -> None:
         self.mean = mean
@@ -100,6 +101,9 @@ class FakeChunks:
     def segments(self, joined_ids: bytes) -> bytes:
         """The first byte of each id, in four."""
         return b"".join(bytes([0, 0, 0, joined_ids[at]]) for at in range(0, len(joined_ids), 32))
+
+    def stored_sizes(self, joined_ids: bytes) -> bytes:
+        return self.segments(joined_ids)
 
 
 def cut(stream: bytes, mean: int) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection
+from itertools import pairwise
 
 import pytest
 
@@ -16,6 +17,12 @@ SIZES = (0, 2, 999, 1000, 5000)
 def with_sizes(rng: random.Random, files: Files) -> Files:
     sized = {path: one._replace(size=rng.choice(SIZES)) if one.content else one for path, one in files.items()}
     return {path: one._replace(content=one.content if one.size else 0) for path, one in sized.items()}
+
+
+def _first_byte(chunk: list[object]) -> int:
+    """What the source of the tests reports as the stored bytes of a chunk."""
+    assert isinstance(chunk[0], bytes)
+    return chunk[0][0]
 
 
 def by_hand(archives: dict[str, Files], wanted: Collection[str]) -> int:
@@ -41,6 +48,18 @@ def test_the_bytes_of_archives_are_those_of_their_distinct_chunks(index: History
     sets = [rng.sample(sorted(archives), rng.randint(0, 5)) for _ in range(8)]
 
     assert index.stored(sets) == [by_hand(archives, wanted) for wanted in sets]
+    days = sorted(archives)
+    so_far = [by_hand(archives, days[: number + 1]) for number in range(len(days))]
+    assert index.added(days) == [so_far[0], *(later - earlier for earlier, later in pairwise(so_far))]
+
+
+def test_with_engine_2_the_bytes_of_chunks_are_those_that_its_repository_reports(index: HistoryIndex) -> None:
+    entry = a_file(b"a", size=2500)
+    source = FakeChunks().add("first", [entry])
+    source.major = 2
+    index.ingest_chunks("first", source, series="daily")
+    assert index.stored([["first"]]) == [sum(_first_byte(chunk) for chunk in chunks_of(entry))]
+    assert index.damage() == []
 
 
 def test_nothing_is_told_where_chunks_are_not_known(index: HistoryIndex, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +68,7 @@ def test_nothing_is_told_where_chunks_are_not_known(index: HistoryIndex, monkeyp
     index.ingest_listing("listed", listing_of([a_file(b"d/b", size=1000)]))
 
     assert index.stored([["chunked"]]) == [500]
+    assert index.added(["chunked", "listed"]) is None
     assert index.stored([["chunked", "listed"]]) is None
     assert index.stored([["chunked", "not indexed"]]) is None
     monkeypatch.setattr(stored, "MOST_VERSIONS", 1)

@@ -16,7 +16,7 @@ from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SE
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled
-from holdfast.archives.history.chunks.route import Route, RouteChooser
+from holdfast.archives.history.chunks.route import Route, RouteChooser, major_of
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.json_listing import listing_of
@@ -120,6 +120,10 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
     if work.location.machine is not None:
         yield Reader(work, index, excludes, None, "the engine runs on another machine")
         return
+    major = major_of(work.engine.program.version)
+    if major != 1 and not work.location.path.startswith("/"):
+        yield Reader(work, index, excludes, None, "the repository is not on this machine")
+        return
     decision = chooser.choose(Path(work.engine.program.path), work.engine.program.version)
     if decision.route is not Route.CHUNKS:
         yield Reader(work, index, excludes, None, decision.reason)
@@ -133,7 +137,11 @@ def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> 
         try:
             chunks = stack.enter_context(
                 EngineChunks(
-                    Path(work.engine.program.path), work.location.path, environment=environment, pass_fds=descriptors
+                    Path(work.engine.program.path),
+                    work.location.path,
+                    environment=environment,
+                    pass_fds=descriptors,
+                    major=major,
                 )
             )
         except ChunkRouteFailed as failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -15,14 +15,19 @@ from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.archives.indexes import Indexes
 from holdfast.errors import Unavailable
 from holdfast.reading.readers import NotReadable, Readers
+from holdfast.reading.trees import MOST_ENTRIES, Tree
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
+from holdfast.repositories.own_places import Sealed
+from holdfast.restore.archived_paths import outermost
+from holdfast.restore.download.opening import shared_depth
 from holdfast.restore.source import BrokenOff
 
 if TYPE_CHECKING:
     from holdfast.archives.history.chunk_table import Chunk
     from holdfast.archives.history.chunks.client import Part
     from holdfast.archives.history.index import HistoryIndex, StoredFile
+    from holdfast.archives.history.tree import Branch
 
 AT_ONCE_BYTES = 1 << 20
 """Small chunks are asked for together; a large one comes alone."""
@@ -52,8 +57,36 @@ class Contents:
             return None
         if found is None:
             return None
-        is_readable = _fits(found) and self.readers.can_serve(repository)
+        is_readable = _fit(found.chunks) and self.readers.can_serve(repository)
         return Content(self.readers, repository, archive, found, is_readable)
+
+    def tree(
+        self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
+    ) -> Tree | None:
+        """Everything at and below these paths, read by chunks; None where only the engine can, or there is very much."""
+        if repository.engine_version != 1 or not self.readers.can_serve(repository):
+            return None  # tar files of engine 2 have attributes that the index does not keep
+        roots = outermost(list(paths))
+        without = {name for path in roots or (b"",) for name in sealed.below(path)}
+
+        def ask(index: HistoryIndex | None) -> list[Branch] | None:
+            try:
+                found = index.tree(archive.engine_id, roots, without=without, most=MOST_ENTRIES) if index else None
+            except ArchiveNotIndexed:
+                return None
+            return found
+
+        def read(chunks: Sequence[Chunk]) -> Iterator[bytes]:
+            for group in parts_of(chunks, 0, sum(chunk.size for chunk in chunks)):
+                yield self.readers.read(repository, group, gone)
+
+        try:
+            branches = self.indexes.ask(repository.uuid, ask)
+            if branches is None or not all(_fit(branch.chunks) for branch in branches):
+                return None
+            return Tree(branches, shared_depth(paths), read, gone)
+        except (Unavailable, NotReadable):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +134,11 @@ class Content:
                 raise BrokenOff(Outcome("failed", "engine.failed", f"The content cannot be read: {error}.")) from error
 
 
-def _fits(stored: StoredFile) -> bool:
-    return stored.chunks is not None and all(chunk.size <= LARGEST_CHUNK for chunk in stored.chunks)
+def _fit(chunks: Sequence[Chunk] | None) -> bool:
+    return chunks is not None and all(chunk.size <= LARGEST_CHUNK for chunk in chunks)
 
 
-def parts_of(chunks: list[Chunk], start: int, end: int) -> Iterator[list[Part]]:
+def parts_of(chunks: Sequence[Chunk], start: int, end: int) -> Iterator[list[Part]]:
     """The parts of chunks that make up the bytes from `start` to `end`, in groups that are asked for together."""
     from holdfast.archives.history.chunks.client import Part  # brings numpy, and a start has no need of it
 

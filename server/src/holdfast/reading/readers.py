@@ -83,7 +83,7 @@ class Readers:
     def can_serve(repository: Repository) -> bool:
         """Whether the repository is one that readers are for, as far as its record says."""
         is_here = repository.execution_target == "local" and repository.path.startswith("/")
-        return is_here and repository.rclone_remote_id is None and repository.engine_version == 1
+        return is_here and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
 
     def read(self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event) -> bytes:
         """The bytes of these parts. Raise NotReadable, or NobodyWaits."""
@@ -204,7 +204,11 @@ class Readers:
         command = engine.list_archives(location, ListArchivesRequest(last=1))
         with inherited_secrets(command) as (environment, descriptors):
             reader = FileChunks(
-                Path(engine.program.path), location.path, environment=environment, pass_fds=descriptors
+                Path(engine.program.path),
+                location.path,
+                environment=environment,
+                pass_fds=descriptors,
+                major=repository.engine_version,
             ).__enter__()
         if repository.engine_id not in (None, reader.repository_id):
             reader.end()
@@ -248,7 +252,8 @@ def _place(repository: Repository) -> Place:
 def _config(repository: Repository) -> Place:
     """The identity of the repository there, without reading it. Raise NotReadable if none does."""
     try:
-        status = os.stat(f"{repository.path}/config")  # noqa: PTH116 - for each chunk that is read
+        name = "config" if repository.engine_version == 1 else "config/id"
+        status = os.stat(f"{repository.path}/{name}")  # noqa: PTH116 - for each chunk that is read
     except OSError as error:
         raise NotReadable(str(error)) from error
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

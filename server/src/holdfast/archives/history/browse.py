@@ -162,7 +162,7 @@ def _start(listing: Listing, sort: BrowseSort, position: tuple[int, bytes]) -> i
 
 def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing:
     rows = snapshot.versions_in_directory(directory)
-    inside = _in_archive(snapshot, archive, [version for _, version in rows])
+    inside = in_archive(snapshot, archive, [version for _, version in rows])
     listing = [(0, *row) for row, is_member in zip(rows, inside, strict=True) if is_member]
     listing.sort()
     if directory == ROOT_ID and not snapshot.find_directories([b"./"]):
@@ -170,7 +170,7 @@ def _members(snapshot: Snapshot, archive: ArchiveRow, directory: int) -> Listing
     return listing
 
 
-def _in_archive(snapshot: Snapshot, archive: ArchiveRow, versions: list[int]) -> list[bool]:
+def in_archive(snapshot: Snapshot, archive: ArchiveRow, versions: list[int]) -> list[bool]:
     if not versions:
         return []
     ids = np.array(versions, np.uint32)
@@ -185,5 +185,5 @@ def _is_there(snapshot: Snapshot, archive: ArchiveRow, directory: bytes) -> bool
         return True
     own = path_id(snapshot, directory[:-1] or directory)
     versions = [version for _, version in snapshot.versions_of_paths([own])]
-    members = [one for one, inside in zip(versions, _in_archive(snapshot, archive, versions), strict=True) if inside]
+    members = [one for one, inside in zip(versions, in_archive(snapshot, archive, versions), strict=True) if inside]
     return any(row.entry.is_directory for row in snapshot.entries(members))

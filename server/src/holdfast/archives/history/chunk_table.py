@@ -5,7 +5,7 @@ Only archives read by the chunk route bring chunks. A version without them has c
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
@@ -101,13 +101,20 @@ class ChunkNumbers:
 
     def locate(self, segments: Segments) -> None:
         """Note in which segments the engine keeps the chunks that were new."""
+        self._note_added(CHUNK_SEGMENT, segments)
+
+    def note_stored(self, sizes: Segments) -> None:
+        """Note how many bytes of the repository the chunks take that were new."""
+        self._note_added(CHUNK_STORED, sizes)
+
+    def _note_added(self, kind: int, ask: Segments) -> None:
         added = np.concatenate(self._added) if self._added else np.zeros(0, np.uint32)
         for start in range(0, len(added), _BATCH):
             numbers = added[start : start + _BATCH]
             with self._store.read() as snapshot:
-                found = np.frombuffer(segments(_Blocks(snapshot).joined_ids(numbers)), ">u4")
+                found = np.frombuffer(ask(_Blocks(snapshot).joined_ids(numbers)), ">u4")
             with self._store.write() as transaction:
-                columns.update(transaction, CHUNK_SEGMENT, numbers.astype(np.int64), found)
+                columns.update(transaction, kind, numbers.astype(np.int64), found)
         self._added = []
 
     def _numbers(self, transaction: Transaction, rows: npt.NDArray[Any]) -> Numbers:
@@ -170,6 +177,35 @@ class ChunkNumbers:
 def chunks_of(snapshot: Snapshot, version: int, size: int) -> list[Chunk] | None:
     """The chunks of a version's content, in order; None where they are not known."""
     return [] if size == 0 else _Blocks(snapshot).chunks(version, size)
+
+
+def chunks_of_all(snapshot: Snapshot, sizes: Mapping[int, int], most: int) -> dict[int, list[Chunk]] | None:
+    """The same for many versions, given the size of each; None where those of one are not known, or there are too many."""
+    blocks = _Blocks(snapshot)
+    versions = np.fromiter(sizes, np.int64, len(sizes))
+    wanted = np.fromiter(sizes.values(), np.int64, len(sizes))
+    first = blocks.take(VERSION_CHUNK, versions).astype(np.uint32)
+    if not first.all():
+        return None
+    has_more = versions[blocks.take(CHUNK_SIZE, first) != wanted].tolist()
+    further = {version: np.frombuffer(data, "<u4") for version, data in snapshot.column_chunks(MORE_CHUNKS, has_more)}
+    none = np.zeros(0, np.uint32)
+    lists = [
+        np.concatenate([first[at : at + 1], further.get(version, none)]) for at, version in enumerate(versions.tolist())
+    ]
+    if sum(map(len, lists)) > most:
+        return None
+    if not lists:
+        return {}
+    numbers = np.concatenate(lists)
+    parts = blocks.take(CHUNK_SIZE, numbers)
+    ends = np.cumsum([len(one) for one in lists])
+    starts = np.concatenate([[0], ends[:-1]])
+    if not parts.all() or (np.add.reduceat(parts.astype(np.int64), starts) != wanted).any():
+        return None
+    chunks = [Chunk(*both) for both in zip(blocks.ids(numbers), parts.tolist(), strict=True)]
+    bounds = zip(versions.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    return {version: chunks[start:end] for version, start, end in bounds}
 
 
 class _Blocks:

@@ -12,6 +12,7 @@ from holdfast.archives.history.store import Snapshot, Transaction
 
 Numbers = npt.NDArray[Any]
 
+_READ_AT_ONCE = 128  # of at most 192 KiB each
 _CACHED_CHUNKS = 1024  # of 32 KiB each: 8.4 million ids
 
 
@@ -21,8 +22,20 @@ def load(snapshot: Snapshot, kind: int) -> Numbers:
     top = max((chunk for chunk, _ in rows), default=0)
     whole = np.zeros((top + 1) * CHUNK_IDS, COLUMN_TYPES[kind])
     for chunk, data in rows:
-        whole[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, COLUMN_TYPES[kind])
+        _fill(whole, chunk, data)
     return whole
+
+
+def _fill(column: Numbers, chunk: int, data: bytes) -> None:
+    """Zeros at the end of a chunk are not stored."""
+    numbers = np.frombuffer(data, column.dtype)
+    start = chunk << CHUNK_BITS
+    column[start : start + len(numbers)] = numbers
+
+
+def _stored(numbers: Numbers) -> bytes:
+    data = numbers.tobytes().rstrip(b"\0")
+    return data + bytes(-len(data) % numbers.itemsize)
 
 
 def take(column: Numbers, ids: Numbers) -> Numbers:
@@ -33,11 +46,24 @@ def take(column: Numbers, ids: Numbers) -> Numbers:
 def read(snapshot: Snapshot, kind: int, ids: Numbers) -> Numbers:
     """Return the numbers at these ids, 0 where none is stored, reading only the chunks of the column that they are in."""
     chunks = np.unique(ids >> CHUNK_BITS)
+    if len(chunks) > _READ_AT_ONCE:
+        return _read_in_turn(snapshot, kind, ids, chunks)
     stored = dict(snapshot.column_chunks(kind, chunks.tolist()))
-    empty = bytes(CHUNK_IDS * np.dtype(COLUMN_TYPES[kind]).itemsize)
-    joined = np.frombuffer(b"".join(stored.get(chunk, empty) for chunk in chunks.tolist()), COLUMN_TYPES[kind])
+    size = CHUNK_IDS * np.dtype(COLUMN_TYPES[kind]).itemsize
+    whole = (stored.get(chunk, b"").ljust(size, b"\0") for chunk in chunks.tolist())
+    joined = np.frombuffer(b"".join(whole), COLUMN_TYPES[kind])
     places = np.searchsorted(chunks, ids >> CHUNK_BITS) << CHUNK_BITS
     return joined[places + (ids & (CHUNK_IDS - 1))]
+
+
+def _read_in_turn(snapshot: Snapshot, kind: int, ids: Numbers, chunks: Numbers) -> Numbers:
+    """As `read`, with few chunks of the column in memory at a time."""
+    found = np.zeros(len(ids), COLUMN_TYPES[kind])
+    turn = np.searchsorted(chunks, ids >> CHUNK_BITS) // _READ_AT_ONCE
+    for number in range(-(-len(chunks) // _READ_AT_ONCE)):
+        places = np.flatnonzero(turn == number)
+        found[places] = read(snapshot, kind, ids[places])
+    return found
 
 
 def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) -> None:
@@ -52,12 +78,10 @@ def update(transaction: Transaction, kind: int, ids: Numbers, numbers: Numbers) 
     ends = [*starts[1:].tolist(), len(ids)]
     changed = []
     for chunk, start, end in zip(chunks.tolist(), starts.tolist(), ends, strict=True):
-        if chunk in stored:
-            values = np.frombuffer(stored[chunk], COLUMN_TYPES[kind]).copy()
-        else:
-            values = np.zeros(CHUNK_IDS, COLUMN_TYPES[kind])
+        values = np.zeros(CHUNK_IDS, COLUMN_TYPES[kind])
+        _fill(values, 0, stored.get(chunk, b""))
         values[ids[start:end] & (CHUNK_IDS - 1)] = numbers[start:end]
-        changed.append((chunk, values.tobytes()))
+        changed.append((chunk, _stored(values)))
     transaction.put_column(kind, changed)
 
 
@@ -98,7 +122,7 @@ class CachedColumn:
         if room > len(self._numbers):
             self._numbers = np.concatenate([self._numbers, np.zeros(room - len(self._numbers), self._numbers.dtype)])
         for chunk, data in snapshot.column_chunks(self._kind, chunks):
-            self._numbers[chunk << CHUNK_BITS : (chunk + 1) << CHUNK_BITS] = np.frombuffer(data, self._numbers.dtype)
+            _fill(self._numbers, chunk, data)
         self._loaded.update(chunks)
 
 

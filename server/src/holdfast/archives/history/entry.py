@@ -115,6 +115,11 @@ def microseconds(nanoseconds: int, latest: int = NANOSECONDS_1_2) -> int:
     return int(whole) * 1_000_000 + round(fraction * 1e6)
 
 
+def whole_microseconds(nanoseconds: int, latest: int) -> int:
+    """The same for engine 2, which cuts off what is less than a microsecond."""
+    return min(max(nanoseconds, 0), latest) // 1000
+
+
 def owner_name(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 

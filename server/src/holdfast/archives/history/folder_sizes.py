@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns
-from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS
+from holdfast.archives.history.bits import CHUNK_BITS, CHUNK_IDS, Packed
 from holdfast.archives.history.columns import KeptColumns, Numbers
 from holdfast.archives.history.schema import (
     COLUMN_TYPES,
@@ -21,8 +21,13 @@ from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
 MOST_ENTRIES = 4_000_000
 """Entries of an archive whose sizes are added up for one answer. Sizes of folders of a larger one are left open."""
 _MOST_BYTES = 2**62
-_KEPT_ARCHIVES = 4
+_KEPT_ARCHIVES = 24
+_KEPT_BYTES = 32 * 1024 * 1024
+_FEW = 3  # a neighbour is worth comparing with if less than one in this many entries differs
 _COMPLETE = "version_bytes"  # in the meta table once every version has its number
+
+
+Epoch = bytes
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,12 @@ class _Totals:
 
     entries: npt.NDArray[np.int64]
     bytes: npt.NDArray[np.float64]  # exact up to 9 petabytes, and never negative beyond
+    members: Packed  # the versions that it was added up from
+    epoch: Epoch  # in which these mean something
+
+    @property
+    def memory(self) -> int:
+        return self.entries.nbytes + self.bytes.nbytes + self.members.nbytes
 
     def of(self, directory: int) -> Folder:
         if directory >= len(self.entries):
@@ -75,20 +86,59 @@ class FolderSizes:
         totals = self._added_up(snapshot, archive, epoch)
         with self._guard:
             self._kept[archive.id] = totals
-            while len(self._kept) > _KEPT_ARCHIVES:
-                self._kept.popitem(last=False)
+            memory = sum(one.memory for one in self._kept.values())
+            while len(self._kept) > 1 and (memory > _KEPT_BYTES or len(self._kept) > _KEPT_ARCHIVES):
+                memory -= self._kept.popitem(last=False)[1].memory
         return totals
 
     def _added_up(self, snapshot: Snapshot, archive: ArchiveRow, epoch: bytes) -> _Totals:
+        """From what differs to a neighbour whose totals are known, if that is little, else from all entries."""
         chunks = range((snapshot.top_id("version") >> CHUNK_BITS) + 1)
-        versions = bits.unpack(bits.decode(snapshot.bits(archive.id, chunks)))
+        members = bits.decode(snapshot.bits(archive.id, chunks))
+        near = self._nearest(archive, epoch)
+        if near is not None:
+            versions = bits.unpack(_different(members, near.members))
+            if len(versions) * _FEW < archive.entries:
+                signs = np.where(bits.member_mask(members, versions), 1.0, -1.0)
+                return self._with(snapshot, near, members, versions, signs)
+        versions = bits.unpack(members)
+        nothing = _Totals(np.zeros(0, np.int64), np.zeros(0), members, epoch)
+        return self._with(snapshot, nothing, members, versions, None)
+
+    def _nearest(self, archive: ArchiveRow, epoch: bytes) -> _Totals | None:
+        """Of the archives that are known, the one that was indexed next before or after: it shares most entries."""
+        with self._guard:
+            known = [(abs(number - archive.id), number) for number, one in self._kept.items() if one.epoch == epoch]
+            return self._kept[min(known)[1]] if known else None
+
+    def _with(
+        self,
+        snapshot: Snapshot,
+        base: _Totals,
+        members: Packed,
+        versions: Numbers,
+        signs: npt.NDArray[np.float64] | None,
+    ) -> _Totals:
+        """The totals with these versions added; those with a negative sign are taken away."""
+        epoch = base.epoch
         paths = self._columns.version_path.take(snapshot, epoch, versions)
         directories = self._columns.path_directory.take(snapshot, epoch, paths)
         parent = columns.load(snapshot, DIRECTORY_PARENT)
         stored = self._columns.version_bytes.take(snapshot, epoch, versions)
         sizes = np.maximum(stored.astype(np.float64) - 1, 0)
-        entries = np.bincount(directories, minlength=len(parent))
-        return _Totals(entries, _with_all_below(_sums(directories, sizes, len(parent)), parent))
+        count = np.bincount(directories, signs, len(parent)).astype(np.int64)
+        below = _with_all_below(_sums(directories, sizes if signs is None else sizes * signs, len(parent)), parent)
+        count[: len(base.entries)] += base.entries[: len(parent)]
+        below[: len(base.bytes)] += base.bytes[: len(parent)]
+        return _Totals(count, np.maximum(below, 0), members, epoch)
+
+
+def _different(one: Packed, other: Packed) -> Packed:
+    """The members of exactly one of two sets."""
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    found = longer.copy()
+    found[: len(shorter)] ^= shorter
+    return found
 
 
 def _sums(places: Numbers, amounts: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:

@@ -29,8 +29,8 @@ def unchanged_behind_links(
     if not len(places):
         return same
     some_before, some_after = before[places], after[places]
-    behind_before = _behind(snapshot, some_before, link, old)
-    behind_after = _behind(snapshot, some_after, link, new)
+    behind_before = behind_links(snapshot, some_before, link, old)
+    behind_after = behind_links(snapshot, some_after, link, new)
     ids = {
         version for row in (some_before.tolist(), some_after.tolist(), behind_before, behind_after) for version in row
     }
@@ -100,7 +100,7 @@ def _content_differs(before: Entry, after: Entry) -> bool:
     return before.size != after.size or bool(before.content and after.content and before.content != after.content)
 
 
-def _behind(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], members: Packed) -> list[int]:
+def behind_links(snapshot: Snapshot, versions: Ids, link: npt.NDArray[np.uint32], members: Packed) -> list[int]:
     """Given versions of an archive, return the version that holds the content of each; 0 where the archive has none."""
     target = columns.take(link, versions)
     pairs = snapshot.versions_of_paths(np.unique(target[target != 0]).tolist())

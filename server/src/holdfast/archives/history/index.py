@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 
 from holdfast.archives.history import bits
@@ -19,7 +18,7 @@ from holdfast.archives.history.browse import Asked, Browser
 from holdfast.archives.history.changes import MOST_STORED_PATHS, Comparer, is_mixed
 from holdfast.archives.history.chunk_table import Chunk, chunk_damage, chunks_of
 from holdfast.archives.history.chunks.ingest import ChunkSource, ingest_chunks
-from holdfast.archives.history.chunks.items import content_of
+from holdfast.archives.history.chunks.items import content_names
 from holdfast.archives.history.columns import KeptColumns
 from holdfast.archives.history.entry import Entry
 from holdfast.archives.history.errors import ArchiveNotIndexed
@@ -33,8 +32,9 @@ from holdfast.archives.history.presence import histories, path_id, version_in
 from holdfast.archives.history.records import RecordSource
 from holdfast.archives.history.search import search
 from holdfast.archives.history.store import ArchiveRow, Snapshot, Store
-from holdfast.archives.history.stored import stored
+from holdfast.archives.history.stored import added, stored
 from holdfast.archives.history.sweep import SweepResult, sweep
+from holdfast.archives.history.tree import Branch, tree
 
 _ENTRIES_AT_ONCE = 1000
 _PROBLEMS_MOST = 20
@@ -232,6 +232,14 @@ class HistoryIndex:
                 return None
             return StoredFile(found.entry, chunks_of(snapshot, found.version, found.entry.size))
 
+    def tree(
+        self, archive: str, paths: Sequence[bytes], *, without: Collection[bytes] = (), most: int
+    ) -> list[Branch] | None:
+        """Everything at and below some paths of an archive, with the chunks of its files; None where only the engine knows
+        all of that. Raise ArchiveNotIndexed."""
+        with self._store.read() as snapshot:
+            return tree(snapshot, _row(snapshot, archive), paths, without, most)
+
     def browse(
         self,
         archive: str,
@@ -272,6 +280,11 @@ class HistoryIndex:
         with self._store.read() as snapshot:
             return stored(snapshot, sets)
 
+    def added(self, archives: Sequence[str]) -> list[int] | None:
+        """The bytes that each of these archives has and none before it in the list; None as above."""
+        with self._store.read() as snapshot:
+            return added(snapshot, archives)
+
     def search(
         self,
         query: str,
@@ -311,7 +324,7 @@ class HistoryIndex:
         """Read the whole store and say what is broken; empty when nothing is. Takes a while on a large index."""
         found = self._store.damage()
         with self._store.read() as snapshot:
-            content = partial(content_of, snapshot.meta()["secret"])
+            content = content_names(snapshot.meta())
             return [*found, *islice(chunk_damage(snapshot, content), _PROBLEMS_MOST)]
 
 

@@ -1,6 +1,7 @@
 """HTTP for the simulation of retention. Nothing is changed, and no engine is asked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from sqlalchemy.orm import Session
@@ -30,7 +31,7 @@ from holdfast.archives.retention.schemas import (
     SimulationRequest,
 )
 from holdfast.archives.retention.simulate import Ahead
-from holdfast.archives.retention.sizes_ahead import Past, Sets, days_ahead, measured, samples
+from holdfast.archives.retention.sizes_ahead import Past, Sets, days_ahead, measured, samples, samples_by_chunks
 from holdfast.archives.routes import TheCadence, TheIndex
 from holdfast.errors import Unavailable, Unprocessable
 from holdfast.kit import clock
@@ -87,6 +88,8 @@ def simulate_retention(
         for policy in (first, wanted.compare_with)
         if policy is not None
     ]
+    if told and not past.made:
+        past = _with_samples(index, repository, past)
     stored = _stored(index, repository, past, [left for _, _, left in found]) if told else None
     answers = []
     for simulated, going, left in found:
@@ -189,6 +192,14 @@ def _simulated(
         forecast=NOTHING_LEARNED,
     )
     return simulated, going, left
+
+
+def _with_samples(index: ArchiveIndex, repository: Repository, past: Past) -> Past:
+    try:
+        made = index.ask(repository, lambda opened, _covered: samples_by_chunks(opened, past.archives))
+    except Unavailable:
+        return past
+    return replace(past, made=made)
 
 
 def _stored(index: ArchiveIndex, repository: Repository, past: Past, left: Sequence[Ahead]) -> Sets | None:

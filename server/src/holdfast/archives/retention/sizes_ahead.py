@@ -28,6 +28,8 @@ LAST_WITH_A_NUMBER = 30
 """Days. Later forecasts have only the range."""
 MOST_GONE = 500
 MOST_FAR = 8
+MOST_ADDED = 60
+"""Backups whose new bytes are added up from chunks, where the engine does not report them."""
 GROWTH_DAYS = 30
 LONGEST_PAST = timedelta(days=366)
 
@@ -134,6 +136,18 @@ class Past:
 
 def _of(stored: Sets, archives: Collection[Archive]) -> int:
     return stored[frozenset(archive.engine_id for archive in archives)]
+
+
+def samples_by_chunks(opened: HistoryIndex | None, archives: Sequence[Archive]) -> list[Sample]:
+    """As `samples`, from the chunks of files, for an engine that reports no sizes. Archives oldest first."""
+    last = archives[-MOST_ADDED - 1 :]
+    found = opened.added([one.engine_id for one in last]) if opened is not None else None
+    if found is None:
+        return []
+    return [
+        Sample((later.start - earlier.start) / DAY, float(new))
+        for (earlier, later), new in zip(pairwise(last), found[1:], strict=True)
+    ]
 
 
 def measured(opened: HistoryIndex | None, sets: Sequence[frozenset[str]]) -> Sets | None:

@@ -1,11 +1,11 @@
-"""Files, tar and zip files made from the engine's tar stream."""
+"""Tar and zip files made from the entries of a tar file: those of the engine's stream, or what a reader of chunks makes."""
 
 import posixpath
 import stat
 import tarfile
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from backup_engine.far.unpack import ROOT, BoundedTar, exact
 from backup_engine.outcome import Outcome
@@ -19,10 +19,22 @@ MANIFEST_MODE = 0o644
 CUT_SHORT = Outcome("failed", "engine.failed", "The engine's output was cut short.")
 
 
+class Entries(Protocol):
+    """What a download is made of, one entry after the other."""
+
+    def next(self) -> tarfile.TarInfo | None: ...
+    def content(self, entry: tarfile.TarInfo) -> Iterator[bytes]:
+        """The whole content of the entry just read, or BrokenOff."""
+
+    def require_good_end(self) -> None:
+        """Raise BrokenOff unless these were all of them."""
+
+
 class TarEntries:
     """The entries of a tar stream, one after the other, none kept in memory."""
 
     def __init__(self, source: Source) -> None:
+        self._source = source
         readable: Any = source  # reading is all that a stream needs
         self._tar = BoundedTar.open(
             fileobj=readable, mode="r|", bufsize=BLOCK, encoding="utf-8", errors="surrogateescape"
@@ -50,15 +62,20 @@ class TarEntries:
             remaining -= len(block)
             yield block
 
+    def require_good_end(self) -> None:
+        while self._source.read():
+            continue
+        self._source.require_good_end()
 
-def zip_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
-    """The entries as a zip file; its end is only written when the engine reports that it is complete."""
-    return _gathered(_zip_pieces(source, entries, first))
+
+def zip_blocks(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+    """The entries as a zip file; its end is only written when they are known to be complete."""
+    return _gathered(_zip_pieces(entries, first))
 
 
-def tar_blocks(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+def tar_blocks(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
     """The same as a tar file: headers are rewritten, so that no reader can find more in them than was checked here."""
-    return _gathered(_tar_pieces(source, entries, first))
+    return _gathered(_tar_pieces(entries, first))
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -74,19 +91,19 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-def _zip_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+def _zip_pieces(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
     gate = Gate()
     with ZipStream() as writer:
         for entry in _passing(entries, first, gate):
             yield from _member(writer, entries, entry)
-        _require_good_end(source)
+        entries.require_good_end()
         if gate.count:
             member = Member(gate.manifest_name.encode(), stat.S_IFREG | MANIFEST_MODE, time.time())
             yield from writer.short(member, gate.manifest())
         yield from writer.end()
 
 
-def _tar_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
+def _tar_pieces(entries: Entries, first: tarfile.TarInfo | None) -> Iterator[bytes]:
     gate = Gate()
     size = 0
     for entry in _passing(entries, first, gate):
@@ -98,7 +115,7 @@ def _tar_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | No
             size += entry.size + padding
             yield from entries.content(entry)
             yield bytes(padding)
-    _require_good_end(source)
+    entries.require_good_end()
     if gate.count:
         manifest = _manifest_in_tar(gate)
         size += len(manifest)
@@ -106,18 +123,12 @@ def _tar_pieces(source: Source, entries: TarEntries, first: tarfile.TarInfo | No
     yield bytes(2 * TAR_BLOCK + -(size + 2 * TAR_BLOCK) % tarfile.RECORDSIZE)
 
 
-def _passing(entries: TarEntries, first: tarfile.TarInfo | None, gate: Gate) -> Iterator[tarfile.TarInfo]:
+def _passing(entries: Entries, first: tarfile.TarInfo | None, gate: Gate) -> Iterator[tarfile.TarInfo]:
     entry = first
     while entry is not None:
         if gate.passes(entry):
             yield entry
         entry = entries.next()
-
-
-def _require_good_end(source: Source) -> None:
-    while source.read():
-        continue
-    source.require_good_end()
 
 
 def _header(entry: tarfile.TarInfo) -> bytes:
@@ -139,7 +150,7 @@ def _manifest_in_tar(gate: Gate) -> bytes:
     return entry.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % TAR_BLOCK)
 
 
-def _member(writer: ZipStream, entries: TarEntries, entry: tarfile.TarInfo) -> Iterator[bytes]:
+def _member(writer: ZipStream, entries: Entries, entry: tarfile.TarInfo) -> Iterator[bytes]:
     name = exact(entry.name)
     if name == ROOT:
         return

@@ -19,7 +19,7 @@ from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed
 from holdfast.restore import errors
-from holdfast.restore.download.from_tar import TarEntries, tar_blocks, zip_blocks
+from holdfast.restore.download.from_tar import Entries, TarEntries, tar_blocks, zip_blocks
 from holdfast.restore.source import BrokenOff, Source
 from holdfast.runner.inline import InlineCalls
 
@@ -49,6 +49,10 @@ class Content(Protocol):
 
 class Contents(Protocol):
     def find(self, repository: Repository, archive: Archive, path: bytes) -> Content | None: ...
+    def tree(
+        self, repository: Repository, archive: Archive, paths: Sequence[bytes], sealed: Sealed, gone: threading.Event
+    ) -> Entries | None:
+        """Everything at and below these paths, by the names it has in a download; None where the engine is the better way."""
 
 
 CONTENTS = Part[Contents]("contents")
@@ -139,6 +143,8 @@ class Downloads:
         """Without paths it is the whole archive. Raise NotFound if the archive holds none of the paths."""
         about = paths[0] if len(paths) == 1 else shared_folder(paths)
         name = f"{readable(about.rpartition(b'/')[2]) or archive.name}.{form}"
+        if (tree := self.contents.tree(repository, archive, paths, sealed, gone)) is not None:
+            return Opened(name, MEDIA_TYPES[form], None, _blocks(tree, tree.next(), form), _nothing)
         source = self._source(repository, archive, paths, gone, sealed)
         try:
             blocks = _written(source, paths, form)
@@ -154,7 +160,7 @@ class Downloads:
         request = ExportTarRequest(
             engine.address(archive.name, archive.engine_id),
             paths=tuple(map(job_paths.for_engine, paths)),
-            strip_components=_depth(shared_folder(paths)),
+            strip_components=shared_depth(paths),
             excluded_trees=tuple(job_paths.for_engine(name) for path in paths or (b"",) for name in sealed.below(path)),
         )
         try:
@@ -196,7 +202,9 @@ def shared_folder(paths: Sequence[bytes]) -> bytes:
     return b"/".join(shared)
 
 
-def _depth(folder: bytes) -> int:
+def shared_depth(paths: Sequence[bytes]) -> int:
+    """How many components names in a download lack at their beginning."""
+    folder = shared_folder(paths)
     return folder.count(b"/") + 1 if folder else 0
 
 
@@ -213,4 +221,8 @@ def _written(source: Source, paths: Sequence[bytes], form: Format) -> Iterator[b
     entries, first = _first_entry(source)
     if first is None and paths:
         raise errors.path_not_found([readable(path) for path in paths[:MOST_NAMED]])
-    return (zip_blocks if form == "zip" else tar_blocks)(source, entries, first)
+    return _blocks(entries, first, form)
+
+
+def _blocks(entries: Entries, first: TarInfo | None, form: Format) -> Iterator[bytes]:
+    return (zip_blocks if form == "zip" else tar_blocks)(entries, first)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from holdfast.archives.history.chunks.program import HELPER, interpreter_of
+from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
 from holdfast.archives.history.errors import (
     ArchiveGone,
@@ -58,9 +58,11 @@ class HelperProcess:
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
         niceness: int = 10,
+        major: int = 1,
         **opening: Any,
     ) -> None:
         self._program = program
+        self.major = major  # of the engine
         self._opening = {"repository": repository, "niceness": niceness, **opening}
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
@@ -90,7 +92,7 @@ class HelperProcess:
     def _start(self, python: list[str]) -> None:
         try:
             self._process = subprocess.Popen(
-                [*python, str(HELPER)],
+                [*python, str(HELPER if self.major == 1 else HELPER_2)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -219,6 +221,7 @@ class EngineChunks(HelperProcess):
         pass_fds: Sequence[int] = (),
         lock_wait: int = 60,
         niceness: int = 10,
+        major: int = 1,
     ) -> None:
         super().__init__(
             program,
@@ -226,6 +229,7 @@ class EngineChunks(HelperProcess):
             environment=environment,
             pass_fds=pass_fds,
             niceness=niceness,
+            major=major,
             lock_wait=lock_wait,
         )
         self._reader: threading.Thread | None = None
@@ -257,8 +261,16 @@ class EngineChunks(HelperProcess):
     def segments(self, joined_ids: bytes) -> bytes:
         """Given chunk ids side by side, return for each one more than the segment that the repository keeps it in, as 4
         bytes; 0 where that is unknown."""
+        return self._numbers("segments", joined_ids)
+
+    def stored_sizes(self, joined_ids: bytes) -> bytes:
+        """The same for the bytes that each takes in the repository; 0 where that is unknown. For engine 2, whose items lack
+        them."""
+        return self._numbers("stored", joined_ids)
+
+    def _numbers(self, what: str, joined_ids: bytes) -> bytes:
         count = len(joined_ids) // ID_BYTES
-        self._ask({"op": "segments", "count": count}, joined_ids)
+        self._ask({"op": what, "count": count}, joined_ids)
         data = self._frame(b"I", count * _SEGMENT_BYTES)
         if len(data) != count * _SEGMENT_BYTES:
             raise ChunkRouteFailed("the helper answered for another number of chunks")
@@ -310,9 +322,23 @@ class FileChunks(HelperProcess):
     silence_seconds = 60.0
 
     def __init__(
-        self, program: Path, repository: str, *, environment: Mapping[str, str], pass_fds: Sequence[int] = ()
+        self,
+        program: Path,
+        repository: str,
+        *,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
+        major: int = 1,
     ) -> None:
-        super().__init__(program, repository, environment=environment, pass_fds=pass_fds, niceness=0, reads_files=True)
+        super().__init__(
+            program,
+            repository,
+            environment=environment,
+            pass_fds=pass_fds,
+            niceness=0,
+            major=major,
+            reads_files=True,
+        )
         self._turn = threading.Lock()
         self.repository_id = ""
 

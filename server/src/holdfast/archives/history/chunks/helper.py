@@ -1,7 +1,7 @@
 """Hands out chunks of a repository, decrypted. Runs under the engine's own Python, as its own process.
 
-This is the only file that touches the engine's private API, so it is small, stands alone (it imports nothing of Holdfast) and is used
-only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
+This file (for engine 2: `helper_2.py` with it) is the only one that touches the engine's private API, so it is small, stands alone (it imports nothing
+of Holdfast) and is used only after the self-test has passed with the very program it belongs to. It reads and never writes: the metadata of archives
 under a shared lock, the content of files without one (see `Contents`).
 
 Requests come as JSON lines on standard input, some with chunk ids side by side behind them; answers go as frames (one letter, 8 bytes of length, content) to what was
@@ -42,7 +42,7 @@ _SEGMENT = struct.Struct(">I")
 _ID_BYTES = 32
 _CHUNKS_AT_ONCE = 32
 MESSAGE_CHARACTERS_MOST = 1000
-_LZ4_BYTES_MOST = 16 * 1024 * 1024
+LZ4_BYTES_MOST = 16 * 1024 * 1024
 
 
 class TooLarge(Exception):
@@ -53,7 +53,7 @@ class Moved(Exception):
     """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
 
 
-def main() -> int:
+def main(serve: Any) -> int:
     if sys.path and sys.path[0] == str(Path(__file__).parent):
         sys.path.pop(0)  # no file beside this one may be taken for a module of the engine
     output = os.fdopen(os.dup(1), "wb", 256 * 1024)
@@ -78,25 +78,24 @@ def serve(request: Any, output: IO[bytes]) -> None:
     if request.get("reads_files"):
         serve_files(Contents(request["repository"]), output)
     else:
-        serve_metadata(request, output)
+        with open_repository(request["repository"], request["lock_wait"]) as repository:
+            serve_metadata(Metadata(repository), output)
 
 
-def serve_metadata(request: Any, output: IO[bytes]) -> None:
-    with open_repository(request["repository"], request["lock_wait"]) as repository:
-        manifest, key = open_manifest(repository)
-        greet(output, latest_nanoseconds=latest_nanoseconds())
-        budget = Budget()
-        for line in sys.stdin.buffer:
-            try:
-                answer(json.loads(line), repository, manifest, key, budget, output)
-            except BrokenPipeError:
-                raise
-            except Exception as error:  # noqa: BLE001 - one archive is at fault, others may be fine
-                complain(output, error)
-            output.flush()
+def serve_metadata(metadata: Any, output: IO[bytes]) -> None:
+    greet(output, latest_nanoseconds=latest_nanoseconds())
+    budget = Budget()
+    for line in sys.stdin.buffer:
+        try:
+            answer(json.loads(line), metadata, budget, output)
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one archive is at fault, others may be fine
+            complain(output, error)
+        output.flush()
 
 
-def serve_files(contents: "Contents", output: IO[bytes]) -> None:
+def serve_files(contents: Any, output: IO[bytes]) -> None:
     """Answer requests for parts of chunks, each `[id, size, start, end]`, one request after the other."""
     greet(output, repository_id=contents.repository_id)
     while True:
@@ -182,58 +181,124 @@ def latest_nanoseconds() -> Any:
     return MAX_NS
 
 
-def answer(request: Any, repository: Any, manifest: Any, key: Any, budget: "Budget", output: IO[bytes]) -> None:
+def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> None:
     if request["op"] == "ids":
         budget.reset()
-        send_bytes(output, b"I", b"".join(item_chunks(request["archive"], repository, manifest, key)))
+        send_bytes(output, b"I", b"".join(real_chunks(metadata.item_chunks(bytes.fromhex(request["archive"])))))
     elif request["op"] == "get":
-        hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], repository, key, budget, output)
+        hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], metadata, budget, output)
     elif request["op"] == "segments":
-        send_bytes(output, b"I", segments(sys.stdin.buffer.read(request["count"] * _ID_BYTES), repository))
+        send_bytes(output, b"I", metadata.segments(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
+    elif request["op"] == "stored":
+        send_bytes(output, b"I", metadata.stored_sizes(sys.stdin.buffer.read(request["count"] * _ID_BYTES)))
     else:
         raise ValueError("unknown request")
 
 
-def segments(ids: bytes, repository: Any) -> bytes:
-    """Return where each chunk is: one more than its segment, 0 where the repository does not say."""
-    index = getattr(repository, "index", None)
-    if not index:
-        return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
-    places = (index.get(ids[at : at + _ID_BYTES]) for at in range(0, len(ids), _ID_BYTES))
-    return b"".join(_SEGMENT.pack(place[0] + 1 if place else 0) for place in places)
-
-
-def item_chunks(archive_id: str, repository: Any, manifest: Any, key: Any) -> Any:
-    from borg.archive import Archive  # type: ignore[import-not-found]
-
-    wanted = bytes.fromhex(archive_id)
-    names = [name for name in manifest.archives if manifest.archives[name].id == wanted]
-    if not names:
-        raise LookupError("no archive with this id")
-    check_size(key, wanted, repository.get(wanted), OBJECT_BYTES_MOST)
-    chunks = Archive(repository, key, manifest, names[0]).metadata.items
+def real_chunks(chunks: Any) -> Any:
     if len(chunks) > SAME_CHUNK_MOST * len(set(chunks)):
         raise TooLarge("the archive names the same chunks of metadata again and again")
     return chunks
 
 
-def hand_out(ids: Any, repository: Any, key: Any, budget: "Budget", output: IO[bytes]) -> None:
+def hand_out(ids: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> None:
     """Send these chunks. Raise TooLarge for one that is too large, or when all of them are far more than is stored."""
     for start in range(0, len(ids), _CHUNKS_AT_ONCE):
         batch = ids[start : start + _CHUNKS_AT_ONCE]
-        for chunk, data in zip(batch, repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
-            plain = unpack(key, chunk, data, CHUNK_BYTES_MOST)
-            budget.spend(chunk, len(data), len(plain))
+        for chunk, (stored, plain) in zip(batch, metadata.chunks(batch)):  # noqa: B905 - 3.8 has no strict
+            budget.spend(chunk, stored, len(plain))
             send_bytes(output, b"C", plain)
 
 
-class Contents:
+class Metadata:
+    """The metadata of archives of an opened repository."""
+
+    def __init__(self, repository: Any) -> None:
+        self._repository = repository
+        self._manifest, self._key = open_manifest(repository)
+
+    def item_chunks(self, wanted: bytes) -> Any:
+        """Return the ids of the chunks that the items of an archive are in."""
+        from borg.archive import Archive  # type: ignore[import-not-found]
+
+        archives = self._manifest.archives
+        names = [name for name in archives if archives[name].id == wanted]
+        if not names:
+            raise LookupError("no archive with this id")
+        check_size(self._key, wanted, self._repository.get(wanted), OBJECT_BYTES_MOST)
+        return Archive(self._repository, self._key, self._manifest, names[0]).metadata.items
+
+    def chunks(self, batch: Any) -> Any:
+        """Yield how much is stored of each chunk, and its content."""
+        for chunk, data in zip(batch, self._repository.get_many(batch)):  # noqa: B905 - 3.8 has no strict
+            yield len(data), unpack(self._key, chunk, data, CHUNK_BYTES_MOST)
+
+    def segments(self, ids: bytes) -> bytes:
+        """Return where each chunk is: one more than its segment, 0 where the repository does not say."""
+        index = getattr(self._repository, "index", None)
+        if not index:
+            return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
+        places = (index.get(ids[at : at + _ID_BYTES]) for at in range(0, len(ids), _ID_BYTES))
+        return b"".join(_SEGMENT.pack(place[0] + 1 if place else 0) for place in places)
+
+    @staticmethod
+    def stored_sizes(ids: bytes) -> bytes:
+        """Items of engine 1 have them."""
+        return bytes(len(ids) // _ID_BYTES * _SEGMENT.size)
+
+
+class UnlockedChunks:
     """The chunks of a repository on this machine, read without a lock, also while an engine writes to it.
 
-    Of the engine's code only what reads is used. Its `open_index` removes an index that it cannot read and
-    `get_transaction_id` may replay segments, so the index is read here. It may be out of date at any time: then a chunk is
-    missing, or something else stands in its place. The id is a hash of the content and is compared after unpacking, so
-    nothing but the right content is ever handed out.
+    The index may be out of date at any time: then a chunk is missing, or something else stands in its place. The id is a hash
+    of the content and is compared after unpacking, so nothing but the right content is ever handed out.
+    """
+
+    repository_id: Any
+    _files_since = 0.0
+
+    def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
+        """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
+        if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
+            self.close_files()
+        plain = self._plain(chunk, size)
+        if len(plain) != size:
+            raise ValueError("a chunk has another size than its archive says")
+        return plain[start:end]
+
+    def close_files(self) -> None:
+        self._files_since = time.monotonic()
+
+    def _plain(self, chunk: bytes, size: int) -> Any:
+        try:
+            return self._unpacked(chunk, size)
+        except (TooLarge, MemoryError):
+            raise
+        except Exception:  # whatever stands where the chunk was
+            if not self._may_be_out_of_date():
+                raise
+        try:
+            self._load_index()
+            return self._unpacked(chunk, size)
+        except (TooLarge, MemoryError):
+            raise
+        except Exception as error:
+            raise Moved(str(error)) from error
+
+    def _unpacked(self, chunk: bytes, size: int) -> Any:
+        raise NotImplementedError
+
+    def _may_be_out_of_date(self) -> bool:
+        """Whether an engine has written another index, or is at work and may have removed what its next index lacks."""
+        raise NotImplementedError
+
+    def _load_index(self) -> None:
+        raise NotImplementedError
+
+
+class Contents(UnlockedChunks):
+    """Of the engine's code only what reads is used. Its `open_index` removes an index that it cannot read and
+    `get_transaction_id` may replay segments, so the index is read here.
     """
 
     def __init__(self, path: str) -> None:
@@ -243,52 +308,25 @@ class Contents:
 
         self._repository = Repository(path, lock=False, check_segment_magic=False)
         self._repository.open(path, exclusive=False, lock=False)
+        self.repository_id = self._repository.id.hex()
         self._path = Path(path)
         self._index: Any = None
         self._transaction: Any = None
-        self._files_since = time.monotonic()
         self._load_index()
         stored = self._stored(Manifest.MANIFEST_ID)
         limit_memory()
         self._key = key_factory(self._repository, stored)
 
-    @property
-    def repository_id(self) -> Any:
-        return self._repository.id.hex()
-
-    def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
-        """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
-        if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
-            self.close_files()
-        plain = self._plain(chunk)
-        if len(plain) != size:
-            raise ValueError("a chunk has another size than its archive says")
-        return plain[start:end]
-
     def close_files(self) -> None:
         files = self._repository.io.fds
         for segment, _ in list(files.items()):
             del files[segment]  # `clear` of 1.2 leaves half of it behind
-        self._files_since = time.monotonic()
+        super().close_files()
 
-    def _plain(self, chunk: bytes) -> Any:
-        try:
-            return unpack(self._key, chunk, self._stored(chunk), FILE_CHUNK_BYTES_MOST)
-        except (TooLarge, MemoryError):
-            raise
-        except Exception:  # whatever stands where the chunk was
-            if not self._may_be_out_of_date():
-                raise
-        try:
-            self._load_index()
-            return unpack(self._key, chunk, self._stored(chunk), FILE_CHUNK_BYTES_MOST)
-        except (TooLarge, MemoryError):
-            raise
-        except Exception as error:
-            raise Moved(str(error)) from error
+    def _unpacked(self, chunk: bytes, size: int) -> Any:  # noqa: ARG002 - engine 2 needs it
+        return unpack(self._key, chunk, self._stored(chunk), FILE_CHUNK_BYTES_MOST)
 
     def _may_be_out_of_date(self) -> bool:
-        """Whether an engine has written another index, or is at work and may have removed what its next index lacks."""
         try:
             is_known = self._repository.get_index_transaction_id() == self._transaction
         except OSError:  # a file that was listed is gone
@@ -365,7 +403,7 @@ def fits(packed: bytes, most: int) -> bool:
     if kind == b"\x00\x00":
         return len(packed) <= most + 2
     if kind == b"\x01\x00":
-        return lz4_fits(packed[2:], max(most, _LZ4_BYTES_MOST))
+        return lz4_fits(packed[2:], max(most, LZ4_BYTES_MOST))
     if kind == b"\x02\x00":
         return streamed_fits(lzma.LZMADecompressor(), packed[2:], most)
     if kind == b"\x03\x00":
@@ -453,4 +491,4 @@ def _stop(number: int, _frame: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(serve))

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.archives.history.chunks.consumer import StateMismatch, scan
-from holdfast.archives.history.chunks.items import ItemParser
+from holdfast.archives.history.chunks.items import CONTENT_2, ItemParser, content_names
 from holdfast.archives.history.chunks.state import ChunkTable, SeriesState
 from holdfast.archives.history.entry import ITEM
 from holdfast.archives.history.errors import GarbledItems, IndexDamaged
@@ -22,10 +22,13 @@ class ChunkSource(Protocol):
     """The engine's side: which metadata chunks an archive has, and their content."""
 
     @property
+    def major(self) -> int: ...
+    @property
     def latest_nanoseconds(self) -> int: ...
     def chunk_ids(self, archive: str) -> list[bytes]: ...
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]: ...
     def segments(self, joined_ids: bytes) -> bytes: ...
+    def stored_sizes(self, joined_ids: bytes) -> bytes: ...
 
 
 def ingest_chunks(
@@ -79,11 +82,18 @@ def _read(
     known: SeriesState,
 ) -> IngestResult:
     with store.read() as snapshot:
-        parser = ItemParser(snapshot.meta()["secret"], source.latest_nanoseconds)
+        meta = snapshot.meta()
+    parser = ItemParser(content_names(meta, source.major), source.latest_nanoseconds, source.major)
+    if source.major == 2 and CONTENT_2 not in meta:
+        with store.write() as transaction:
+            transaction.set_meta(CONTENT_2, b"1")
     ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
     ingest.compare_with(base)
     result = scan(ids, known.table, source.chunks, ingest.accept)
     versions = result.assemble(known.versions, ingest.versions())
-    ingest.chunks.locate(source.segments)
+    if source.major == 1:
+        ingest.chunks.locate(source.segments)
+    else:  # its packs have no numbers, and its items do not say how much is stored
+        ingest.chunks.note_stored(source.stored_sizes)
     state = SeriesState(result.table, versions, excludes.fingerprint)
     return ingest.finish(ROUTE, versions, series, state.dump())

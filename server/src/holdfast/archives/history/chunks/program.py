@@ -7,6 +7,8 @@ from pathlib import Path
 
 HELPER = Path(__file__).with_name("helper.py")
 """What runs under the engine's own Python."""
+HELPER_2 = Path(__file__).with_name("helper_2.py")
+"""The same for engine 2; it needs the other one beside it."""
 
 _SHEBANG_MOST = 4096
 

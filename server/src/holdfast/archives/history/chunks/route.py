@@ -11,10 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from holdfast.archives.history.chunks.program import HELPER, interpreter_of
+from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.errors import SelfTestFailed
 
-_TRIED = re.compile(r"1\.(2|4)\.\d+")  # series whose private interface the helper was written against
+_TRIED = re.compile(r"1\.(2|4)\.\d+|2\.0\.0b23")  # whose private interfaces the helpers were written against
 _FAILURE_STANDS_SECONDS = 24 * 3600.0  # a failed self-test may have had a passing cause, a full disk for one
 
 
@@ -32,7 +32,7 @@ class RouteDecision:
 class RouteChooser:
     """Given a file to remember verdicts in, decide per engine program and version, testing each once."""
 
-    def __init__(self, verdicts: Path, *, test: Callable[[Path], None] | None = None) -> None:
+    def __init__(self, verdicts: Path, *, test: Callable[[Path, int], None] | None = None) -> None:
         self._verdicts = verdicts
         self._test = test
 
@@ -40,7 +40,7 @@ class RouteChooser:
         """Return how to read archives with this program. The first call for a program takes some seconds."""
         decision = self.known(program, version)
         if decision is None:
-            self._remember(_identity(program, version), self._try(program))
+            self._remember(_identity(program, version), self._try(program, major_of(version)))
             decision = self.known(program, version)
         assert decision is not None
         return decision
@@ -62,10 +62,10 @@ class RouteChooser:
         """Test every program again."""
         self._verdicts.unlink(missing_ok=True)
 
-    def _try(self, program: Path) -> str:
+    def _try(self, program: Path, major: int) -> str:
         """Return why the chunk route cannot be used, or nothing."""
         try:
-            (self._test or _self_test())(program)
+            (self._test or _self_test())(program, major)
         except SelfTestFailed as failure:
             return str(failure) or "no reason given"
         return ""
@@ -95,7 +95,11 @@ class RouteChooser:
         return known if isinstance(known, dict) else {}
 
 
-def _self_test() -> Callable[[Path], None]:
+def major_of(version: str) -> int:
+    return int(version.partition(".")[0])
+
+
+def _self_test() -> Callable[[Path, int], None]:
     from holdfast.archives.history.chunks.selftest import self_test  # brings in the whole index
 
     return self_test
@@ -105,5 +109,5 @@ def _identity(program: Path, version: str) -> str:
     """What a verdict holds for: this file of the engine, this version, this helper."""
     real = program.resolve()
     status = real.stat()
-    helper = hashlib.sha256(HELPER.read_bytes()).hexdigest()[:16]
+    helper = hashlib.sha256(HELPER.read_bytes() + HELPER_2.read_bytes()).hexdigest()[:16]
     return f"{real} {status.st_size} {status.st_mtime_ns} {version} {helper}"

@@ -4,14 +4,17 @@ import os
 import secrets
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
+from backup_engine.borg2.init import ENCRYPTION_MODES
+from backup_engine.borg2.list_files import ADDED_KEYS
 from holdfast.archives.history.chunks.client import EngineChunks, FileChunks, Part
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import HistoryError, SelfTestFailed
 from holdfast.archives.history.index import HistoryIndex
+from holdfast.archives.history.json_listing import JsonListing
 from holdfast.archives.history.listing import ENVIRONMENT, Listing, listing_arguments
 from holdfast.archives.history.sqlite import SqliteStore
 
@@ -19,35 +22,95 @@ _COMMAND_SECONDS = 120
 _MANY_FILES = 500  # with long names, so that their items fill several metadata chunks
 
 
-def self_test(program: Path) -> None:
+class _Commands:
+    """The engine's commands, as its major version 1 takes them."""
+
+    major = 1
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program = program
+        self.folder = folder
+        self.repository = folder / "repository"
+        self.environment = _environment(folder)
+
+    def make(self) -> None:
+        self.run("init", "--encryption", "repokey-blake2", str(self.repository))
+
+    def back_up(self, archive: str) -> None:
+        self.run("create", f"{self.repository}::{archive}", "tree")
+
+    def archive_ids(self) -> bytes:
+        return self.run("list", "--format", "{archive} {id}{NL}", str(self.repository))
+
+    def listing(self, archive: str) -> tuple[str, ...]:
+        return listing_arguments(str(self.repository), archive)
+
+    def run(self, *arguments: str) -> bytes:
+        done = subprocess.run(
+            [self.program, *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            said = done.stderr.decode("utf-8", "replace").strip()[-400:]
+            raise SelfTestFailed(f"the engine's {arguments[0]} ended with code {done.returncode}: {said}")
+        return done.stdout
+
+
+class _Commands2(_Commands):
+    major = 2
+
+    def make(self) -> None:
+        mode, *options = ENCRYPTION_MODES["aes256-ocb"]
+        self.run("repo-create", *self._here, f"--encryption={mode}", *options)
+
+    def back_up(self, archive: str) -> None:
+        self.run("create", *self._here, archive, "tree")
+
+    def archive_ids(self) -> bytes:
+        return self.run("repo-list", *self._here, "--format", "{archive} {id}{NL}")
+
+    def listing(self, archive: str) -> tuple[str, ...]:
+        return "list", *self._here, "--json-lines", f"--format={ADDED_KEYS}", archive
+
+    @property
+    def _here(self) -> tuple[str, ...]:
+        return "-r", str(self.repository)
+
+
+def self_test(program: Path, major: int = 1) -> None:
     """Back up a small tree twice and read both archives both ways. Raise SelfTestFailed when the answers differ."""
     with tempfile.TemporaryDirectory(prefix="holdfast-selftest-") as folder:
         try:
-            _compare(program, Path(folder))
+            _compare((_Commands if major == 1 else _Commands2)(program, Path(folder)))
         except (HistoryError, OSError, subprocess.SubprocessError) as error:
             raise SelfTestFailed(f"{type(error).__name__}: {error}") from error
 
 
-def _compare(program: Path, folder: Path) -> None:
-    tree, repository = folder / "tree", folder / "repository"
-    environment = _environment(folder)
+def _compare(engine: _Commands) -> None:
+    tree, place = engine.folder / "tree", str(engine.repository)
     _plant(tree)
-    _run(program, environment, folder, "init", "--encryption", "repokey-blake2", str(repository))
-    _run(program, environment, folder, "create", f"{repository}::first", "tree")
+    engine.make()
+    engine.back_up("first")
     _change(tree)
-    _run(program, environment, folder, "create", f"{repository}::second", "tree")
-    ids = _archive_ids(program, environment, repository)
-    index = HistoryIndex(SqliteStore.create(folder / "index.db"))
+    engine.back_up("second")
+    ids = _archive_ids(engine)
+    index = HistoryIndex(SqliteStore.create(engine.folder / "index.db"))
     try:
-        with EngineChunks(program, str(repository), environment=environment) as chunks:
+        with EngineChunks(engine.program, place, environment=engine.environment, major=engine.major) as chunks:
             for archive in ("first", "second"):
                 engine_id = ids[archive]
                 index.ingest_chunks(engine_id, chunks, series="series")
-                shown = _listing(program, environment, repository, archive)
-                _check_equal(archive, shown, (listed(entry) for entry in index.entries(engine_id)))
+                found = index.entries(engine_id)
+                as_listed = map(listed, found) if engine.major == 1 else found
+                _check_equal(archive, _listing(engine, archive), as_listed)
         if not index.changes(ids["first"], ids["second"]).changes:
             raise SelfTestFailed("a change between two archives was not seen")
-        with FileChunks(program, str(repository), environment=environment) as files:
+        with FileChunks(engine.program, place, environment=engine.environment, major=engine.major) as files:
             for path in (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink()):
                 _check_content(index, ids["second"], path, b"tree/" + os.fsencode(path.relative_to(tree)), files)
     finally:
@@ -92,35 +155,19 @@ def _change(tree: Path) -> None:
     (tree / "odd" / "new").touch()
 
 
-def _run(program: Path, environment: Mapping[str, str], folder: Path, *arguments: str) -> bytes:
-    done = subprocess.run(
-        [program, *arguments],
-        env=environment,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_COMMAND_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()[-400:]
-        raise SelfTestFailed(f"the engine's {arguments[0]} ended with code {done.returncode}: {said}")
-    return done.stdout
-
-
-def _archive_ids(program: Path, environment: Mapping[str, str], repository: Path) -> dict[str, str]:
-    output = _run(program, environment, repository.parent, "list", "--format", "{archive} {id}{NL}", str(repository))
-    found = dict(line.split() for line in output.decode().splitlines())
+def _archive_ids(engine: _Commands) -> dict[str, str]:
+    found = dict(line.split() for line in engine.archive_ids().decode().splitlines())
     if found.keys() != {"first", "second"}:
         raise SelfTestFailed("archives that were just made are not listed")
     return found
 
 
-def _listing(program: Path, environment: Mapping[str, str], repository: Path, archive: str) -> list[Entry]:
-    command = [str(program), *listing_arguments(str(repository), archive)]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+def _listing(engine: _Commands, archive: str) -> list[Entry]:
+    command = [str(engine.program), *engine.listing(archive)]
+    with subprocess.Popen(command, env=engine.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        listing = Listing(process.stdout, lambda: process.wait(_COMMAND_SECONDS))
+        kind = Listing if engine.major == 1 else JsonListing
+        listing = kind(process.stdout, lambda: process.wait(_COMMAND_SECONDS))
         return [listing.parse(record) for record in chain.from_iterable(listing.batches())]
 
 

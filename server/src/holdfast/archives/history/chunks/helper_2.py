@@ -1,0 +1,206 @@
+"""The same as `helper.py` for engine 2, whose repositories are stores of packs. It is started in its place and stands beside it.
+
+The index is read from its fragments alone: the engine would otherwise remove what it cannot read and write what it builds. The store
+is opened with the right to read, and to write nothing but the lock.
+"""
+
+import json
+import os
+import sys
+import zlib
+from lzma import LZMADecompressor
+from pathlib import Path
+from typing import IO, Any
+
+import helper as shared  # type: ignore[import-not-found]
+
+FRAGMENTS_BYTES_MOST = 4 * 1024 * 1024 * 1024  # of the repository's own index: about 40 million chunks
+READ_ONLY = "read-only"
+
+
+def serve(request: Any, output: IO[bytes]) -> None:
+    from borg.logger import setup_logging  # type: ignore[import-not-found]
+    from borg.repository import Repository  # type: ignore[import-not-found]
+
+    os.nice(request["niceness"])
+    setup_logging(level="error")
+    path = request["repository"]
+    if request.get("reads_files"):
+        shared.serve_files(Contents(path), output)
+        return
+    with Repository(path, exclusive=False, lock_wait=request["lock_wait"], permissions=READ_ONLY) as repository:
+        shared.serve_metadata(Metadata(repository), output)
+
+
+class Objects:
+    """What is stored in an opened repository, unpacked within bounds."""
+
+    def __init__(self, repository: Any) -> None:
+        from borg.constants import ROBJ_MANIFEST  # type: ignore[import-not-found]
+        from borg.crypto.key import key_factory  # type: ignore[import-not-found]
+        from borg.manifest import Manifest  # type: ignore[import-not-found]
+        from borg.repoobj import RepoObj  # type: ignore[import-not-found]
+
+        self.repository = repository
+        self.load_index()
+        stored = repository.get_manifest()
+        shared.limit_memory()
+        self.key = key_factory(repository, stored)
+        self._parser = RepoObj(self.key)
+        self.unpack(Manifest.MANIFEST_ID, stored, ROBJ_MANIFEST, shared.OBJECT_BYTES_MOST, has_id=False)
+
+    def load_index(self) -> None:
+        """Raise LookupError if the index cannot be read, or is not complete."""
+        from borg.cache import build_chunkindex_from_repo  # type: ignore[import-not-found]
+
+        if sum(info.size for info in self.repository.store_list("index")) > FRAGMENTS_BYTES_MOST:
+            raise shared.TooLarge("the repository's index is too large to be kept in memory")
+        self.repository.invalidate_chunk_index()  # two of them would take twice the memory
+        index = build_chunkindex_from_repo(self.repository, fragments_only=True)
+        if index is None:
+            raise LookupError("the repository has no complete index")
+        self.repository.chunks = index
+
+    def stored(self, chunk: bytes, most: int) -> Any:
+        place = self.repository.chunks.get(chunk)
+        if place is None:
+            raise LookupError("the repository has no such chunk")
+        if place.obj_size > max(shared.STORED_BYTES_MOST, most) + shared.ENVELOPE_BYTES_MOST:
+            raise shared.TooLarge("a stored chunk is larger than any the engine makes")
+        return self.repository.get(chunk)
+
+    def unpack(self, chunk: bytes, stored: Any, kind: str, most: int, *, has_id: bool = True) -> Any:
+        """Given a stored object, return its content, authenticated. Raise TooLarge if that has more bytes than `most`."""
+        from borg.compress import Compressor  # type: ignore[import-not-found]
+
+        about, packed = self._parser.parse(chunk, stored, decompress=False, want_compressed=True, ro_type=kind)
+        packed = bytes(packed[: about.get("psize", len(packed))])  # what is behind only hides the size
+        if not fits(about["ctype"], packed, most):
+            raise shared.TooLarge("a chunk unpacks to more than any the engine makes")
+        compressor, level = Compressor.detect(bytes((about["ctype"], about["clevel"])))
+        _, plain = compressor(level=level).decompress(dict(about), packed)
+        if len(plain) > most:
+            raise shared.TooLarge("a chunk is larger than any the engine makes")
+        if has_id:
+            self.key.assert_id(chunk, plain)
+        return bytes(plain)
+
+
+def fits(kind: int, packed: bytes, most: int) -> Any:
+    """Whether packed content has at most this many bytes, found out without unpacking it at once."""
+    if kind == 0:
+        return len(packed) <= most
+    if kind == 1:
+        return shared.lz4_fits(packed, max(most, shared.LZ4_BYTES_MOST))
+    if kind == 2:
+        return shared.streamed_fits(LZMADecompressor(), packed, most)
+    if kind == 3:
+        return shared.zstd_size(packed) <= most
+    if kind == 5:
+        return shared.streamed_fits(zlib.decompressobj(), packed, most)
+    raise ValueError("a chunk is packed in an unknown way")
+
+
+class Metadata:
+    """The metadata of archives of an opened repository."""
+
+    def __init__(self, repository: Any) -> None:
+        from borg.manifest import Manifest
+
+        self._objects = Objects(repository)
+        self._repository = repository
+        self._manifest = Manifest.load(repository, (Manifest.Operation.READ,), self._objects.key)
+
+    def item_chunks(self, wanted: bytes) -> Any:
+        """Return the ids of the chunks that the items of an archive are in."""
+        from borg.constants import ROBJ_ARCHIVE_CHUNKIDS, ROBJ_ARCHIVE_META
+        from borg.helpers import msgpack  # type: ignore[import-not-found]
+
+        if wanted not in set(self._manifest.archives.ids()):
+            raise LookupError("no archive with this id")
+        archive = self._objects.key.unpack_archive(self._object(wanted, ROBJ_ARCHIVE_META))
+        if archive["version"] != 2:
+            raise ValueError("the archive has an unknown version")
+        return [
+            chunk
+            for pointer in archive["item_ptrs"]
+            for chunk in msgpack.unpackb(self._object(pointer, ROBJ_ARCHIVE_CHUNKIDS))
+        ]
+
+    def _object(self, chunk: bytes, kind: str) -> Any:
+        most = shared.OBJECT_BYTES_MOST
+        return self._objects.unpack(chunk, self._objects.stored(chunk, most), kind, most)
+
+    def chunks(self, batch: Any) -> Any:
+        """Yield how much is stored of each chunk, and its content."""
+        from borg.constants import ROBJ_ARCHIVE_STREAM
+
+        for chunk in batch:
+            stored = self._objects.stored(chunk, shared.CHUNK_BYTES_MOST)
+            yield len(stored), self._objects.unpack(chunk, stored, ROBJ_ARCHIVE_STREAM, shared.CHUNK_BYTES_MOST)
+
+    @staticmethod
+    def segments(ids: bytes) -> bytes:
+        """Packs have no numbers."""
+        return bytes(len(ids) // 8)
+
+    def stored_sizes(self, ids: bytes) -> bytes:
+        """Return how many bytes of the repository each chunk takes, 0 where it does not say."""
+        places = (self._repository.chunks.get(ids[at : at + 32]) for at in range(0, len(ids), 32))
+        return b"".join((place.obj_size if place else 0).to_bytes(4, "big") for place in places)
+
+
+class Contents(shared.UnlockedChunks):  # type: ignore[misc]
+    """The content of files. Locks are looked at, never taken."""
+
+    def __init__(self, path: str) -> None:
+        from borg.repository import Repository
+
+        repository = Repository(path, lock=False, permissions=READ_ONLY)
+        repository.store.backend._quota_delete = lambda: None  # noqa: SLF001 - opening a store may remove a file of it
+        repository.open(exclusive=False, lock_wait=0, lock=False)
+        self.repository_id = repository.id.hex()
+        self._path = Path(path)
+        self._fragments = self._fragments_now()
+        self._objects = Objects(repository)
+
+    def _fragments_now(self) -> Any:
+        return sorted(file.name for file in (self._path / "index").iterdir())
+
+    def _unpacked(self, chunk: bytes, size: int) -> Any:
+        from borg.constants import ROBJ_FILE_STREAM
+
+        most = shared.FILE_CHUNK_BYTES_MOST
+        if size <= most and chunk not in self._objects.repository.chunks:
+            zeros = bytes(size)  # the engine need not store these
+            if self._objects.key.id_hash(zeros) == chunk:
+                return zeros
+        return self._objects.unpack(chunk, self._objects.stored(chunk, most), ROBJ_FILE_STREAM, most)
+
+    def _may_be_out_of_date(self) -> bool:
+        try:
+            return self._fragments_now() != self._fragments or self._is_locked()
+        except OSError:
+            return True
+
+    def _is_locked(self) -> bool:
+        """Whether an engine has the repository to itself."""
+        for file in (self._path / "locks").iterdir():
+            try:
+                if json.loads(file.read_bytes())["exclusive"]:
+                    return True
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError):
+                return True
+        return False
+
+    def _load_index(self) -> None:
+        now = self._fragments_now()
+        if now != self._fragments:
+            self._objects.load_index()
+            self._fragments = now
+
+
+if __name__ == "__main__":
+    sys.exit(shared.main(serve))
