@@ -114,6 +114,8 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"remote_id": NOT_THERE, "path": "/nowhere/mirrored", "mode": "manual"}
     elif path.endswith("/hydrate"):
         yield {"destination": "/nowhere/hydrated", "confirm": True}
+    elif path.endswith("/archives/{archive_id}"):
+        yield {"protected": False}
     elif path.endswith("/rebuild"):
         yield {"from": "stats"}
     elif path.endswith("/repositories/{repository_id}") and path.startswith("/api/users"):

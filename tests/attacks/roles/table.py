@@ -198,6 +198,7 @@ GET    /api/repositories/{repository_id}/archives                               
 GET    /api/repositories/{repository_id}/archives/live                          viewer
 GET    /api/repositories/{repository_id}/archives/heatmap                       viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}                  viewer
+PUT    /api/repositories/{repository_id}/archives/{archive_id}                  operator      login
 GET    /api/repositories/{repository_id}/status                                 viewer
 POST   /api/repositories/{repository_id}/rebuild                                operator      login
 POST   /api/repositories/{repository_id}/resync                                 operator      login

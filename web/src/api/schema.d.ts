@@ -1209,7 +1209,7 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"];
+                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"] | components["schemas"]["AuditDownload"];
                 };
             };
             responses: {
@@ -1255,6 +1255,7 @@ export interface paths {
                     };
                     content: {
                         "application/octet-stream": string;
+                        "application/x-ndjson": string;
                         "application/x-tar": string;
                         "application/zip": string;
                     };
@@ -4164,7 +4165,33 @@ export interface paths {
                 };
             };
         };
-        put?: never;
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    archive_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ArchiveUpdate"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ArchiveDetail"];
+                    };
+                };
+            };
+        };
         post?: never;
         delete?: never;
         options?: never;
@@ -8512,6 +8539,7 @@ export interface components {
             original_size: number | null;
             predecessor_id: number | null;
             predecessor_stats: components["schemas"]["ArchiveStats"] | null;
+            protected_at: string | null;
             refusals: {
                 [key: string]: string;
             };
@@ -8561,6 +8589,9 @@ export interface components {
             /** Format: date-time */
             time: string;
         };
+        ArchiveUpdate: {
+            protected: boolean;
+        };
         Attention: {
             /** @enum {string} */
             act: "back_up" | "prove" | "check" | "open" | "log";
@@ -8577,6 +8608,18 @@ export interface components {
             severity: "critical" | "warning" | "info";
             since: string | null;
             threshold_days: number | null;
+        };
+        AuditDownload: {
+            audit: components["schemas"]["AuditFilter"];
+        };
+        AuditFilter: {
+            action?: string | null;
+            actor?: string | null;
+            object_id?: string | null;
+            object_type?: string | null;
+            outcome?: string | null;
+            since?: string | null;
+            until?: string | null;
         };
         AuditItem: {
             action: string;
@@ -9531,6 +9574,7 @@ export interface components {
             name: string;
             nfiles: number | null;
             original_size: number | null;
+            protected_at: string | null;
             proven_at: string | null;
             repository_id: number;
             series: string;
@@ -9669,6 +9713,7 @@ export interface components {
             repository_count: number;
             running: number;
             status: string;
+            trouble: string | null;
             update_available: boolean;
             /** Format: date-time */
             updated_at: string;
@@ -10309,6 +10354,8 @@ export interface components {
             counts: components["schemas"]["PointsOfDay"][];
             points: components["schemas"]["PastPoint"][];
             points_count: number;
+            /** Format: date-time */
+            recorded_since: string;
             /** Format: date */
             since: string;
             /** Format: date */
@@ -11672,6 +11719,8 @@ export interface components {
             /** @default 0 */
             progress?: number;
             progress_message?: string | null;
+            /** @default 0 */
+            protected_count?: number;
             queued_behind_id?: number | null;
             queued_reason?: string | null;
             /** @default [] */

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from holdfast.access import acts
 from holdfast.access.caller import Caller
@@ -13,7 +13,7 @@ from holdfast.access.rights import effective_role
 from holdfast.access.roles import RepositoryRole, Role
 from holdfast.access.scopes import TokenScope
 from holdfast.access.usernames import Email, NewUsername
-from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit.fields import Moment, PlainText, Timestamp
 from holdfast.kit.schema import Schema
 
 Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="Current six-digit code.")]
@@ -244,6 +244,22 @@ class CreatedToken(TokenAnswer):
 
 class Tokens(Schema):
     tokens: list[TokenAnswer]
+
+
+class AuditFilter(Schema):
+    """Which entries of the audit trail are wanted; a filter that is left out admits all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    since: Moment | None = Field(None, description="Not before this time.")
+    until: Moment | None = Field(None, description="Before this time.")
+    actor: Annotated[str, PlainText(1, 64)] | None = Field(None, description="User name.")
+    action: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example auth.login.")
+    object_type: Annotated[str, PlainText(1, 64)] | None = Field(
+        None, description="Kind of object, for example repository."
+    )
+    object_id: Annotated[str, PlainText(1, 200)] | None = Field(None, description="Id of the object.")
+    outcome: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example ok or refused.")
 
 
 class AuditItem(Schema):

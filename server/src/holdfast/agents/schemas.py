@@ -257,6 +257,9 @@ class MachineRow(MachineItem):
     repository_count: int = Field(description="Repositories that are opened by the engine of this machine.")
     last_backup_at: Timestamp | None = Field(description="The newest backup into one of them.")
     running: int = Field(description="Operations that run on them now.")
+    trouble: str | None = Field(
+        description="Why the last test of an ssh connection failed, or the last error that an agent reported."
+    )
 
 
 class Machines(Schema):

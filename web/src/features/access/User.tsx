@@ -3,10 +3,11 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useAway } from '../../api/stream'
 import { useMe } from '../../layout/Shell'
 import { generated } from '../../lib/passphrase'
 import { Age } from '../../ui/Age'
-import { Button } from '../../ui/Button'
+import { AWAY, Button } from '../../ui/Button'
 import { Confirm } from '../../ui/Confirm'
 import { Secret } from '../../ui/Secret'
 import { Loaded, Note, Problem } from '../../ui/States'
@@ -101,7 +102,7 @@ function Profile({ user, own }: { user: Person; own: boolean }) {
       {change.error && <Problem error={change.error} />}
       {change.isSuccess && <p className="soft">Saved.</p>}
       <div>
-        <Button type="submit" kind="primary" disabled={change.isPending}>
+        <Button acts type="submit" kind="primary" disabled={change.isPending}>
           Save
         </Button>
       </div>
@@ -189,12 +190,14 @@ function Choice({
   busy: boolean
   onChange: (role: string) => void
 }) {
+  const away = useAway()
   return (
     <select
       className="input auto"
       aria-label={label}
       value={value}
-      disabled={busy}
+      disabled={busy || away}
+      title={away ? AWAY : undefined}
       onChange={(event) => onChange(event.target.value)}
     >
       <option value="none">none</option>
@@ -238,7 +241,7 @@ function Safety({ user }: { user: Person }) {
       <h2>Access</h2>
       <div className="row">
         <span className="grow soft">A new first password; sessions and tokens end.</span>
-        <Button disabled={reset.isPending} onClick={() => reset.mutate()}>
+        <Button acts disabled={reset.isPending} onClick={() => reset.mutate()}>
           Reset the password
         </Button>
       </div>
@@ -248,6 +251,7 @@ function Safety({ user }: { user: Person }) {
           {user.disabled ? 'This user cannot log in.' : 'Ends all sessions now; everything else stays as it is.'}
         </span>
         <Button
+          acts
           disabled={change.isPending}
           onClick={() => change.mutate({ disabled: !user.disabled, end_tokens: false })}
         >

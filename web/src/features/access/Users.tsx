@@ -150,7 +150,7 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
         {create.error && <Problem error={create.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
+          <Button acts type="submit" kind="primary" disabled={create.isPending}>
             Add
           </Button>
         </footer>

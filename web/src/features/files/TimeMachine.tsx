@@ -183,6 +183,7 @@ function Folder({
           </label>
           <span className="grow" />
           <Button
+            acts
             small
             icon="download"
             onClick={() => saved(download(id, archive.id, [{ path: lanes.path, path_b64: lanes.path_b64 }], 'folder'))}
@@ -238,6 +239,7 @@ function Folder({
               {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length, facts) ?? 0), 0))}
             </span>
             <Button
+              acts
               small
               icon="download"
               onClick={() => saved(download(id, archive.id, picked, picked[0]?.type === '-' ? 'file' : 'folder'))}

@@ -91,12 +91,12 @@ function Acts({ agent }: { agent: Agent }) {
         Rename
       </Button>
       {agent.status === 'disabled' ? (
-        <Button small disabled={act.isPending} onClick={() => act.mutate('enable')}>
+        <Button acts small disabled={act.isPending} onClick={() => act.mutate('enable')}>
           Enable
         </Button>
       ) : (
         agent.status !== 'revoked' && (
-          <Button small disabled={act.isPending} onClick={() => act.mutate('disable')}>
+          <Button acts small disabled={act.isPending} onClick={() => act.mutate('disable')}>
             Disable
           </Button>
         )
@@ -173,7 +173,7 @@ function Rename({ agent, onClose, onDone }: { agent: Agent; onClose: () => void;
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending || !name.trim()}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending || !name.trim()}>
             Rename
           </Button>
         </footer>

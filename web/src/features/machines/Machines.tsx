@@ -74,6 +74,7 @@ export function Machines() {
                       </td>
                       <td>
                         <State status={one.status} />
+                        {one.trouble && <span className="sub trouble">{one.trouble}</span>}
                       </td>
                       <td>{one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}</td>
                       <td>{one.last_backup_at ? <Age at={one.last_backup_at} words /> : <Never />}</td>
@@ -129,7 +130,7 @@ function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
         opened there.
       </p>
       {!token && (
-        <Button kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
+        <Button acts kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
           Make the line to paste
         </Button>
       )}

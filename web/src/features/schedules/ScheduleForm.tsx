@@ -220,7 +220,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending || !ready}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending || !ready}>
             {schedule ? 'Save' : 'Create'}
           </Button>
         </footer>

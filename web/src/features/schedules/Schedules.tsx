@@ -100,18 +100,19 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
         {!schedule.enabled && <span className="tag">off</span>}
         {schedule.snoozed_until && <span className="tag">snoozed until {moment(schedule.snoozed_until)}</span>}
         <span className="grow" />
-        <Button small disabled={run.isPending} onClick={() => run.mutate()}>
+        <Button acts small disabled={run.isPending} onClick={() => run.mutate()}>
           Run now
         </Button>
         <Button small onClick={onEdit}>
           Edit
         </Button>
         {schedule.snoozed_until ? (
-          <Button small disabled={snooze.isPending} onClick={() => snooze.mutate(null)}>
+          <Button acts small disabled={snooze.isPending} onClick={() => snooze.mutate(null)}>
             Wake
           </Button>
         ) : (
           <Button
+            acts
             small
             disabled={snooze.isPending}
             onClick={() => snooze.mutate(new Date(Date.now() + 86_400_000).toISOString())}
@@ -119,7 +120,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
             Snooze a day
           </Button>
         )}
-        <Button small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
+        <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
           {schedule.enabled ? 'Switch off' : 'Switch on'}
         </Button>
         <Button small kind="plain" onClick={() => setDeleting(true)}>
