@@ -5,13 +5,15 @@ import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { useMe } from '../../layout/Shell'
 import { moment, zone } from '../../lib/time'
-import { kindWord, statusOf } from '../../lib/words'
+import { statusOf } from '../../lib/words'
 import { Button } from '../../ui/Button'
 import { Confirm } from '../../ui/Confirm'
 import { Glyph } from '../../ui/Glyph'
 import { Empty, Loaded, Problem } from '../../ui/States'
 import { Calendar } from './Calendar'
 import { ScheduleForm } from './ScheduleForm'
+import { useScripts } from './ScriptSteps'
+import { stepWord } from './scripts'
 
 type Schedule = Schemas['ScheduleAnswer']
 
@@ -92,6 +94,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
     onSuccess: refresh,
   })
   const [deleting, setDeleting] = useState(false)
+  const scripts = useScripts().data?.scripts ?? []
   const last = schedule.last_result ? statusOf(schedule.last_result) : null
   return (
     <section className="card pad stack" aria-label={schedule.name}>
@@ -132,7 +135,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
         {!schedule.explained.includes(schedule.timezone) && <span className="muted"> ({schedule.timezone})</span>}
       </p>
       <p className="soft">
-        {schedule.steps.map((step) => kindWord(String(step.kind))).join(' → ')} of{' '}
+        {schedule.steps.map((step) => stepWord(step, scripts)).join(' → ')} of{' '}
         {schedule.repositories.map((one) => one.name).join(', ') || 'no repository yet'}
       </p>
       <p className="soft number row">
