@@ -57,6 +57,8 @@ GET    /agent/wheels/                                                           
 GET    /agent/wheels/{name}                                                     public
 POST   /api/auth/login                                                          public
 POST   /api/auth/login/totp                                                     public
+POST   /api/auth/invitation                                                     public
+POST   /api/auth/invitation/accept                                              public
 POST   /api/auth/refresh                                                        anyone        login
 GET    /api/auth/me                                                             anyone
 POST   /api/auth/logout                                                         anyone        login
@@ -69,6 +71,8 @@ POST   /api/users                                                               
 GET    /api/users/{user_id}                                                     administrator
 PUT    /api/users/{user_id}                                                     administrator login
 DELETE /api/users/{user_id}                                                     administrator login
+POST   /api/users/{user_id}/invitation                                          administrator login
+DELETE /api/users/{user_id}/invitation                                          administrator login
 PUT    /api/users/{user_id}/repositories/{repository_id}                        administrator login
 DELETE /api/users/{user_id}/repositories/{repository_id}                        administrator login
 GET    /api/settings/tokens                                                     anyone

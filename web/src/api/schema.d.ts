@@ -586,6 +586,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/auth/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["InvitationToken"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/auth/invitation/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["InvitationAccepted"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/auth/login": {
         parameters: {
             query?: never;
@@ -8048,6 +8126,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/{user_id}/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    user_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: {
+                content: {
+                    "application/json": components["schemas"]["InvitationCreate"] | null;
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationMade"];
+                    };
+                };
+            };
+        };
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    user_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/{user_id}/repositories/{repository_id}": {
         parameters: {
             query?: never;
@@ -9448,6 +9586,28 @@ export interface components {
             repository_name: string;
             total: number;
         };
+        InvitationAccepted: {
+            new_password: string;
+            token: string;
+        };
+        InvitationAnswer: {
+            /** Format: date-time */
+            expires_at: string;
+            username: string;
+        };
+        InvitationCreate: {
+            /** @default 72 */
+            expires_in_hours?: number;
+        };
+        InvitationMade: {
+            /** Format: date-time */
+            expires_at: string;
+            path: string;
+            token: string;
+        };
+        InvitationToken: {
+            token: string;
+        };
         Judged: {
             archive_id: number;
             name: string;
@@ -9776,6 +9936,7 @@ export interface components {
             disabled: boolean;
             email: string | null;
             id: number;
+            invited_until: string | null;
             last_login_at: string | null;
             must_change_password: boolean;
             repositories: components["schemas"]["Right"][];
@@ -11620,6 +11781,7 @@ export interface components {
             disabled: boolean;
             email: string | null;
             id: number;
+            invited_until: string | null;
             last_login_at: string | null;
             must_change_password: boolean;
             repositories: components["schemas"]["Right"][];
@@ -11634,7 +11796,7 @@ export interface components {
             email?: string | null;
             /** @default true */
             must_change_password?: boolean;
-            password: string;
+            password?: string | null;
             role: components["schemas"]["Role"];
             username: string;
         };
