@@ -50,6 +50,18 @@ def test_a_user_is_added_gets_a_right_sees_one_repository_and_is_shut_out(runnin
     theirs.goto("/settings/users")
     expect(theirs.get_by_text("The settings of the service are for admins.")).to_be_visible()
 
+    inside.get_by_role("button", name="Reset the password").click()
+    first_password = inside.locator(".secret .mono").inner_text()
+    theirs.reload()  # the reset has ended the session
+    theirs.get_by_label("User name").fill(name)
+    theirs.get_by_label("Password").fill(first_password)
+    theirs.get_by_role("button", name="Log in").click()
+    theirs.get_by_label("The password you just used").fill(first_password)
+    theirs.get_by_label("Your new password").fill("another of my own")
+    theirs.get_by_label("The new one again").fill("another of my own")
+    theirs.get_by_role("button", name="Change the password").click()
+    theirs.get_by_role("navigation", name="Main", exact=True).wait_for()
+
     inside.get_by_role("button", name="Disable").click()
     expect(inside.get_by_role("button", name="Enable")).to_be_visible()
     theirs.reload()

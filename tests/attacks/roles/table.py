@@ -45,6 +45,7 @@ GET    /api/managed-machines/agents/{agent}                                     
 PUT    /api/managed-machines/agents/{agent}                                     administrator
 DELETE /api/managed-machines/agents/{agent}                                     administrator
 POST   /api/managed-machines/agents/{agent}/disable                             administrator
+POST   /api/managed-machines/agents/{agent}/diagnose                            administrator
 POST   /api/managed-machines/agents/{agent}/enable                              administrator
 POST   /api/managed-machines/agents/{agent}/revoke                              administrator
 POST   /api/managed-machines/agents/{agent}/backup-jobs                         administrator login

@@ -1889,6 +1889,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/managed-machines/agents/{agent}/diagnose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    agent: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentDiagnosis"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/managed-machines/agents/{agent}/disable": {
         parameters: {
             query?: never;
@@ -8463,6 +8500,17 @@ export interface components {
                 [key: string]: string;
             } | null;
             name?: string | null;
+        };
+        AgentDiagnosis: {
+            findings: components["schemas"]["AgentFinding"][];
+            /** @enum {string} */
+            verdict: "ok" | "warning" | "failed";
+        };
+        AgentFinding: {
+            message: string;
+            step: string;
+            /** @enum {string} */
+            verdict: "ok" | "warning" | "failed";
         };
         AgentItem: {
             agent_id: string;

@@ -68,7 +68,7 @@ def accept(database: Database, settings: Settings, token: str, password: str) ->
         return invited
 
 
-def _with(token: str) -> Select[tuple[User]]:
+def _with(token: str) -> Select[User]:
     return select(User).where(User.invitation_hash == token_hash(token))
 
 

@@ -57,7 +57,7 @@ def _of_agent(agent: AgentMachine, fleet: Fleet, known: Mapping[Key, Protects]) 
         update_available=agent.agent_version != AGENT_VERSION,
         engine_versions=[str(one.get("version", "")) for one in agent.engine_versions or ()],
         clock_skew_seconds=fleet.skew(agent),
-        trouble=agent.last_error,
+        trouble=agent.last_error if agent.status != "online" else None,
     )
 
 

@@ -57,7 +57,7 @@ export function Machines() {
                   <tr>
                     <th>Name</th>
                     <th>State</th>
-                    <th>Last seen</th>
+                    <th className="wide-only">Last seen</th>
                     <th>Last backup</th>
                     <th className="wide-only">Repositories</th>
                     <th className="wide-only">Engine</th>
@@ -76,7 +76,9 @@ export function Machines() {
                         <State status={one.status} />
                         {one.trouble && <span className="sub trouble">{one.trouble}</span>}
                       </td>
-                      <td>{one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}</td>
+                      <td className="wide-only">
+                        {one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}
+                      </td>
                       <td>{one.last_backup_at ? <Age at={one.last_backup_at} words /> : <Never />}</td>
                       <td className="wide-only soft">
                         {one.repository_count === 0

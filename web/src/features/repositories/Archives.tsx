@@ -152,7 +152,7 @@ function Table({
           <tr>
             <th>Made</th>
             <th className="wide-only">Name</th>
-            <th className="right">Files</th>
+            <th className="right wide-only">Files</th>
             <th className="right">Size</th>
             <th className="right wide-only">New data</th>
             <th className="right wide-only">Took</th>
@@ -183,7 +183,7 @@ function Table({
                   {one.name}
                 </span>
               </td>
-              <td className="right number">{one.nfiles === null ? '' : count(one.nfiles)}</td>
+              <td className="right number wide-only">{one.nfiles === null ? '' : count(one.nfiles)}</td>
               <td className="right number">{one.original_size === null ? '' : bytes(one.original_size)}</td>
               <td className="right number wide-only">
                 {one.deduplicated_size === null ? '' : bytes(one.deduplicated_size)}

@@ -179,6 +179,9 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
               ))}
             </div>
           )}
+          {chosen.prune && Object.values(chosen.keep).every((value) => value === 0) && (
+            <p className="muted keeps">With none given, the rules of each repository apply.</p>
+          )}
           {STEPS.map(([step, words]) => (
             <div className="row" key={step}>
               <label className="choice grow">

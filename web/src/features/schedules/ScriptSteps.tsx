@@ -66,6 +66,7 @@ function Step({
       <b className="clip" title={script?.description ?? undefined}>
         {name}
       </b>
+      <Button small kind="plain" icon="close" aria-label={`Remove ${name}`} onClick={onRemove} />
       <Choice
         label={`When ${name} runs`}
         value={step.when ?? 'before'}
@@ -99,7 +100,6 @@ function Step({
           onChange={(on_failure) => onChange(changed(step, { on_failure: on_failure as ScriptStep['on_failure'] }))}
         />
       )}
-      <Button small kind="plain" icon="close" aria-label={`Remove ${name}`} onClick={onRemove} />
       {(script?.parameters ?? []).map((one) => (
         <Fragment key={one.name}>
           <Parameter of={one} step={step} script={name} onChange={onChange} />
