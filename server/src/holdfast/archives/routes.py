@@ -332,7 +332,7 @@ def read_lanes(
     path: PathQuery = None,
     path_b64: ExactPath = None,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: Cursor = None,
 ) -> Lanes:
     """Every name that was ever in the folder, with the archives that hold each of its versions."""
