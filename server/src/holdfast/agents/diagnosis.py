@@ -69,7 +69,9 @@ def _state(known: Known) -> Iterator[AgentFinding]:
     if known.skew is not None:
         is_off = abs(known.skew) > MOST_SKEW_SECONDS
         words = (
-            f"The clock of the machine differs by {abs(known.skew):.0f} s; correct it." if is_off else "The clock is right."
+            f"The clock of the machine differs by {abs(known.skew):.0f} s; correct it."
+            if is_off
+            else "The clock is right."
         )
         yield _found("clock", "warning" if is_off else "ok", words)
     if agent.last_error:
