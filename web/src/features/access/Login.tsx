@@ -3,7 +3,7 @@ import { api, Refused, refusal } from '../../api/client'
 import * as session from '../../api/session'
 import { Button } from '../../ui/Button'
 import { Logo } from '../../ui/Icon'
-import { Problem } from '../../ui/States'
+import { Note, Problem } from '../../ui/States'
 
 function Frame({ title, children }: { title: string; children: ReactNode }) {
   return (
@@ -158,7 +158,12 @@ export function Join({ token, onDone }: { token: string; onDone: () => void }) {
   if (challenge !== null) return <Code challenge={challenge} onBack={onDone} onDone={onDone} />
   return (
     <Frame title={username ? `Welcome, ${username}` : 'An invitation'}>
-      {error !== null && <Problem error={error} />}
+      {error !== null &&
+        (error instanceof Refused && error.status === 404 ? (
+          <Note warn>{error.message}</Note>
+        ) : (
+          <Problem error={error} />
+        ))}
       {username === null && error === null && <p className="soft">Looking at the invitation…</p>}
       {username === null && error !== null && (
         <Button kind="plain" onClick={onDone}>
