@@ -11,6 +11,8 @@ from tests.architecture.composed import composed_app
 PUBLIC = {
     ("POST", "/api/auth/login"),
     ("POST", "/api/auth/login/totp"),
+    ("POST", "/api/auth/invitation"),
+    ("POST", "/api/auth/invitation/accept"),
     ("POST", "/api/agents/register"),  # takes a one-time token in its body
     ("GET", "/agent/install.sh"),
     ("GET", "/agent/wheels/"),

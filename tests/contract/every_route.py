@@ -114,6 +114,12 @@ def bodies(path: str, subject: Subject) -> Iterator[dict[str, Any]]:
         yield {"remote_id": NOT_THERE, "path": "/nowhere/mirrored", "mode": "manual"}
     elif path.endswith("/hydrate"):
         yield {"destination": "/nowhere/hydrated", "confirm": True}
+    elif path.endswith("/archives/{archive_id}"):
+        yield {"protected": False}
+    elif path == "/api/auth/invitation":
+        yield {"token": "inv_unknown"}
+    elif path == "/api/auth/invitation/accept":
+        yield {"token": "inv_unknown", "new_password": "a long enough password"}
     elif path.endswith("/rebuild"):
         yield {"from": "stats"}
     elif path.endswith("/repositories/{repository_id}") and path.startswith("/api/users"):

@@ -1,5 +1,6 @@
 """The service or an agent is killed under an open page: the page says so, heals without a reload, and acts happen once."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,12 +100,18 @@ def test_the_page_of_a_running_operation_shows_its_end_and_its_whole_log(running
         is_live(inside)
         expect(inside.get_by_text("running", exact=True)).to_be_visible()
         mark(inside)
+        cancel = inside.get_by_role("button", name="Cancel")
+        expect(cancel).to_be_enabled()
         running.process.kill()
         is_lost(inside)
+        expect(cancel).to_be_disabled()
+        expect(cancel).to_have_attribute("title", re.compile("^Not connected"))
+        cancel.click(force=True)  # nothing is sent, not even later
         gate.open()
         running.process.restart()
         expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
         is_live(inside)
+        expect(inside.get_by_role("button", name="Back up again")).to_be_enabled()
     count = len(running.admin.log_lines(job_id))
     expect(inside.get_by_role("region", name="Log")).to_contain_text(f"{count} lines")
     expect(inside.locator(".log-line").last).to_contain_text(running.admin.log_lines(job_id)[-1][:40])

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.running import Running
@@ -53,3 +54,25 @@ def test_a_folder_is_listed_before_its_sizes_are_known_and_without_them(running:
     expect(row).not_to_contain_text("item")
     assert shown_before
     assert all(shown_before)
+
+
+@pytest.mark.parametrize("count", [1_300, pytest.param(100_000, marks=pytest.mark.campaign)])
+def test_a_long_folder_has_all_its_names_and_draws_only_those_that_are_seen(
+    running: Running, inside: Page, count: int
+) -> None:
+    sources = running.new_source(files=0)
+    for number in range(count):
+        (sources / f"name-{number:06}").touch()
+    repository = backed_up(running, sources)
+
+    inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
+    rows = inside.get_by_role("treegrid")
+    expect(rows).to_have_attribute("aria-rowcount", str(count))
+    assert rows.get_by_role("row").count() <= 80
+    rows.evaluate("box => { box.scrollTop = box.scrollHeight }")
+    expect(rows.get_by_text(f"name-{count - 1:06}")).to_be_visible()
+    assert rows.get_by_role("row").count() <= 80
+    last = rows.get_by_role("row").filter(has_text=f"name-{count - 1:06}")
+    last.focus()
+    inside.keyboard.press("ArrowUp")
+    expect(rows.get_by_role("row").filter(has_text=f"name-{count - 2:06}")).to_be_focused()

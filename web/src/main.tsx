@@ -1,11 +1,11 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
-import { StrictMode, useEffect } from 'react'
+import { StrictMode, useEffect, useState } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Refused } from './api/client'
 import * as session from './api/session'
 import { follow } from './api/stream'
-import { Login, OwnPassword } from './features/access/Login'
+import { Join, Login, OwnPassword } from './features/access/Login'
 import { router } from './routes'
 import './styles/base.css'
 import './styles/layout.css'
@@ -28,8 +28,12 @@ const client = new QueryClient({
 
 window.dispatchEvent(new Event('holdfast-loaded'))
 
+/** The token of an invitation, if the address is that of one. */
+const invitation = () => (location.pathname === '/join' && location.hash.length > 1 ? location.hash.slice(1) : null)
+
 function App() {
   const state = session.useSession()
+  const [token, setToken] = useState(invitation)
   useEffect(() => {
     if (session.current().name === 'unknown') void session.renew()
   }, [])
@@ -42,6 +46,13 @@ function App() {
       client.clear()
     }
   }, [inside])
+  if (token !== null) {
+    const done = () => {
+      void router.navigate({ to: '/', replace: true })
+      setToken(null)
+    }
+    return <Join token={token} onDone={done} />
+  }
   if (state.name === 'unknown') return <p className="connecting">Connecting…</p>
   if (state.name === 'out') return <Login />
   if (state.mustChangePassword) return <OwnPassword />

@@ -45,6 +45,7 @@ GET    /api/managed-machines/agents/{agent}                                     
 PUT    /api/managed-machines/agents/{agent}                                     administrator
 DELETE /api/managed-machines/agents/{agent}                                     administrator
 POST   /api/managed-machines/agents/{agent}/disable                             administrator
+POST   /api/managed-machines/agents/{agent}/diagnose                            administrator
 POST   /api/managed-machines/agents/{agent}/enable                              administrator
 POST   /api/managed-machines/agents/{agent}/revoke                              administrator
 POST   /api/managed-machines/agents/{agent}/backup-jobs                         administrator login
@@ -57,6 +58,8 @@ GET    /agent/wheels/                                                           
 GET    /agent/wheels/{name}                                                     public
 POST   /api/auth/login                                                          public
 POST   /api/auth/login/totp                                                     public
+POST   /api/auth/invitation                                                     public
+POST   /api/auth/invitation/accept                                              public
 POST   /api/auth/refresh                                                        anyone        login
 GET    /api/auth/me                                                             anyone
 POST   /api/auth/logout                                                         anyone        login
@@ -69,6 +72,8 @@ POST   /api/users                                                               
 GET    /api/users/{user_id}                                                     administrator
 PUT    /api/users/{user_id}                                                     administrator login
 DELETE /api/users/{user_id}                                                     administrator login
+POST   /api/users/{user_id}/invitation                                          administrator login
+DELETE /api/users/{user_id}/invitation                                          administrator login
 PUT    /api/users/{user_id}/repositories/{repository_id}                        administrator login
 DELETE /api/users/{user_id}/repositories/{repository_id}                        administrator login
 GET    /api/settings/tokens                                                     anyone
@@ -198,6 +203,7 @@ GET    /api/repositories/{repository_id}/archives                               
 GET    /api/repositories/{repository_id}/archives/live                          viewer
 GET    /api/repositories/{repository_id}/archives/heatmap                       viewer
 GET    /api/repositories/{repository_id}/archives/{archive_id}                  viewer
+PUT    /api/repositories/{repository_id}/archives/{archive_id}                  operator      login
 GET    /api/repositories/{repository_id}/status                                 viewer
 POST   /api/repositories/{repository_id}/rebuild                                operator      login
 POST   /api/repositories/{repository_id}/resync                                 operator      login

@@ -32,14 +32,23 @@ def test_every_route_has_a_guard_a_summary_and_a_shape(route: APIRoute) -> None:
     assert route.response_model is not None or route.status_code == 204 or has_shape
 
 
-def test_the_login_alone_is_public() -> None:
-    assert {route.path for route in ROUTES if public in guards(route)} == {"/api/auth/login", "/api/auth/login/totp"}
+def test_only_the_login_and_invitations_are_public() -> None:
+    assert {route.path for route in ROUTES if public in guards(route)} == {
+        "/api/auth/login",
+        "/api/auth/login/totp",
+        "/api/auth/invitation",
+        "/api/auth/invitation/accept",
+    }
 
 
 def test_the_routes_of_the_contract_are_there() -> None:
     assert {(method, route.path) for route in ROUTES for method in route.methods or ()} == {
         ("POST", "/api/auth/login"),
         ("POST", "/api/auth/login/totp"),
+        ("POST", "/api/auth/invitation"),
+        ("POST", "/api/auth/invitation/accept"),
+        ("POST", "/api/users/{user_id}/invitation"),
+        ("DELETE", "/api/users/{user_id}/invitation"),
         ("POST", "/api/auth/refresh"),
         ("GET", "/api/auth/me"),
         ("POST", "/api/auth/logout"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.agents.agent import PASSPHRASE, Agent, Machines
+from tests.contract.fields import error_of
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +238,38 @@ def test_a_prune_and_a_deletion_take_archives_out_of_the_list(machines: Machines
     agent.complete(delete)
     listed = machines.admin.get(f"/api/repositories/{known['id']}/archives").json()["archives"]
     assert {archive["name"] for archive in listed} == {"three"}
+
+
+def test_an_agent_learns_which_archives_are_protected_and_an_old_one_gets_no_prune(machines: Machines) -> None:
+    kinds = ["archives.list", "repository.init", "repository.prune", "archives.protected"]
+    agent = machines.agent(capabilities=kinds)
+    known = machines.repository(agent)
+    url = f"/api/repositories/{known['id']}"
+    item = {"id": f"{1:064x}", "name": "one", "start": "2026-01-01T00:00:00.000000"}
+    (listing,) = machines.admin.post(f"{url}/resync").json()["operations"]
+    agent.begin(listing)
+    agent.post(listing, "parts", {"part": 0, "items": [item]})
+    agent.complete(listing, parts=1)
+    (archive,) = machines.admin.get(f"{url}/archives").json()["archives"]
+    place = f"{url}/archives/{archive['id']}"
+    assert machines.admin.put(place, json={"protected": True}).status_code == 200
+
+    prune = started(machines, f"{url}/prune", {"keep_last": 1})
+    (offered,) = agent.poll()
+    assert offered["payload"]["prune"]["protected"] == [item["id"]]
+    while_it_waits = machines.admin.put(place, json={"protected": False})
+    assert error_of(while_it_waits) == (409, "archives.being_removed")
+    agent.begin(prune)
+    assert error_of(machines.admin.put(place, json={"protected": False})) == (409, "archives.being_removed")
+    agent.complete(prune, details={"keep": [], "prune": []})
+
+    agent.heartbeat(capabilities=kinds[:-1])
+    skipped = started(machines, f"{url}/prune", {"keep_last": 1})
+    assert agent.poll() == []
+    ended = machines.admin.wait_for_end(skipped)
+    assert (ended["status"], ended["skip_reason"]) == ("skipped", "agent_unsupported")
+    assert machines.admin.put(place, json={"protected": False}).status_code == 200
+    assert error_of(machines.admin.put(place, json={"protected": True})) == (409, "archives.protection_unsupported")
 
 
 def test_compaction_restore_and_break_lock_are_done_by_the_agent(

@@ -48,6 +48,21 @@ def test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_
 
 
 @pytest.mark.campaign
+def test_a_protected_archive_of_a_series_outlives_a_prune_of_the_others(running: Running, admin: Client) -> None:
+    repository, (first, second, third) = series(running, 3)
+    url = f"/api/repositories/{repository['id']}"
+    number = next(one["id"] for one in get(admin, f"{url}/archives")["archives"] if one["engine_id"] == first)
+    assert admin.put(f"{url}/archives/{number}", json={"protected": True}).status_code == 200
+
+    pruned = run(running, repository, "prune", keep_last=1)
+
+    assert pruned["status"] == "completed", pruned
+    assert [one["id"] for one in pruned["result"]["prune"]] == [second]
+    assert set(live(running, repository)) == {first, third}
+    assert error_of(admin.delete(f"/api/archives/{number}")) == (409, "archives.protected")
+
+
+@pytest.mark.campaign
 def test_one_archive_of_a_series_is_deleted_by_its_id_and_the_others_stay(running: Running, admin: Client) -> None:
     repository, (first, second) = series(running, 2)
     known = get(admin, f"/api/repositories/{repository['id']}/archives")["archives"]

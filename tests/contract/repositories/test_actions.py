@@ -7,7 +7,7 @@ from tests.support.running import Running
 from tests.support.service import Client
 
 JOBS = {"backup", "restore", "check", "restore_check", "prune", "compact", "delete_archive"}
-EVERYTHING = JOBS | {"wipe", "resync", "rebuild", "break_lock", "export_key", "change", "forget"}
+EVERYTHING = JOBS | {"wipe", "protect", "resync", "rebuild", "break_lock", "export_key", "change", "forget"}
 
 
 def read(client: Client, repository: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def test_each_role_gets_its_own_acts(running: Running) -> None:
     assert [found["my_role"] for found in (of_viewer, of_operator, of_admin)] == ["viewer", "operator", "admin"]
     assert of_viewer["actions"] == []
     assert set(of_viewer["refusals"].values()) == {"access.forbidden"}
-    assert set(of_operator["actions"]) == JOBS | {"resync", "rebuild", "break_lock"}
+    assert set(of_operator["actions"]) == JOBS | {"protect", "resync", "rebuild", "break_lock"}
     assert set(of_admin["actions"]) == EVERYTHING
     assert of_admin["refusals"] == {}
     listed = operator.get("/api/repositories/").json()["repositories"]

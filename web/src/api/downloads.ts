@@ -1,6 +1,6 @@
 import { api, data, type Schemas } from './client'
 
-type Wanted = Schemas['ArchiveDownload'] | Schemas['LogDownload']
+type Wanted = Schemas['ArchiveDownload'] | Schemas['LogDownload'] | Schemas['AuditDownload']
 
 /** Let the browser save a file of any size directly to the disk; no address holds a credential. */
 export async function save(wanted: Wanted): Promise<void> {

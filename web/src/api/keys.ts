@@ -26,6 +26,7 @@ export const keys = {
   users: ['users'] as const,
   audit: ['audit'] as const,
   schedules: ['schedules'] as const,
+  scripts: ['scripts'] as const,
   planned: (until: string) => ['schedules', 'calendar', until] as const,
   alarms: ['alarms'] as const,
   channels: ['notifications', 'channels'] as const,

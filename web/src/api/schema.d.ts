@@ -586,6 +586,84 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/auth/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["InvitationToken"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/auth/invitation/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["InvitationAccepted"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/auth/login": {
         parameters: {
             query?: never;
@@ -1209,7 +1287,7 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"];
+                    "application/json": components["schemas"]["ArchiveDownload"] | components["schemas"]["LogDownload"] | components["schemas"]["AuditDownload"];
                 };
             };
             responses: {
@@ -1255,6 +1333,7 @@ export interface paths {
                     };
                     content: {
                         "application/octet-stream": string;
+                        "application/x-ndjson": string;
                         "application/x-tar": string;
                         "application/zip": string;
                     };
@@ -1800,6 +1879,43 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["StartAnswer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/managed-machines/agents/{agent}/diagnose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    agent: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AgentDiagnosis"];
                     };
                 };
             };
@@ -4164,7 +4280,33 @@ export interface paths {
                 };
             };
         };
-        put?: never;
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    repository_id: number;
+                    archive_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ArchiveUpdate"];
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ArchiveDetail"];
+                    };
+                };
+            };
+        };
         post?: never;
         delete?: never;
         options?: never;
@@ -8021,6 +8163,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/{user_id}/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    user_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: {
+                content: {
+                    "application/json": components["schemas"]["InvitationCreate"] | null;
+                };
+            };
+            responses: {
+                /** @description Successful Response */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["InvitationMade"];
+                    };
+                };
+            };
+        };
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    user_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Successful Response */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/{user_id}/repositories/{repository_id}": {
         parameters: {
             query?: never;
@@ -8299,6 +8501,17 @@ export interface components {
             } | null;
             name?: string | null;
         };
+        AgentDiagnosis: {
+            findings: components["schemas"]["AgentFinding"][];
+            /** @enum {string} */
+            verdict: "ok" | "warning" | "failed";
+        };
+        AgentFinding: {
+            message: string;
+            step: string;
+            /** @enum {string} */
+            verdict: "ok" | "warning" | "failed";
+        };
         AgentItem: {
             agent_id: string;
             agent_version: string;
@@ -8512,6 +8725,7 @@ export interface components {
             original_size: number | null;
             predecessor_id: number | null;
             predecessor_stats: components["schemas"]["ArchiveStats"] | null;
+            protected_at: string | null;
             refusals: {
                 [key: string]: string;
             };
@@ -8561,6 +8775,9 @@ export interface components {
             /** Format: date-time */
             time: string;
         };
+        ArchiveUpdate: {
+            protected: boolean;
+        };
         Attention: {
             /** @enum {string} */
             act: "back_up" | "prove" | "check" | "open" | "log";
@@ -8577,6 +8794,18 @@ export interface components {
             severity: "critical" | "warning" | "info";
             since: string | null;
             threshold_days: number | null;
+        };
+        AuditDownload: {
+            audit: components["schemas"]["AuditFilter"];
+        };
+        AuditFilter: {
+            action?: string | null;
+            actor?: string | null;
+            object_id?: string | null;
+            object_type?: string | null;
+            outcome?: string | null;
+            since?: string | null;
+            until?: string | null;
         };
         AuditItem: {
             action: string;
@@ -9405,6 +9634,28 @@ export interface components {
             repository_name: string;
             total: number;
         };
+        InvitationAccepted: {
+            new_password: string;
+            token: string;
+        };
+        InvitationAnswer: {
+            /** Format: date-time */
+            expires_at: string;
+            username: string;
+        };
+        InvitationCreate: {
+            /** @default 72 */
+            expires_in_hours?: number;
+        };
+        InvitationMade: {
+            /** Format: date-time */
+            expires_at: string;
+            path: string;
+            token: string;
+        };
+        InvitationToken: {
+            token: string;
+        };
         Judged: {
             archive_id: number;
             name: string;
@@ -9531,6 +9782,7 @@ export interface components {
             name: string;
             nfiles: number | null;
             original_size: number | null;
+            protected_at: string | null;
             proven_at: string | null;
             repository_id: number;
             series: string;
@@ -9669,6 +9921,7 @@ export interface components {
             repository_count: number;
             running: number;
             status: string;
+            trouble: string | null;
             update_available: boolean;
             /** Format: date-time */
             updated_at: string;
@@ -9731,6 +9984,7 @@ export interface components {
             disabled: boolean;
             email: string | null;
             id: number;
+            invited_until: string | null;
             last_login_at: string | null;
             must_change_password: boolean;
             repositories: components["schemas"]["Right"][];
@@ -10309,6 +10563,8 @@ export interface components {
             counts: components["schemas"]["PointsOfDay"][];
             points: components["schemas"]["PastPoint"][];
             points_count: number;
+            /** Format: date-time */
+            recorded_since: string;
             /** Format: date */
             since: string;
             /** Format: date */
@@ -11573,6 +11829,7 @@ export interface components {
             disabled: boolean;
             email: string | null;
             id: number;
+            invited_until: string | null;
             last_login_at: string | null;
             must_change_password: boolean;
             repositories: components["schemas"]["Right"][];
@@ -11587,7 +11844,7 @@ export interface components {
             email?: string | null;
             /** @default true */
             must_change_password?: boolean;
-            password: string;
+            password?: string | null;
             role: components["schemas"]["Role"];
             username: string;
         };
@@ -11672,6 +11929,8 @@ export interface components {
             /** @default 0 */
             progress?: number;
             progress_message?: string | null;
+            /** @default 0 */
+            protected_count?: number;
             queued_behind_id?: number | null;
             queued_reason?: string | null;
             /** @default [] */

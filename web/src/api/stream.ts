@@ -4,12 +4,18 @@ import type { Schemas } from './client'
 import { keys } from './keys'
 import * as session from './session'
 
-/** Whether events arrive, and since when they do not. */
-export type Live = { connected: boolean; since: number }
+/** Whether events arrive, since when (or since when not), and whether they have been missing for long enough to say so. */
+export type Live = { connected: boolean; since: number; away: boolean }
 
-let live: Live = { connected: false, since: Date.now() }
+/** A service that restarts is back within this time; only then does the page say that it is gone. */
+const PATIENCE = 5000
+
+let live: Live = { connected: false, since: Date.now(), away: false }
+let patience: number | undefined
 const watchers = new Set<() => void>()
 export const useLive = () => useSyncExternalStore(watch, () => live)
+/** Whether the service has not answered for some seconds: nothing can be changed until it does. */
+export const useAway = () => useSyncExternalStore(watch, () => live.away)
 
 function watch(watcher: () => void): () => void {
   watchers.add(watcher)
@@ -18,8 +24,18 @@ function watch(watcher: () => void): () => void {
 
 function setConnected(connected: boolean): void {
   if (live.connected === connected) return
-  live = { connected, since: Date.now() }
+  become({ connected, since: Date.now(), away: false })
+  if (!connected) waitPatiently()
+}
+
+function become(next: Live): void {
+  live = next
   for (const watcher of watchers) watcher()
+}
+
+function waitPatiently(): void {
+  window.clearTimeout(patience)
+  patience = window.setTimeout(() => live.connected || become({ ...live, away: true }), PATIENCE)
 }
 
 type FromWorker =
@@ -30,6 +46,8 @@ type FromWorker =
 /** Follow the service's events while a user is logged in. All tabs share one connection. */
 export function follow(client: QueryClient): () => void {
   const port = connect()
+  become({ connected: false, since: Date.now(), away: false })
+  waitPatiently()
   const tell = () => {
     const state = session.current()
     port.postMessage({ token: state.name === 'in' && !state.mustChangePassword ? state.token : null })
@@ -53,6 +71,8 @@ export function follow(client: QueryClient): () => void {
   window.addEventListener('pagehide', leave)
   return () => {
     stop()
+    window.clearTimeout(patience)
+    become({ ...live, away: false })
     retryNow = () => undefined
     window.removeEventListener('pageshow', tell)
     window.removeEventListener('online', back)

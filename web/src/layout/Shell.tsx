@@ -105,18 +105,11 @@ function LiveState() {
 
 function OfflineBar() {
   const live = useLive()
-  const [late, setLate] = useState(false)
-  useEffect(() => {
-    setLate(false)
-    if (live.connected) return
-    const timer = window.setTimeout(() => setLate(true), 5000)
-    return () => window.clearTimeout(timer)
-  }, [live.connected])
-  if (live.connected || !late) return null
+  if (!live.away) return null
   return (
     <div className="offline" role="alert">
       Not connected since {clockTime(new Date(live.since).toISOString())}. This page shows the state of that time and
-      reconnects automatically.{' '}
+      reconnects automatically; until then nothing can be changed here.{' '}
       <button type="button" className="link" onClick={connectNow}>
         Connect now
       </button>

@@ -64,6 +64,7 @@ const REFUSALS: Record<string, string> = {
   'access.forbidden': 'Your role does not allow this. An admin can.',
   'repository.observe_only': 'This repository is only observed; nothing here changes it.',
   'repository.not_set_up': 'The agent could not set the repository up yet.',
+  'archives.protected': 'The archive is protected. Remove its protection first.',
   'agents.revoked': 'The agent of this repository is disabled or removed.',
 }
 

@@ -29,7 +29,7 @@ export function Confirm({
       {Boolean(error) && <Problem error={error} />}
       <footer>
         <Button onClick={onClose}>{keep}</Button>
-        <Button kind="danger" disabled={busy} onClick={onAct}>
+        <Button acts kind="danger" disabled={busy} onClick={onAct}>
           {act}
         </Button>
       </footer>

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect, useRef } from 'react'
-import { Button } from './Button'
+import { useAway } from '../api/stream'
+import { AWAY, Button } from './Button'
 
 interface Props {
   title: string
@@ -23,8 +24,20 @@ export function Dialog({ title, onClose, children, sheet }: Props) {
           <h1 className="grow">{title}</h1>
           <Button kind="plain" small icon="close" aria-label="Close" onClick={onClose} />
         </div>
+        <Away />
         {children}
       </div>
     </dialog>
+  )
+}
+
+/** A dialog covers the page's own bar. */
+function Away() {
+  return (
+    useAway() && (
+      <p className="note warn" role="alert">
+        {AWAY}
+      </p>
+    )
   )
 }

@@ -16,7 +16,12 @@ export function Tabs({ label, items }: { label: string; items: readonly (readonl
   return (
     <nav className="tabs" aria-label={label} ref={row}>
       {items.map(([to, name]) => (
-        <Link key={to} to={to} activeOptions={{ exact: true }} aria-current={path === to ? 'page' : undefined}>
+        <Link
+          key={to}
+          to={to}
+          activeOptions={{ exact: true }}
+          aria-current={path === to || (path.startsWith(`${to}/`) && to !== items[0]?.[0]) ? 'page' : undefined}
+        >
           {name}
         </Link>
       ))}

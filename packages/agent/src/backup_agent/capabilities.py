@@ -8,4 +8,5 @@ CAPABILITIES: tuple[str, ...] = (
     str(Capability.LOGS_STREAM),
     str(Capability.SERVICE_HOLD),
     str(Capability.FOLDERS_LOOK),
+    str(Capability.ARCHIVES_PROTECTED),
 )

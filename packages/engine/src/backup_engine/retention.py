@@ -17,6 +17,8 @@ CHECKPOINT = re.compile(r"\.checkpoint(\.\d+)?\Z")
 WITHIN = re.compile(r"([1-9]\d{0,5})([Hdwmy])")
 HOURS = {"H": 1, "d": 24, "w": 7 * 24, "m": 31 * 24, "y": 365 * 24}
 KEEP_LAST, WITHIN_RULE, ENGINE_2 = "keep_last", "within", 2
+PROTECTED = "protected"
+"""In place of a rule: no rule keeps the archive, but it is protected."""
 RULES = (
     (KEEP_LAST, "secondly"),
     ("keep_minutely", "minutely"),

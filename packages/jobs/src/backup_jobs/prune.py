@@ -1,16 +1,18 @@
 """`repository.prune`: remove the archives that a retention policy does not keep."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from backup_engine import retention
+from backup_engine.command import Command
 from backup_engine.events import Event, LogMessage
 from backup_engine.parse import PrunedArchive, PruneResult, parse_prune_lines
-from backup_engine.requests import InvalidRequest, PruneRequest, RetentionPolicy
+from backup_engine.requests import DeleteArchiveRequest, InvalidRequest, PruneRequest, RetentionPolicy
 from backup_jobs.archives import archives_now, ids
-from backup_jobs.endings import Completed, Ended, Failed, Stopped
-from backup_jobs.host import Interrupted, Step
+from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
+from backup_jobs.host import Cancelled, Interrupted, Step
 from backup_jobs.progress import PhaseProgress
 from backup_jobs.work import (
     EvidenceUnknown,
@@ -25,6 +27,8 @@ from backup_protocol import PruneBlock
 
 PLAN, STEP, EVIDENCE = "plan", "prune", "evidence"
 PHASES = ("prune",)
+AT_ONCE = 100
+"""Archives that one engine run removes by name: one transaction of the engine."""
 LIST_LOGGER = "borg.output.list"
 WOULD_REMOVE_EVERYTHING = (
     "prune.would_remove_everything",
@@ -37,6 +41,10 @@ SERIES_AMBIGUOUS = (
 RULES_DISAGREE = (
     "prune.rules_disagree",
     "The engine would keep other archives than the policy says. Nothing was removed; look at the dry run and at the log.",
+)
+NOT_ALL_GONE = (
+    "engine.failed",
+    "The engine reported that it removed all archives of the plan, but some are left; look at the log.",
 )
 LEFT_NO_RECORD = "The engine left no record of its end; the repository shows that it has removed them all."
 
@@ -63,13 +71,16 @@ def run(work: Work[PruneBlock]) -> Ended:
         return with_details(bad, _so_far(work, ()))
     if _is_ambiguous(work.block, plan):
         return Failed(*SERIES_AMBIGUOUS, step.exit.code, _details(work, (), ()))
-    work.host.log(f"The policy keeps {len(plan.keep)} archives and removes {len(plan.prune)}.")
-    if not plan.prune:
-        return Completed(step.exit.code, details=_details(work, plan.keep, ()))
+    sparing = spare(plan, work.block.protected)
+    work.host.log(_sentence(plan, sparing))
+    if not sparing.prune:
+        return Completed(step.exit.code, details=_details(work, sparing.keep, ()))
     if not plan.keep:
         return Failed(*WOULD_REMOVE_EVERYTHING, step.exit.code, _details(work, (), ()))
     if not retention.agrees(plan, policy_of(work.block), major=work.engine.program.major):
         return Failed(*RULES_DISAGREE, step.exit.code, _details(work, (), ()))
+    if work.block.protected:
+        return _removed_by_name(work, sparing)
     lines = PruneLines()
     progress = PhaseProgress(work.host, PHASES)
 
@@ -83,14 +94,60 @@ def run(work: Work[PruneBlock]) -> Ended:
 def interrupted(work: Work[PruneBlock], interrupted: Interrupted) -> Ended:
     """How the engine ended is unknown: the repository shows what is gone."""
     again = again_when_interrupted(interrupted)
-    if interrupted.step != STEP:
+    if not interrupted.step.startswith(STEP):
         return with_details(again, _so_far(work, ()))
-    step, plan = _planned(work)
+    step, whole = _planned(work)
+    plan = spare(whole, work.block.protected)
     gone = _gone(work, plan)
     if gone is not None and len(gone) == len(plan.prune):
         work.host.log(LEFT_NO_RECORD)
         return Completed(step.exit.code, details=_details(work, plan.keep, gone))
     return with_details(again, _so_far(work, gone))
+
+
+def spare(plan: PruneResult, protected: Collection[str]) -> PruneResult:
+    """The plan without protected archives among those that go. The rules count them like all others."""
+    spared = tuple(replace(one, rule=retention.PROTECTED) for one in plan.prune if one.id in protected)
+    going = tuple(one for one in plan.prune if one.id not in protected)
+    return PruneResult(keep=(*plan.keep, *spared), prune=going)
+
+
+def _sentence(plan: PruneResult, sparing: PruneResult) -> str:
+    spared = len(sparing.keep) - len(plan.keep)
+    more = f" {spared} more are protected and stay." if spared else ""
+    return f"The policy keeps {len(plan.keep)} archives and removes {len(sparing.prune)}.{more}"
+
+
+def _removed_by_name(work: Work[PruneBlock], plan: PruneResult) -> Ended:
+    """Remove exactly the archives of the plan: the engine's own prune would decide again, and knows no protected ones."""
+    size = AT_ONCE if work.engine.features.deletes_many else 1
+    step: Step | None = None
+    for number, first in enumerate(range(0, len(plan.prune), size)):
+        done = round(number * size * 100 / len(plan.prune), 1)
+        work.host.report(progress_percent=done, message=f"Removing archives, {number * size} of {len(plan.prune)} done")
+        try:
+            step = work.host.step(f"{STEP}-{number + 1}", _deletion(work, plan.prune[first : first + size]))
+        except Cancelled:
+            return _stopped_short(work, plan, Stopped())
+        if bad := ended_without_success(work.host, step):
+            return _stopped_short(work, plan, bad)
+    gone = _gone(work, plan)
+    code = step.exit.code if step else None
+    if gone is not None and len(gone) < len(plan.prune):
+        return Failed(*NOT_ALL_GONE, code, _so_far(work, gone))
+    return Completed(code, details=_details(work, plan.keep, plan.prune if gone is None else gone))
+
+
+def _deletion(work: Work[PruneBlock], archives: Sequence[PrunedArchive]) -> Command:
+    first, *others = (work.engine.address(one.archive, one.id) for one in archives)
+    return work.engine.delete_archive(work.location, DeleteArchiveRequest(first, tuple(others)))
+
+
+def _stopped_short(work: Work[PruneBlock], plan: PruneResult, bad: Failed | Stopped | TryAgain) -> Ended:
+    gone = _gone(work, plan)
+    if isinstance(bad, Stopped) and gone is not None and len(gone) == len(plan.prune):
+        return Completed(bad.return_code, details=_details(work, plan.keep, gone))
+    return with_details(bad, _so_far(work, gone))
 
 
 def policy_of(block: PruneBlock) -> RetentionPolicy:
@@ -129,10 +186,7 @@ def _concluded(work: Work[PruneBlock], plan: PruneResult, lines: PruneLines, ste
         done = lines.result()
         details = _details(work, done.keep, done.prune)
         return Completed(step.exit.code, step.is_warned, warnings=warnings_of(step.accumulator), details=details)
-    gone = _gone(work, plan)
-    if isinstance(bad, Stopped) and gone is not None and len(gone) == len(plan.prune):
-        return Completed(step.exit.code, details=_details(work, plan.keep, gone))
-    return with_details(bad, _so_far(work, gone))
+    return _stopped_short(work, plan, bad)
 
 
 def _gone(work: Work[PruneBlock], plan: PruneResult) -> tuple[PrunedArchive, ...] | None:

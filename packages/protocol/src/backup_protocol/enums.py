@@ -68,6 +68,9 @@ class Capability(StrEnum):
     FOLDERS_LOOK = "folders.look"
     """To list folders of the machine for a call, so that sources and destinations can be chosen: see `calls`."""
 
+    ARCHIVES_PROTECTED = "archives.protected"
+    """To leave the archives alone that a prune names as protected."""
+
 
 class LogStream(StrEnum):
     STDOUT = "stdout"

@@ -108,11 +108,13 @@ class PruneBlock(Block):
     """`policy` has the rules by name (`keep_daily`, …). It never is empty.
 
     With `names`, a regular expression, every archive that the plan names must match it; else nothing is removed.
+    `protected` are the engine's ids of archives that stay, whatever the policy says.
     """
 
     policy: dict[str, Any] = field(default_factory=dict)
     glob: str | None = None
     names: str | None = None
+    protected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,9 +121,10 @@ def set_password(
     must_change: bool,
     except_session: int | None = None,
 ) -> None:
-    """Set another password for a user; their sessions end."""
+    """Set another password for a user; their sessions end, and an open invitation becomes invalid."""
     user.password_hash = password_hash
     user.must_change_password = must_change
+    user.invitation_hash = user.invitation_expires_at = None
     if user.has_initial_password:
         user.has_initial_password = False
         initial_password.remove_after_commit(session, settings)

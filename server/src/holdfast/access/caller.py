@@ -385,7 +385,7 @@ LoginOnly = Annotated[Caller, Depends(login_only)]
 
 @guard
 async def admin_only(caller: SignedIn) -> Caller:
-    return _admin(caller)
+    return require_admin(caller)
 
 
 AdminOnly = Annotated[Caller, Depends(admin_only)]
@@ -394,7 +394,7 @@ AdminOnly = Annotated[Caller, Depends(admin_only)]
 @guard
 async def admin_login_only(caller: LoginOnly) -> Caller:
     """For acts that would let an account token outlive or outgrow itself: users, rights and new credentials."""
-    return _admin(caller)
+    return require_admin(caller)
 
 
 AdminLoginOnly = Annotated[Caller, Depends(admin_login_only)]
@@ -433,7 +433,7 @@ async def metrics_reader(request: Request, _preferred: PreferredHeader = None, _
     if mode == "off":
         raise NotFound("metrics.off", "Metrics are off. Set HOLDFAST_METRICS to token or open to turn them on.")
     if mode == "token":
-        _admin(with_final_password(await _identified(request, for_metrics=True)))
+        require_admin(with_final_password(await _identified(request, for_metrics=True)))
 
 
 def with_final_password(caller: Caller) -> Caller:
@@ -450,7 +450,7 @@ def _of_login(caller: Caller) -> Caller:
     return caller
 
 
-def _admin(caller: Caller) -> Caller:
+def require_admin(caller: Caller) -> Caller:
     if caller.role is not Role.ADMIN:
         raise forbidden(Role.ADMIN)
     return caller

@@ -114,6 +114,16 @@ FACTS = (
         "The last admin cannot be removed, disabled or demoted.",
         "Make another user an admin first.",
     ),
+    Fact(
+        "auth.bad_invitation",
+        (404,),
+        "The invitation is unknown, expired, used or withdrawn.",
+        "Ask an admin for another one.",
+        "The account is untouched.",
+    ),
+    Fact("users.disabled", (409,), "The user is disabled.", "Enable them first."),
+    Fact("users.invited_yourself", (409,), "You cannot invite yourself.", "Change your password under your account."),
+    Fact("users.not_invited", (404,), "The user has no open invitation.", "Nothing is to be done."),
     Fact("users.not_found", (404,), "There is no such user.", "List the users."),
     Fact("users.refused", (422,), "A value of the user is not allowed; the message names it.", "Correct the value."),
     Fact(

@@ -46,6 +46,9 @@ class User(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=clock.now, onupdate=clock.now)
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    # Of the link with which the user may choose a password, once.
+    invitation_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
+    invitation_expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class LoginSession(Base):

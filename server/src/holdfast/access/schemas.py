@@ -1,8 +1,9 @@
 """Shapes of the access routes."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from holdfast.access import acts
 from holdfast.access.caller import Caller
@@ -13,7 +14,8 @@ from holdfast.access.rights import effective_role
 from holdfast.access.roles import RepositoryRole, Role
 from holdfast.access.scopes import TokenScope
 from holdfast.access.usernames import Email, NewUsername
-from holdfast.kit.fields import PlainText, Timestamp
+from holdfast.kit import clock
+from holdfast.kit.fields import Moment, PlainText, Timestamp
 from holdfast.kit.schema import Schema
 
 Code = Annotated[str, PlainText(6, 6), Field(pattern=r"^[0-9]{6}$", description="Current six-digit code.")]
@@ -95,6 +97,7 @@ class UserAnswer(Schema):
     created_at: Timestamp
     updated_at: Timestamp
     last_login_at: Timestamp | None
+    invited_until: Timestamp | None = Field(description="Until when an open invitation is valid; null without one.")
 
     @classmethod
     def of(cls, user: User, rights: list[RepositoryRight]) -> "UserAnswer":
@@ -128,7 +131,12 @@ def _fields(user: User, rights: list[RepositoryRight]) -> dict[str, Any]:
         "created_at": user.created_at,
         "updated_at": user.updated_at,
         "last_login_at": user.last_login_at,
+        "invited_until": _still_to_come(user.invitation_expires_at),
     }
+
+
+def _still_to_come(moment: datetime | None) -> datetime | None:
+    return moment if moment is not None and moment > clock.now() else None
 
 
 class Users(Schema):
@@ -137,7 +145,7 @@ class Users(Schema):
 
 class UserCreate(Schema):
     username: NewUsername
-    password: NewPassword
+    password: NewPassword | None = Field(None, description="Null: the user gets in by an invitation only.")
     email: Email | None = None
     role: Role
     all_repositories_role: RepositoryRole | None = None
@@ -158,6 +166,33 @@ class UserUpdate(Schema):
     end_tokens: bool = Field(
         False, description="Also revoke all account tokens of the user. Disabling a user always does."
     )
+
+
+class InvitationCreate(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    expires_in_hours: int = Field(72, ge=1, le=720, description="Hours for which the invitation is valid.")
+
+
+class InvitationMade(Schema):
+    token: str = Field(description="Shown once.")
+    path: str = Field(description="Page of this service on which the user chooses a password.")
+    expires_at: Timestamp
+
+
+class InvitationToken(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    token: Annotated[str, PlainText(1, 200)]
+
+
+class InvitationAccepted(InvitationToken):
+    new_password: NewPassword
+
+
+class InvitationAnswer(Schema):
+    username: str
+    expires_at: Timestamp
 
 
 class RightChange(Schema):
@@ -244,6 +279,22 @@ class CreatedToken(TokenAnswer):
 
 class Tokens(Schema):
     tokens: list[TokenAnswer]
+
+
+class AuditFilter(Schema):
+    """Which entries of the audit trail are wanted; a filter that is left out admits all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    since: Moment | None = Field(None, description="Not before this time.")
+    until: Moment | None = Field(None, description="Before this time.")
+    actor: Annotated[str, PlainText(1, 64)] | None = Field(None, description="User name.")
+    action: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example auth.login.")
+    object_type: Annotated[str, PlainText(1, 64)] | None = Field(
+        None, description="Kind of object, for example repository."
+    )
+    object_id: Annotated[str, PlainText(1, 200)] | None = Field(None, description="Id of the object.")
+    outcome: Annotated[str, PlainText(1, 64)] | None = Field(None, description="For example ok or refused.")
 
 
 class AuditItem(Schema):

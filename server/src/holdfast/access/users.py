@@ -149,7 +149,7 @@ def change(session: Session, settings: Settings, actor: Caller | None, user_id: 
 
     Raise NotFound, Conflict.
     """
-    user = _locked(session, user_id)
+    user = locked(session, user_id)
     fields = {name: value for name, value in wanted.fields.items() if getattr(user, name) != value}
     stops_being_admin = fields.get("role", Role.ADMIN) is not Role.ADMIN or fields.get("disabled", False)
     if user.role is Role.ADMIN and not user.disabled and stops_being_admin:
@@ -170,7 +170,7 @@ def change(session: Session, settings: Settings, actor: Caller | None, user_id: 
 
 def remove(session: Session, settings: Settings, actor: Caller | None, user_id: int) -> None:
     """Remove a user with their sessions, tokens and rights. Raise NotFound, Conflict for the last admin."""
-    user = _locked(session, user_id)
+    user = locked(session, user_id)
     if user.role is Role.ADMIN and not user.disabled:
         _require_another_admin(session, user_id)
     if user.has_initial_password:
@@ -182,7 +182,7 @@ def remove(session: Session, settings: Settings, actor: Caller | None, user_id: 
 
 def give_right(session: Session, actor: Caller, user_id: int, repository_id: int, role: Role) -> None:
     """Raise NotFound if there is no such user or repository."""
-    _locked(session, user_id)
+    locked(session, user_id)
     key = {"user_id": user_id, "repository_id": repository_id}
     try:
         insert_or_replace(session, RepositoryRight, key, {"role": role})
@@ -192,7 +192,7 @@ def give_right(session: Session, actor: Caller, user_id: int, repository_id: int
 
 
 def take_right(session: Session, actor: Caller, user_id: int, repository_id: int) -> None:
-    _locked(session, user_id)
+    locked(session, user_id)
     right = session.get(RepositoryRight, (user_id, repository_id))
     if right is None:
         raise NotFound("users.right_not_found", "The user has no right of their own on this repository.")
@@ -204,7 +204,7 @@ def user_not_found(user_id: int | str) -> NotFound:
     return NotFound("users.not_found", "There is no such user.", user=user_id)
 
 
-def _locked(session: Session, user_id: int) -> User:
+def locked(session: Session, user_id: int) -> User:
     _lock_admins(session)
     user = locked_user(session, user_id)
     if user is None:

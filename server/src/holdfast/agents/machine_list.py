@@ -57,6 +57,7 @@ def _of_agent(agent: AgentMachine, fleet: Fleet, known: Mapping[Key, Protects]) 
         update_available=agent.agent_version != AGENT_VERSION,
         engine_versions=[str(one.get("version", "")) for one in agent.engine_versions or ()],
         clock_skew_seconds=fleet.skew(agent),
+        trouble=agent.last_error if agent.status != "online" else None,
     )
 
 
@@ -68,7 +69,14 @@ def _of_connection(connection: SshConnection, known: Mapping[Key, Protects]) -> 
         update_available=False,
         engine_versions=[connection.engine_version] if connection.engine_version else [],
         clock_skew_seconds=None,
+        trouble=_failure(connection),
     )
+
+
+def _failure(connection: SshConnection) -> str | None:
+    """Why the last test of a connection did not succeed."""
+    steps = (connection.last_test or {}).get("steps") or ()
+    return next((str(step["message"]) for step in steps if step.get("verdict") != "ok" and step.get("message")), None)
 
 
 def _row(item: MachineItem, known: Mapping[Key, Protects], **more: Any) -> MachineRow:

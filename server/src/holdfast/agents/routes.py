@@ -10,7 +10,7 @@ from backup_protocol import AgentStatus
 from holdfast.access.caller import AdminLoginOnly, AdminOnly, LoginOnly
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
-from holdfast.agents import enrollment, errors, machine_list, store
+from holdfast.agents import diagnosis, enrollment, errors, machine_list, store
 from holdfast.agents.backups import BACKUP_STARTER, BackupStarter
 from holdfast.agents.caller import TheGateway
 from holdfast.agents.gateway import Gateway
@@ -18,6 +18,7 @@ from holdfast.agents.models import AgentMachine
 from holdfast.agents.present import agent_item, job_items, token_item
 from holdfast.agents.schemas import (
     AgentChange,
+    AgentDiagnosis,
     AgentItem,
     AgentJobItem,
     AgentJobs,
@@ -25,6 +26,7 @@ from holdfast.agents.schemas import (
     CreatedEnrollmentToken,
     EnrollmentTokenItem,
     EnrollmentTokens,
+    FindingVerdict,
     Machines,
     NewBackupJob,
     NewEnrollmentToken,
@@ -43,12 +45,16 @@ from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs as repository_jobs
+from holdfast.repositories.location import AGENT_ENGINES, AgentEngines
+from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/managed-machines", "managed machines")
 
 AgentWord = Annotated[str, PlainText(1, 64), Path(description="The agent's id, or its public `agent_id`.")]
 
 
+TheAgentEngines = Annotated[AgentEngines, Depends(AGENT_ENGINES)]
+WORST_FIRST: tuple[FindingVerdict, ...] = ("failed", "warning")
 TheBackupStarter = Annotated[BackupStarter, Depends(BACKUP_STARTER)]
 
 
@@ -134,6 +140,22 @@ def enable_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway:
 def revoke_agent(caller: AdminOnly, agent: AgentWord, session: Writing, gateway: TheGateway) -> AgentItem:
     """Its unfinished jobs end as failed; its credential is never accepted again."""
     return _changed(session, gateway, caller, agent, AgentStatus.REVOKED)
+
+
+@routes.post(
+    "/agents/{agent}/diagnose", summary="Find out why an agent does not do its work", responses=documented(404)
+)
+@asks_engine
+def diagnose_agent(
+    caller: AdminOnly, agent: AgentWord, database: TheDatabase, gateway: TheGateway, agents: TheAgentEngines
+) -> AgentDiagnosis:
+    """From what the agent has reported, and from one question that it has to answer. Nothing is changed."""
+    del caller
+    with database.reading() as session:
+        found = store.require(session, agent)
+    told = list(diagnosis.findings(diagnosis.Known(found, gateway.fleet.skew(found)), agents))
+    worst = next((verdict for verdict in WORST_FIRST if any(one.verdict == verdict for one in told)), "ok")
+    return AgentDiagnosis(verdict=worst, findings=told)
 
 
 def _changed(session: Session, gateway: Gateway, caller: AdminOnly, word: str, status: AgentStatus) -> AgentItem:

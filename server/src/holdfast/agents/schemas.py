@@ -3,7 +3,7 @@
 The shapes of the runtime routes are those of `backup_protocol`.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -257,10 +257,27 @@ class MachineRow(MachineItem):
     repository_count: int = Field(description="Repositories that are opened by the engine of this machine.")
     last_backup_at: Timestamp | None = Field(description="The newest backup into one of them.")
     running: int = Field(description="Operations that run on them now.")
+    trouble: str | None = Field(
+        description="Why the last test of an ssh connection failed, or the last error of an agent that is not online."
+    )
 
 
 class Machines(Schema):
     machines: list[MachineRow]
+
+
+FindingVerdict = Literal["ok", "warning", "failed"]
+
+
+class AgentFinding(Schema):
+    step: str = Field(description="`access`, `connection`, `answer`, `engine`, `version`, `clock` or `last_error`.")
+    verdict: FindingVerdict
+    message: str
+
+
+class AgentDiagnosis(Schema):
+    verdict: FindingVerdict = Field(description="The worst of all.")
+    findings: list[AgentFinding]
 
 
 class AgentItem(Schema):

@@ -122,10 +122,12 @@ def rules(session: Session, repository: Repository) -> dict[int, str] | None:
     if not any(repository.retention.values()):
         return None
     there = session.execute(
-        select(Archive.id, Archive.start)
+        select(Archive.id, Archive.start, Archive.protected_at)
         .where(Archive.repository_id == repository.id, Archive.lost_at.is_(None))
         .order_by(Archive.start.desc(), Archive.id.desc())
     ).all()
-    dated = [aged(start) for _, start in there]
-    staying = simulate.kept_now(dated, policy_of(repository.retention), repository.engine_version, clock.now())
+    dated = [aged(one.start) for one in there]
+    spared = [position for position, one in enumerate(there) if one.protected_at is not None]
+    policy = policy_of(repository.retention)
+    staying = simulate.kept_now(dated, policy, repository.engine_version, clock.now(), spared)
     return {there[position].id: rule for position, rule in staying.items()}

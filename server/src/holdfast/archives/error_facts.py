@@ -22,6 +22,27 @@ FACTS = (
         "The archive is not indexed, and the engine's listing is only sorted by name.",
         "Sort by name, or wait until the archive is indexed.",
     ),
+    Fact(
+        "archives.being_removed",
+        (409,),
+        "A prune, a deletion or a wipe of this repository runs, or waits on its agent.",
+        "Try again when it has ended, or cancel it.",
+        "Nothing was changed.",
+    ),
+    Fact(
+        "archives.protection_unsupported",
+        (409,),
+        "The agent of the repository is too old to spare protected archives.",
+        "Update the agent.",
+        "Nothing was changed.",
+    ),
+    Fact(
+        "archives.too_many_protected",
+        (409,),
+        "1,000 archives of the repository are protected already.",
+        "Remove the protection of one, or use a retention policy that keeps more.",
+        "Nothing was changed.",
+    ),
     Fact("archives.empty_query", (422,), "There is nothing to search for.", "Give a search text."),
     Fact(
         "archives.index_damaged",

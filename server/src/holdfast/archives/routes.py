@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from backup_protocol import JobKind
 from holdfast.access import audit, rights
-from holdfast.access.caller import LoginOnly, SignedIn, SignedInToRead
+from holdfast.access.caller import Caller, LoginOnly, SignedIn, SignedInToRead
 from holdfast.access.plans import NeedsArchiveHistory, has_feature, require_feature
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
@@ -38,6 +38,7 @@ from holdfast.archives.schemas import (
     ArchiveDetail,
     ArchiveList,
     ArchiveStats,
+    ArchiveUpdate,
     BrowseAnswer,
     Changes,
     Heatmap,
@@ -58,7 +59,7 @@ from holdfast.operations.lanes import QueuedReason
 from holdfast.operations.queue import Origin, require_room
 from holdfast.operations.routes import Cursor
 from holdfast.operations.status import Trigger
-from holdfast.repositories import actions, archive_records, errors, store
+from holdfast.repositories import actions, archive_records, errors, protection, store
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository
@@ -173,6 +174,30 @@ def read_heatmap(
 @routes.get("/archives/{archive_id}", summary="One archive", responses=documented(404))
 def read_archive(
     caller: SignedIn, repository_id: RowId, archive_id: RowId, session: Reading, index: TheIndex
+) -> ArchiveDetail:
+    return _detail(session, caller, repository_id, archive_id, index)
+
+
+@routes.put("/archives/{archive_id}", summary="Protect an archive, or no longer", responses=documented(404, 409))
+def change_archive(
+    caller: LoginOnly,
+    repository_id: RowId,
+    archive_id: RowId,
+    wanted: ArchiveUpdate,
+    database: TheDatabase,
+    index: TheIndex,
+) -> ArchiveDetail:
+    """A protected archive is removed by no prune, deletion or wipe of the service.
+
+    Refused with `archives.being_removed` while archives of the repository are being removed.
+    """
+    protection.change(database, caller, repository_id, archive_id, protected=wanted.protected)
+    with database.reading() as session:
+        return _detail(session, caller, repository_id, archive_id, index)
+
+
+def _detail(
+    session: Session, caller: Caller, repository_id: int, archive_id: int, index: ArchiveIndex
 ) -> ArchiveDetail:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     archive = archive_records.of_repository(session, repository_id, archive_id)
@@ -307,7 +332,7 @@ def read_lanes(
     path: PathQuery = None,
     path_b64: ExactPath = None,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 200,
     cursor: Cursor = None,
 ) -> Lanes:
     """Every name that was ever in the folder, with the archives that hold each of its versions."""
@@ -336,15 +361,19 @@ def read_losses(
     index: TheIndex,
     places: ThePlaces,
 ) -> Losses:
-    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them."""
+    """From the index; nothing is changed. Archives that are not indexed are named, since nothing is known of them.
+
+    Protected archives stay, even if the request names them.
+    """
     require_feature(settings, "archive_history")
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
         archives = archive_records.all_of(session, repository_id)
         sealed = places.sealed(session, caller, repository)
-    going = set(wanted.archive_ids)
-    for unknown in sorted(going - {archive.id for archive in archives}):
+    named = set(wanted.archive_ids)
+    for unknown in sorted(named - {archive.id for archive in archives}):
         raise archive_records.unknown(unknown)
+    going = named - {archive.id for archive in archives if archive.protected_at is not None}
     return index.ask(
         repository,
         lambda opened, covered: losses_view.losses(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StrictBool
 
 from holdfast.kit.fields import Timestamp
 from holdfast.kit.schema import Schema
@@ -40,6 +40,15 @@ class ArchiveAnswer(Schema):
     lost_at: Timestamp | None = Field(
         description="Since when it is known as lost, after an older copy of the repository was put back."
     )
+    protected_at: Timestamp | None = Field(
+        description="Since when no prune, deletion or wipe of the service removes it; null: it is not protected."
+    )
+
+
+class ArchiveUpdate(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    protected: StrictBool = Field(description="Whether prunes, deletions and wipes are to spare it.")
 
 
 def archive_answer(archive: Archive, state: HistoryState) -> ArchiveAnswer:
@@ -71,8 +80,8 @@ class ArchiveDetail(ArchiveAnswer):
 class ListedArchive(ArchiveAnswer):
     proven_at: Timestamp | None = Field(description="When a restore check last read files of it back.")
     keep_rule: str | None = Field(
-        description="With `rules=true`: the rule of the repository's retention that keeps it; null if a prune would remove"
-        " it, or the repository has no rules."
+        description="With `rules=true`: the rule of the repository's retention that keeps it, `protected` where only its"
+        " protection does; null if a prune would remove it, or the repository has no rules."
     )
 
 

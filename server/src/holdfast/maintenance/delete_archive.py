@@ -9,11 +9,12 @@ from backup_protocol import DeleteBlock, JobKind
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting
 from holdfast.maintenance.schemas import DeleteParams
-from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
 from holdfast.operations.kinds import Effect, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
+from holdfast.repositories import protection
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -38,8 +39,10 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def block(session: Session, operation: Operation) -> DeleteBlock:
-    del session
+    """Raise NothingToDo for an archive that was protected while its deletion waited."""
     params = DeleteParams.model_validate(operation.params)
+    if protection.is_meant(session, operation.repository_id or 0, params.archive, params.engine_id):
+        raise NothingToDo("archive_protected")
     return DeleteBlock(archive=params.archive, archive_id=params.engine_id)
 
 

@@ -1,5 +1,6 @@
 """The dry run of a prune: answered inside the request, through the repository's lane."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from backup_engine.redact import Redactor
 from backup_engine.render import log_line
 from backup_engine.requests import PruneRequest, RetentionPolicy
 from backup_jobs.host import Step
-from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines
+from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines, spare
 from backup_jobs.work import readable
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
@@ -25,15 +26,15 @@ class DryRuns:
     inline: InlineCalls
     opener: Opener
 
-    def prune(self, repository: Repository, policy: RetentionPolicy) -> PruneResult:
-        """The archives that the engine would keep and remove. Raise Locked while the repository is busy."""
+    def prune(self, repository: Repository, policy: RetentionPolicy, protected: Collection[str]) -> PruneResult:
+        """The archives that a prune would keep and remove. Raise Locked while the repository is busy."""
         location = self.opener.location(repository)
         command = self.opener.engine(repository).prune(location, PruneRequest(policy, dry_run=True))
         redactor = Redactor(command.secret_values)
 
         def read(step: Step) -> PruneResult:
             redacted = [redactor.redact_event(event) for event in events_of(step.stderr)]
-            return _result(redacted, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
+            return _result(redacted, protected, readable(step.stdout.read_bytes().decode("utf-8", "surrogateescape")))
 
         return ask(self.inline, self.opener, repository, lambda _engine, _location: command, read, location=location)
 
@@ -45,14 +46,15 @@ def events_of(stderr: Path) -> list[Event]:
     return [parse_line(line) for line in stderr.read_bytes().split(b"\n")] if stderr.exists() else []
 
 
-def _result(redacted: list[Event], stdout: str) -> PruneResult:
+def _result(redacted: list[Event], protected: Collection[str], stdout: str) -> PruneResult:
     lines = PruneLines()
     for event in redacted:
         lines.on_event(event)
     try:
-        plan = lines.result()
+        whole = lines.result()
     except GarbledOutput as error:
         raise Unprocessable(error.key, str(error)) from error
+    plan = spare(whole, protected)
     refused = Refusal(key=WOULD_REMOVE_EVERYTHING[0], message=WOULD_REMOVE_EVERYTHING[1])
     return PruneResult(
         keep=[
@@ -63,5 +65,5 @@ def _result(redacted: list[Event], stdout: str) -> PruneResult:
         pruned_count=len(plan.prune),
         stdout=stdout,
         stderr="\n".join(line for event in redacted for line in log_line(event)),
-        refusal=refused if plan.prune and not plan.keep else None,
+        refusal=refused if plan.prune and not whole.keep else None,
     )

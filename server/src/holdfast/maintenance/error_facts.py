@@ -26,9 +26,12 @@ FACTS = (
     ),
     Fact(
         "archives.protected",
-        ("operation",),
-        "The archive has the tag @PROT, so the engine kept it.",
-        "Remove the tag to delete it.",
+        (
+            409,
+            "operation",
+        ),
+        "The archive is protected, or has the tag @PROT, for which the engine kept it.",
+        "Remove the protection, or the tag, to delete it.",
         "The archive is untouched.",
     ),
     Fact(
@@ -108,6 +111,16 @@ FACTS = (
         ),
         "The archives have changed since the preview.",
         "Make a new preview first.",
+        "Nothing was removed.",
+    ),
+    Fact(
+        "wipe.protected",
+        (
+            409,
+            "operation",
+        ),
+        "Archives of the repository are protected.",
+        "Remove their protection first.",
         "Nothing was removed.",
     ),
     Fact("wipe.preview_used", (409,), "The preview was started or cancelled before.", "Make a new preview."),

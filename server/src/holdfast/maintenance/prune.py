@@ -5,15 +5,16 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_protocol import JobKind, PruneBlock
+from backup_protocol import Capability, JobKind, PruneBlock
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.reported import MOST_ARCHIVES, listed, noting, number
 from holdfast.maintenance.retention import PruneParams, policy_values
-from holdfast.operations.job_work import JobReport, JobWork, reported
+from holdfast.operations.job_work import JobReport, JobWork, NothingToDo, reported
 from holdfast.operations.kinds import Effect, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
+from holdfast.repositories import agent_target, protection
 from holdfast.repositories.job_kinds import job_kind
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
@@ -39,24 +40,36 @@ def present(operation: Operation) -> dict[str, Any]:
 
 
 def block(session: Session, operation: Operation) -> PruneBlock:
+    """Raise NothingToDo where the agent would not spare protected archives."""
     repository = session.get_one(Repository, operation.repository_id)
-    params = PruneParams.model_validate(operation.params)
-    policy, series = params.policy(repository.retention), params.series_in(repository)
-    if series is None:
-        return PruneBlock(policy=policy_values(policy))
-    return PruneBlock(policy=policy_values(policy), glob=series.glob, names=series.pattern)
+    protected = protection.engine_ids(session, repository.id)
+    agent = operation.machine_id if operation.executor == "agent" else None
+    if protected and not agent_target.can(session, agent, Capability.ARCHIVES_PROTECTED):
+        raise NothingToDo("agent_unsupported")
+    series = PruneParams.model_validate(operation.params).series_in(repository)
+    return PruneBlock(
+        policy=_policy(repository, operation),
+        glob=series.glob if series else None,
+        names=series.pattern if series else None,
+        protected=protected,
+    )
+
+
+def _policy(repository: Repository, operation: Operation) -> dict[str, Any]:
+    return policy_values(PruneParams.model_validate(operation.params).policy(repository.retention))
 
 
 def conclude(session: Session, operation: Operation, report: JobReport) -> Outcome:
     """Archives count as removed also where the job did not succeed: it has checked which are gone."""
+    repository = session.get_one(Repository, operation.repository_id)
     keep, pruned = _archives(report.details.get("keep")), _archives(report.details.get("prune"))
     result = {
         "keep": keep,
         "prune": pruned,
         "kept_count": number(report.details.get("kept_count"), len(keep)),
         "pruned_count": _pruned_count(report, len(pruned)),
-        "policy": block(session, operation).policy,
-        **(soft_delete.note_for(session.get_one(Repository, operation.repository_id)) if pruned else {}),
+        "policy": _policy(repository, operation),
+        **(soft_delete.note_for(repository) if pruned else {}),
     }
     gone = tuple(archive["id"] for archive in pruned if archive["id"])
     record = noting(operation, report, "last_prune", gone=gone)

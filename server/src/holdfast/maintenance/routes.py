@@ -31,7 +31,7 @@ from holdfast.maintenance.schemas import (
 from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
-from holdfast.repositories import store
+from holdfast.repositories import protection, store
 from holdfast.repositories.job_routes import JobRoutes
 from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
@@ -97,8 +97,9 @@ def start_prune(
     if body.dry_run:
         with database.reading() as session:
             repository = store.require(session, caller, repository_id, Role.OPERATOR)
+            protected = protection.engine_ids(session, repository_id)
         policy = starting.prune_policy(opener, repository, body)
-        return PruneDryRun(prune_result=dry_runs.prune(repository, policy))
+        return PruneDryRun(prune_result=dry_runs.prune(repository, policy, protected))
     with database.writing() as session:
 
         def start() -> StartAnswer:

@@ -76,7 +76,7 @@ class ArchiveTime(Schema):
 
 
 class KeptArchive(ArchiveTime):
-    rule: str = Field(description="The rule that keeps it: `daily`, `weekly[oldest]`, `within` …")
+    rule: str = Field(description="The rule that keeps it: `daily`, `weekly[oldest]`, `within` …, or `protected`.")
 
 
 class Refusal(Schema):

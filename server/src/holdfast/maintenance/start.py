@@ -26,7 +26,7 @@ from holdfast.maintenance.schemas import CheckBody, DeleteParams, PruneBody, Res
 from holdfast.operations.again import origin_of
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
-from holdfast.repositories import archive_records, errors, jobs, store
+from holdfast.repositories import archive_records, errors, jobs, protection, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.policies import policy_of
@@ -127,6 +127,7 @@ def start_delete(session: Session, caller: Caller, kind: Kind, archive: str, rep
             raise Conflict("archives.name_ambiguous", "Several archives have this name; delete one by its id.")
         params = DeleteParams(archive=archive)
     refuse_observed(repository)
+    protection.refuse(session, repository.id, params.archive, params.engine_id)
     details = {"archive": params.archive}
     return jobs.start(session, caller, kind, repository, params, archive_name=params.archive, details=details)
 
@@ -138,6 +139,8 @@ def again(session: Session, caller: Caller, kind: Kind, failed: Operation) -> Op
     repository = store.require(session, caller, failed.repository_id or 0, Role.ADMIN if is_repair else Role.OPERATOR)
     if is_repair or kind.name not in READING:
         refuse_observed(repository)
+    if isinstance(params, DeleteParams):
+        protection.refuse(session, repository.id, params.archive, params.engine_id)
     return jobs.start(
         session,
         caller,

@@ -40,6 +40,9 @@ OF_A_REPOSITORY = (
     _job("compact", "POST /api/repositories/{repository_id}/compact", changes_repository=True),
     _job("delete_archive", "DELETE /api/archives/{archive_id}", changes_repository=True),
     _job("wipe", "POST /api/repositories/{repository_id}/wipe", changes_repository=True, least=Role.ADMIN),
+    RepositoryAct(
+        "protect", "PUT /api/repositories/{repository_id}/archives/{archive_id}", Role.OPERATOR, needs_login=True
+    ),
     RepositoryAct("resync", "POST /api/repositories/{repository_id}/resync", Role.OPERATOR, needs_login=True),
     RepositoryAct("rebuild", "POST /api/repositories/{repository_id}/rebuild", Role.OPERATOR, needs_login=True),
     RepositoryAct("break_lock", "POST /api/repositories/{repository_id}/break-lock", Role.OPERATOR, needs_login=True),
@@ -47,8 +50,8 @@ OF_A_REPOSITORY = (
     RepositoryAct("change", "PUT /api/repositories/{repository_id}", Role.ADMIN),
     RepositoryAct("forget", "DELETE /api/repositories/{repository_id}", Role.ADMIN),
 )
-OF_AN_ARCHIVE = ("restore", "restore_check", "delete_archive")
-READS_THE_ARCHIVE = ("download", "restore", "restore_check")
+OF_AN_ARCHIVE = ("restore", "restore_check", "delete_archive", "protect")
+READS_THE_ARCHIVE = ("download", "restore", "restore_check", "protect")
 """Refused for an archive of which only the record is left."""
 
 
@@ -80,6 +83,8 @@ def on_archive(session: Session, caller: Caller, repository: Repository, archive
         archive_records.require_present(archive)
     except Conflict as error:
         refused = {**dict.fromkeys(READS_THE_ARCHIVE, error.key), **refused}
+    if archive.protected_at is not None:
+        refused.setdefault("delete_archive", "archives.protected")
     return Allowed(whole.role, [name for name in names if name not in refused], refused)
 
 

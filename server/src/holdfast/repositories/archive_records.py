@@ -76,6 +76,8 @@ class Archive(Base):
     """Since when it is known to be lost with a newer state of the repository; it stays listed, and cannot be
     restored.
     """
+    protected_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """Since when no prune, deletion or wipe of the service removes it; None: they may. See `protection`."""
 
     __table_args__ = (
         UniqueConstraint("repository_id", "engine_id"),

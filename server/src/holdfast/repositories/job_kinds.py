@@ -16,7 +16,7 @@ from backup_jobs.sources import Sources
 from backup_jobs.work import Work
 from backup_protocol import JobKind
 from holdfast.operations.context import Context
-from holdfast.operations.job_work import JobReport, JobWork
+from holdfast.operations.job_work import JobReport, JobWork, NothingToDo
 from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
@@ -51,7 +51,11 @@ def run(
     sources: MakeSources | None = None,
     services: MakeServices | None = None,
 ) -> Outcome | TryAgain:
-    return concluded(job, context, attempted(job, RepositoryWork.open(opener, context), sources, services))
+    try:
+        ended = attempted(job, RepositoryWork.open(opener, context), sources, services)
+    except NothingToDo as nothing:
+        return Outcome(Status.SKIPPED, skip_reason=nothing.reason)
+    return concluded(job, context, ended)
 
 
 def attempted(

@@ -83,6 +83,9 @@ class Repository(Base):
     labels: Mapped[dict[str, str]] = mapped_column(JsonValue, default=dict, server_default=text("'{}'"))
     """Used by schedules to choose it, together with those of its agent."""
 
+    removals_recorded_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When the store began to record archives that go, where that is later than `created_at`; else None."""
+
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
 

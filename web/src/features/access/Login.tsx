@@ -3,7 +3,7 @@ import { api, Refused, refusal } from '../../api/client'
 import * as session from '../../api/session'
 import { Button } from '../../ui/Button'
 import { Logo } from '../../ui/Icon'
-import { Problem } from '../../ui/States'
+import { Note, Problem } from '../../ui/States'
 
 function Frame({ title, children }: { title: string; children: ReactNode }) {
   return (
@@ -81,7 +81,7 @@ function Password({ reason, onChallenge }: { reason?: string; onChallenge: (toke
   )
 }
 
-function Code({ challenge, onBack }: { challenge: string; onBack: () => void }) {
+function Code({ challenge, onBack, onDone }: { challenge: string; onBack: () => void; onDone?: () => void }) {
   const [error, setError] = useState<unknown>(null)
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
@@ -91,6 +91,7 @@ function Code({ challenge, onBack }: { challenge: string; onBack: () => void }) 
       session.begin(
         await post('/api/auth/login/totp', JSON.stringify({ login_challenge_token: challenge, code }), true),
       )
+      onDone?.()
     } catch (problem) {
       setError(problem)
     }
@@ -111,6 +112,91 @@ function Code({ challenge, onBack }: { challenge: string; onBack: () => void }) 
           Back
         </Button>
       </form>
+    </Frame>
+  )
+}
+
+/** The page of an invitation: its token is behind the #, which browsers send to no one. */
+export function Join({ token, onDone }: { token: string; onDone: () => void }) {
+  const [username, setUsername] = useState<string | null>(null)
+  const [challenge, setChallenge] = useState<string | null>(null)
+  const [error, setError] = useState<unknown>(null)
+  const [busy, setBusy] = useState(false)
+  useEffect(() => {
+    api.POST('/api/auth/invitation', { body: { token } }).then(
+      async ({ data: found, error: refused, response }) => {
+        if (found) setUsername(found.username)
+        else setError(await refusal(new Response(JSON.stringify(refused), { status: response.status })))
+      },
+      (problem) => setError(problem),
+    )
+  }, [token])
+  const submit = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const password = String(form.get('next'))
+    setError(null)
+    if (password !== String(form.get('again'))) {
+      setError(new Refused(422, 'web.different', 'The two passwords differ. Type them again.', {}, null, null))
+      return
+    }
+    setBusy(true)
+    try {
+      await post('/api/auth/invitation/accept', JSON.stringify({ token, new_password: password }), true)
+      const answer = await post('/api/auth/login', new URLSearchParams({ username: username ?? '', password }), false)
+      if (answer.totp_required && answer.login_challenge_token) setChallenge(answer.login_challenge_token)
+      else {
+        session.begin(answer)
+        onDone()
+      }
+    } catch (problem) {
+      setError(problem)
+    } finally {
+      setBusy(false)
+    }
+  }
+  if (challenge !== null) return <Code challenge={challenge} onBack={onDone} onDone={onDone} />
+  return (
+    <Frame title={username ? `Welcome, ${username}` : 'An invitation'}>
+      {error !== null &&
+        (error instanceof Refused && error.status === 404 ? (
+          <Note warn>{error.message}</Note>
+        ) : (
+          <Problem error={error} />
+        ))}
+      {username === null && error === null && <p className="soft">Looking at the invitation…</p>}
+      {username === null && error !== null && (
+        <Button kind="plain" onClick={onDone}>
+          Go to the login
+        </Button>
+      )}
+      {username !== null && (
+        <form className="stack" onSubmit={submit}>
+          <p className="soft">Choose a password that only you know. This invitation works once.</p>
+          <input type="hidden" name="username" autoComplete="username" value={username} readOnly />
+          <label className="field">
+            <span>Your password</span>
+            <input
+              className="input"
+              name="next"
+              type="password"
+              autoComplete="new-password"
+              minLength={8}
+              required
+              // biome-ignore lint/a11y/noAutofocus: the page has one purpose
+              autoFocus
+            />
+            <small>At least 8 characters. Four random words are easy to remember and hard to guess.</small>
+          </label>
+          <label className="field">
+            <span>The same again</span>
+            <input className="input" name="again" type="password" autoComplete="new-password" required />
+          </label>
+          <Button type="submit" kind="primary" disabled={busy}>
+            {busy ? 'One moment…' : 'Set it and log in'}
+          </Button>
+        </form>
+      )}
     </Frame>
   )
 }

@@ -3,10 +3,12 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
+import { useAway } from '../../api/stream'
 import { useMe } from '../../layout/Shell'
 import { generated } from '../../lib/passphrase'
+import { moment } from '../../lib/time'
 import { Age } from '../../ui/Age'
-import { Button } from '../../ui/Button'
+import { AWAY, Button } from '../../ui/Button'
 import { Confirm } from '../../ui/Confirm'
 import { Secret } from '../../ui/Secret'
 import { Loaded, Note, Problem } from '../../ui/States'
@@ -101,7 +103,7 @@ function Profile({ user, own }: { user: Person; own: boolean }) {
       {change.error && <Problem error={change.error} />}
       {change.isSuccess && <p className="soft">Saved.</p>}
       <div>
-        <Button type="submit" kind="primary" disabled={change.isPending}>
+        <Button acts type="submit" kind="primary" disabled={change.isPending}>
           Save
         </Button>
       </div>
@@ -189,12 +191,14 @@ function Choice({
   busy: boolean
   onChange: (role: string) => void
 }) {
+  const away = useAway()
   return (
     <select
       className="input auto"
       aria-label={label}
       value={value}
-      disabled={busy}
+      disabled={busy || away}
+      title={away ? AWAY : undefined}
       onChange={(event) => onChange(event.target.value)}
     >
       <option value="none">none</option>
@@ -226,6 +230,18 @@ function Safety({ user }: { user: Person }) {
       void client.invalidateQueries({ queryKey: keys.users })
     },
   })
+  const invite = useMutation({
+    mutationFn: () =>
+      data(api.POST('/api/users/{user_id}/invitation', { params: { path: { user_id: user.id } }, body: {} as never })),
+    onSuccess: () => void client.invalidateQueries({ queryKey: keys.users }),
+  })
+  const withdraw = useMutation({
+    mutationFn: () => data(api.DELETE('/api/users/{user_id}/invitation', { params: { path: { user_id: user.id } } })),
+    onSuccess: () => {
+      invite.reset()
+      void client.invalidateQueries({ queryKey: keys.users })
+    },
+  })
   const remove = useMutation({
     mutationFn: () => data(api.DELETE('/api/users/{user_id}', { params: { path: { user_id: user.id } } })),
     onSuccess: () => {
@@ -236,9 +252,29 @@ function Safety({ user }: { user: Person }) {
   return (
     <section className="card pad stack">
       <h2>Access</h2>
+      {!user.disabled && (
+        <div className="row">
+          <span className="grow soft">
+            {user.invited_until
+              ? `Invited; the link works once, until ${moment(user.invited_until)}.`
+              : 'A link with which they choose a password of their own, once.'}
+          </span>
+          {user.invited_until && (
+            <Button acts kind="plain" disabled={withdraw.isPending} onClick={() => withdraw.mutate()}>
+              Withdraw
+            </Button>
+          )}
+          <Button acts disabled={invite.isPending} onClick={() => invite.mutate()}>
+            {user.invited_until ? 'Make another link' : 'Invite by a link'}
+          </Button>
+        </div>
+      )}
+      {invite.data && (
+        <Secret title="Give it to them alone; it is shown this once." value={location.origin + invite.data.path} />
+      )}
       <div className="row">
         <span className="grow soft">A new first password; sessions and tokens end.</span>
-        <Button disabled={reset.isPending} onClick={() => reset.mutate()}>
+        <Button acts disabled={reset.isPending} onClick={() => reset.mutate()}>
           Reset the password
         </Button>
       </div>
@@ -248,6 +284,7 @@ function Safety({ user }: { user: Person }) {
           {user.disabled ? 'This user cannot log in.' : 'Ends all sessions now; everything else stays as it is.'}
         </span>
         <Button
+          acts
           disabled={change.isPending}
           onClick={() => change.mutate({ disabled: !user.disabled, end_tokens: false })}
         >
@@ -258,7 +295,9 @@ function Safety({ user }: { user: Person }) {
         <span className="grow soft">The account, its rights and its tokens go. What it did stays in the audit.</span>
         <Button onClick={() => setDeleting(true)}>Delete…</Button>
       </div>
-      {(reset.error ?? change.error) && <Problem error={reset.error ?? change.error} />}
+      {(reset.error ?? change.error ?? invite.error ?? withdraw.error) && (
+        <Problem error={reset.error ?? change.error ?? invite.error ?? withdraw.error} />
+      )}
       {deleting && (
         <Confirm
           title={`Delete ${user.username}?`}

@@ -8,6 +8,7 @@ import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Glyph } from '../../ui/Glyph'
+import { Secret } from '../../ui/Secret'
 import { Loaded, Problem } from '../../ui/States'
 import { ROLES } from './roles'
 
@@ -54,6 +55,7 @@ export function Users() {
                         {user.username}
                       </button>
                       {user.disabled && <span className="tag">disabled</span>}
+                      {user.invited_until && <span className="tag">invited</span>}
                       {user.email && <span className="sub">{user.email}</span>}
                     </td>
                     <td>{user.role}</td>
@@ -90,25 +92,50 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
   const client = useQueryClient()
   const [password] = useState(generated)
   const [role, setRole] = useState<User['role']>('operator')
+  const [invited, setInvited] = useState(true)
   const create = useMutation({
-    mutationFn: (form: FormData) =>
-      data(
+    mutationFn: async (form: FormData) => {
+      const user = await data(
         api.POST('/api/users', {
           body: {
             username: String(form.get('username')).trim(),
             email: String(form.get('email')).trim() || null,
-            password: String(form.get('password')),
+            password: invited ? null : String(form.get('password')),
             role,
-            must_change_password: true,
+            must_change_password: !invited,
           },
         }),
-      ),
-    onSuccess: (user) => {
+      )
+      if (!invited) return { user, link: null }
+      const path = { path: { user_id: user.id } }
+      const made = await data(api.POST('/api/users/{user_id}/invitation', { params: path, body: {} as never }))
+      return { user, link: location.origin + made.path }
+    },
+    onSuccess: ({ user, link }) => {
       void client.invalidateQueries({ queryKey: keys.users })
+      if (link !== null) return
       onClose()
       onMade(user)
     },
   })
+  if (create.data?.link) {
+    const { user, link } = create.data
+    const done = () => {
+      onClose()
+      onMade(user)
+    }
+    return (
+      <Dialog title={`${user.username} is invited`} onClose={done}>
+        <p>Give this link to {user.username} alone. It works once, for three days.</p>
+        <Secret title="It is shown this once." value={link} />
+        <footer>
+          <Button kind="primary" onClick={done}>
+            Done
+          </Button>
+        </footer>
+      </Dialog>
+    )
+  }
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     create.mutate(new FormData(event.currentTarget))
@@ -124,18 +151,31 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
           <span>Mail address</span>
           <input className="input" name="email" type="email" autoComplete="off" />
         </label>
-        <label className="field">
-          <span>First password</span>
-          <input
-            className="input mono"
-            name="password"
-            defaultValue={password}
-            minLength={8}
-            required
-            autoComplete="off"
-          />
-          <small>Give it to them now. They choose their own at the first login.</small>
-        </label>
+        <fieldset className="plain">
+          <legend>Password</legend>
+          <label className="choice">
+            <input type="radio" name="way" checked={invited} onChange={() => setInvited(true)} />
+            <span>They choose it, by a link that you give them</span>
+          </label>
+          <label className="choice">
+            <input type="radio" name="way" checked={!invited} onChange={() => setInvited(false)} />
+            <span>A first password, which they change when they log in</span>
+          </label>
+        </fieldset>
+        {!invited && (
+          <label className="field">
+            <span>First password</span>
+            <input
+              className="input mono"
+              name="password"
+              defaultValue={password}
+              minLength={8}
+              required
+              autoComplete="off"
+            />
+            <small>Give it to them now. They choose their own at the first login.</small>
+          </label>
+        )}
         <fieldset className="plain">
           <legend>Role</legend>
           {ROLES.map(([name, words]) => (
@@ -150,8 +190,8 @@ function NewUser({ onClose, onMade }: { onClose: () => void; onMade: (user: User
         {create.error && <Problem error={create.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
-            Add
+          <Button acts type="submit" kind="primary" disabled={create.isPending}>
+            {invited ? 'Add and make the link' : 'Add'}
           </Button>
         </footer>
       </form>

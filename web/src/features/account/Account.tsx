@@ -110,7 +110,9 @@ function Password() {
       {change.error && <Problem error={change.error} />}
       {change.isSuccess && <p className="soft">Changed.</p>}
       <div>
-        <Button type="submit">Change the password</Button>
+        <Button acts type="submit">
+          Change the password
+        </Button>
       </div>
     </form>
   )
@@ -161,7 +163,7 @@ function Tokens() {
                     {one.expires_at ? `, ends ${shortDay(one.expires_at)}` : ', never ends'}
                   </span>
                 </span>
-                <Button small onClick={() => revoke.mutate(one.id)}>
+                <Button acts small onClick={() => revoke.mutate(one.id)}>
                   Revoke
                 </Button>
               </li>
@@ -197,7 +199,9 @@ function Tokens() {
           <option value="365">a year</option>
           <option value="0">never expires</option>
         </select>
-        <Button type="submit">Create</Button>
+        <Button acts type="submit">
+          Create
+        </Button>
       </form>
       {(make.error ?? revoke.error) && <Problem error={make.error ?? revoke.error} />}
     </section>

@@ -42,7 +42,7 @@ export function SecondFactor() {
       <p className="soft">A code from an app on your phone, required at each login in addition to the password.</p>
       {!on && !setup.data && (
         <div>
-          <Button disabled={setup.isPending} onClick={() => setup.mutate()}>
+          <Button acts disabled={setup.isPending} onClick={() => setup.mutate()}>
             Set it up
           </Button>
         </div>
@@ -66,7 +66,7 @@ export function SecondFactor() {
             </label>
             {enable.error && <Problem error={enable.error} />}
             <div className="row">
-              <Button type="submit" kind="primary" disabled={enable.isPending}>
+              <Button acts type="submit" kind="primary" disabled={enable.isPending}>
                 Switch it on
               </Button>
               <Button kind="plain" onClick={() => setup.reset()}>
@@ -102,7 +102,7 @@ export function SecondFactor() {
           </div>
           {disable.error && <Problem error={disable.error} />}
           <div className="row">
-            <Button type="submit" kind="danger" disabled={disable.isPending}>
+            <Button acts type="submit" kind="danger" disabled={disable.isPending}>
               Switch it off
             </Button>
             <Button kind="plain" onClick={() => setLeaving(false)}>

@@ -53,6 +53,7 @@ export function Inspector({ id, lane, lanes, step, onStep, onRestore, onClose }:
             Restore…
           </Button>
           <Button
+            acts
             icon="download"
             onClick={() =>
               void download(id, archive.id, [lane], lane.type === '-' ? 'file' : 'folder').then(

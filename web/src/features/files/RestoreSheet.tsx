@@ -107,6 +107,7 @@ export function RestoreSheet({
       <footer>
         <Button onClick={onClose}>Cancel</Button>
         <Button
+          acts
           kind={overwrite === 'replace' ? 'danger' : 'primary'}
           disabled={!ready || start.isPending}
           onClick={() => start.mutate()}

@@ -8,6 +8,8 @@ import type { FolderFacts } from './sizes'
 
 export function Row(props: {
   lane: Lane
+  /** Of all rows of the folder. */
+  place: number
   facts?: FolderFacts
   archives: Lanes['archives']
   step: number
@@ -35,6 +37,7 @@ export function Row(props: {
     <div
       className={`tm-grid tm-row${props.selected ? ' selected' : ''}${ghost ? ' ghost' : ''}`}
       role="row"
+      aria-rowindex={props.place + 1}
       tabIndex={0}
       aria-selected={props.selected}
       onClick={props.onSelect}

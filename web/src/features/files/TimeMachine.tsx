@@ -1,9 +1,9 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
-import { api, data } from '../../api/client'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type ReactNode, type RefObject, useEffect, useMemo, useRef, useState } from 'react'
 import { keys } from '../../api/keys'
-import { bytes, counted } from '../../lib/numbers'
+import { bytes, count, counted } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
 import { Icon } from '../../ui/Icon'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
@@ -15,6 +15,15 @@ import { at, key, type Lane, type Lanes, ordered } from './model'
 import { RestoreSheet } from './RestoreSheet'
 import { Row } from './Row'
 import { bySize, sizeAt, useFolderFacts } from './sizes'
+import { MOST, readLanes, useWhole } from './whole'
+
+/** Names that are shown before the others of a folder have come. */
+const FIRST = 1000
+/** Rows up to which all are drawn; and the heights that the styles give to a row and to the head. */
+const SHORT = 200
+const ROW = 37
+const NARROW_ROW = 48
+const HEAD = 32
 
 interface Search {
   at?: number
@@ -38,12 +47,7 @@ function Machine({ id }: { id: number }) {
   const where = search.pathb64 ? { path_b64: search.pathb64 } : { path: search.path ?? '' }
   const query = useQuery({
     queryKey: keys.lanes(id, search.pathb64 ?? search.path ?? ''),
-    queryFn: () =>
-      data(
-        api.GET('/api/repositories/{repository_id}/lanes', {
-          params: { path: { repository_id: id }, query: { ...where, limit: 1000 } },
-        }),
-      ),
+    queryFn: () => readLanes(id, where, FIRST),
     placeholderData: keepPreviousData,
   })
   const change = (next: Partial<Search>, replace = false) =>
@@ -61,7 +65,7 @@ function Machine({ id }: { id: number }) {
       ) : query.data.archives.length === 0 ? (
         <NoIndex id={id} lanes={query.data} />
       ) : (
-        <Folder id={id} lanes={query.data} search={search} change={change} />
+        <Folder id={id} first={query.data} isOld={query.isPlaceholderData} search={search} change={change} />
       )}
     </div>
   )
@@ -138,17 +142,23 @@ function Path({ id, search }: { id: number; search: Search }) {
 
 function Folder({
   id,
-  lanes,
+  first,
+  isOld,
   search,
   change,
 }: {
   id: number
-  lanes: Lanes
+  first: Lanes
+  /** These are still the names of the folder before. */
+  isOld: boolean
   search: Search
   change: (next: Partial<Search>, replace?: boolean) => void
 }) {
+  const where = first.path_b64 ? { path_b64: first.path_b64 } : { path: first.path }
+  const lanes = useWhole(id, where, isOld ? { ...first, next_cursor: null } : first)
   const found = lanes.archives.findIndex((one) => one.id === search.at)
   const step = found === -1 ? lanes.archives.length - 1 : found
+  const box = useRef<HTMLDivElement>(null)
   const [chosen, setChosen] = useState<Set<string>>(new Set())
   const [restoring, setRestoring] = useState<Lane[] | null>(null)
   const [refused, setRefused] = useState<unknown>(null)
@@ -160,9 +170,8 @@ function Folder({
   const archive = lanes.archives[step]
   const hasFolders = lanes.entries.some((lane) => lane.type === 'd')
   const facts = useFolderFacts(id, archive?.id, lanes, hasFolders)
-  const shown = ordered(lanes.entries).filter(
-    (lane) => showGone || at(lane, step, lanes.archives.length).state === 'here',
-  )
+  const all = useMemo(() => ordered(lanes.entries), [lanes.entries])
+  const shown = all.filter((lane) => showGone || at(lane, step, lanes.archives.length).state === 'here')
   const rows = search.sort === 'size' ? bySize(shown, step, lanes.archives.length, facts) : shown
   const toStep = (next: number) => change({ at: lanes.archives[next]?.id }, true)
   useKeys(lanes.archives.length, step, toStep)
@@ -187,6 +196,7 @@ function Folder({
           </label>
           <span className="grow" />
           <Button
+            acts
             small
             icon="download"
             onClick={() => saved(download(id, archive.id, [{ path: lanes.path, path_b64: lanes.path_b64 }], 'folder'))}
@@ -201,7 +211,14 @@ function Folder({
             here.
           </Note>
         )}
-        <div className="tm-rows" role="treegrid" aria-label="Files" aria-rowcount={rows.length}>
+        {lanes.next_cursor !== null && (
+          <Note>
+            {lanes.entries.length < MOST
+              ? `The first ${count(lanes.entries.length)} of ${count(lanes.total)} names; the others are being read.`
+              : `The first ${count(lanes.entries.length)} of ${count(lanes.total)} names. Search finds the others.`}
+          </Note>
+        )}
+        <div className="tm-rows" role="treegrid" aria-label="Files" aria-rowcount={rows.length} ref={box}>
           <div className="tm-grid tm-head" role="row">
             <span role="columnheader">
               <span className="visually-hidden">Chosen</span>
@@ -215,24 +232,32 @@ function Folder({
               History, one step per archive <span className="grow" /> newest
             </span>
           </div>
-          {rows.map((lane) => (
-            <Row
-              key={key(lane)}
-              lane={lane}
-              facts={at(lane, step, lanes.archives.length).state === 'here' ? facts.get(key(lane)) : undefined}
-              archives={lanes.archives}
-              step={step}
-              selected={selected === lane}
-              chosen={chosen.has(key(lane))}
-              onChoose={() => {
-                const next = new Set(chosen)
-                if (!next.delete(key(lane))) next.add(key(lane))
-                setChosen(next)
-              }}
-              onOpen={() => open(lane)}
-              onSelect={() => change({ sel: key(lane) }, true)}
-            />
-          ))}
+          <Visible count={rows.length} box={box}>
+            {(place) => {
+              const lane = rows[place]
+              return (
+                lane && (
+                  <Row
+                    key={key(lane)}
+                    place={place}
+                    lane={lane}
+                    facts={at(lane, step, lanes.archives.length).state === 'here' ? facts.get(key(lane)) : undefined}
+                    archives={lanes.archives}
+                    step={step}
+                    selected={selected === lane}
+                    chosen={chosen.has(key(lane))}
+                    onChoose={() => {
+                      const next = new Set(chosen)
+                      if (!next.delete(key(lane))) next.add(key(lane))
+                      setChosen(next)
+                    }}
+                    onOpen={() => open(lane)}
+                    onSelect={() => change({ sel: key(lane) }, true)}
+                  />
+                )
+              )
+            }}
+          </Visible>
           {rows.length === 0 && <p className="muted tm-empty">This folder is empty here.</p>}
         </div>
         {picked.length > 0 && (
@@ -242,6 +267,7 @@ function Folder({
               {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length, facts) ?? 0), 0))}
             </span>
             <Button
+              acts
               small
               icon="download"
               onClick={() => saved(download(id, archive.id, picked, picked[0]?.type === '-' ? 'file' : 'folder'))}
@@ -268,6 +294,36 @@ function Folder({
       )}
       {restoring && <RestoreSheet id={id} archive={archive} lanes={restoring} onClose={() => setRestoring(null)} />}
     </div>
+  )
+}
+
+/** Of a long folder, the rows that can be seen and some beside them; between two spaces of the height of the others. */
+function Visible({
+  count,
+  box,
+  children,
+}: {
+  count: number
+  box: RefObject<HTMLDivElement | null>
+  children: (place: number) => ReactNode
+}) {
+  const rows = useVirtualizer({
+    count,
+    getScrollElement: () => box.current,
+    estimateSize: () => (window.matchMedia('(max-width: 700px)').matches ? NARROW_ROW : ROW),
+    overscan: 20,
+    scrollMargin: HEAD,
+    enabled: count > SHORT,
+  })
+  if (count <= SHORT) return Array.from({ length: count }, (_, place) => children(place))
+  const items = rows.getVirtualItems()
+  const [before, after] = [items[0]?.start ?? HEAD, items.at(-1)?.end ?? HEAD]
+  return (
+    <>
+      <div aria-hidden="true" style={{ height: before - HEAD }} />
+      {items.map((item) => children(item.index))}
+      <div aria-hidden="true" style={{ height: rows.getTotalSize() - after + HEAD }} />
+    </>
   )
 }
 

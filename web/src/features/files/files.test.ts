@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { changed } from './diff'
 import { at, changeBeside, type Lane, type Lanes, ordered } from './model'
+import { joined } from './whole'
 
 const lane = (pieces: [number, number][], name = 'a', type = '-'): Lane => ({
   path: name,
@@ -48,4 +49,23 @@ test('a comparison shows what changed and a few lines around it', () => {
   const before = ['1', '2', '3', '4', '5', 'x', '6', '7', '8', '9', '10'].join('\n')
   const lines = changed(before, before.replace('x', 'y'))
   expect(lines.map((line) => line.kind + line.text)).toEqual([' 3', ' 4', ' 5', '-x', '+y', ' 6', ' 7', ' 8'])
+})
+
+test('the pages of a folder are one folder', () => {
+  const archive = (id: number, changed_here: boolean) => ({ id, changed_here })
+  const page = (names: string[], changed: boolean[], next_cursor: string | null) =>
+    ({
+      path: 'a',
+      total: 3,
+      entries: names.map((name) => ({ name })),
+      archives: changed.map((one, at) => archive(at, one)),
+      next_cursor,
+    }) as never
+  const whole = joined(page(['a'], [true, false], 'x'), [
+    page(['b'], [false, false], 'y'),
+    page(['c'], [false, true], null),
+  ])
+  expect(whole.entries.map((one) => one.name)).toEqual(['a', 'b', 'c'])
+  expect(whole.archives.map((one) => one.changed_here)).toEqual([true, true])
+  expect(whole.next_cursor).toBe(null)
 })

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, data, type Schemas } from '../../api/client'
-import { bytes } from '../../lib/numbers'
+import { bytes, count } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Icon } from '../../ui/Icon'
@@ -9,6 +9,9 @@ import { Loaded } from '../../ui/States'
 import { crumbs, type Place } from './place'
 
 type Entry = Schemas['FolderEntry']
+
+/** Names above which a folder is filtered rather than read. */
+const LONG = 12
 
 /** The folders of a machine, one at a time. Files can be chosen where a file makes sense. */
 export function FolderChooser({
@@ -25,6 +28,11 @@ export function FolderChooser({
   onClose: () => void
 }) {
   const [path, setPath] = useState(start)
+  const [text, setText] = useState('')
+  const open = (next: string) => {
+    setPath(next)
+    setText('')
+  }
   const query = useInfiniteQuery({
     queryKey: ['folders', place.target, place.machine_id, path, files],
     queryFn: ({ pageParam }) =>
@@ -58,7 +66,7 @@ export function FolderChooser({
             key={one.path}
             className="chip mono"
             aria-pressed={one.path === path}
-            onClick={() => setPath(one.path)}
+            onClick={() => open(one.path)}
           >
             {one.name}
           </button>
@@ -67,15 +75,32 @@ export function FolderChooser({
       <div className="chooser">
         <Loaded query={query} height={240}>
           {({ pages }) => {
-            const entries = pages.flatMap((page) => page.entries)
+            const all = pages.flatMap((page) => page.entries)
+            const entries = all.filter((entry) => entry.name.toLowerCase().includes(text.trim().toLowerCase()))
             return (
               <>
-                {entries.length === 0 && (
+                {all.length === 0 && (
                   <p className="soft pad">{files ? 'Nothing is in here.' : 'No folder is in here.'}</p>
+                )}
+                {(all.length > LONG || text) && (
+                  <input
+                    className="input"
+                    type="search"
+                    placeholder="Filter by name"
+                    aria-label="Filter this folder by name"
+                    value={text}
+                    onChange={(event) => setText(event.target.value)}
+                  />
+                )}
+                {all.length > 0 && entries.length === 0 && (
+                  <p className="soft pad">
+                    No name in here has “{text.trim()}” in it
+                    {query.hasNextPage ? `, among the first ${count(all.length)}` : ''}.
+                  </p>
                 )}
                 <ul className="plain-list">
                   {entries.map((entry) => (
-                    <EntryRow key={entry.path_b64 ?? entry.path} entry={entry} onOpen={setPath} onChoose={choose} />
+                    <EntryRow key={entry.path_b64 ?? entry.path} entry={entry} onOpen={open} onChoose={choose} />
                   ))}
                 </ul>
                 {query.hasNextPage && (

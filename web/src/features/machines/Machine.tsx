@@ -8,6 +8,7 @@ import { Age } from '../../ui/Age'
 import { Button } from '../../ui/Button'
 import { Confirm } from '../../ui/Confirm'
 import { Dialog } from '../../ui/Dialog'
+import { Glyph } from '../../ui/Glyph'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
 import { OperationTable } from '../operations/Activity'
 import { State } from './Machines'
@@ -52,8 +53,13 @@ function AgentMachine({ id }: { id: string }) {
                     ...Object.entries(agent.labels).map(([name, value]) => [name, value] as [string, ReactNode]),
                   ]}
                 />
-                {agent.last_error && <Note warn>{agent.last_error}</Note>}
+                {agent.last_error && (
+                  <Note warn={agent.status !== 'online'} title="The last error that the agent reported">
+                    {agent.last_error}
+                  </Note>
+                )}
               </section>
+              <Diagnosis agent={agent} />
               <Protected machine={{ agent_machine_id: agent.id }} />
               <Recent machineId={agent.id} />
             </div>
@@ -91,12 +97,12 @@ function Acts({ agent }: { agent: Agent }) {
         Rename
       </Button>
       {agent.status === 'disabled' ? (
-        <Button small disabled={act.isPending} onClick={() => act.mutate('enable')}>
+        <Button acts small disabled={act.isPending} onClick={() => act.mutate('enable')}>
           Enable
         </Button>
       ) : (
         agent.status !== 'revoked' && (
-          <Button small disabled={act.isPending} onClick={() => act.mutate('disable')}>
+          <Button acts small disabled={act.isPending} onClick={() => act.mutate('disable')}>
             Disable
           </Button>
         )
@@ -173,7 +179,7 @@ function Rename({ agent, onClose, onDone }: { agent: Agent; onClose: () => void;
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending || !name.trim()}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending || !name.trim()}>
             Rename
           </Button>
         </footer>
@@ -245,7 +251,11 @@ export function Protected({ machine }: { machine: { agent_machine_id?: number; s
                       <td>
                         {one.last_backup ? <Age at={one.last_backup} words /> : <span className="muted">never</span>}
                       </td>
-                      <td className="wide-only mono clip">{one.source_paths.join(' ')}</td>
+                      <td className="wide-only">
+                        <span className="mono clip" title={one.source_paths.join(' ')}>
+                          {one.source_paths.join(' ')}
+                        </span>
+                      </td>
                     </tr>
                   ))}
                 </tbody>
@@ -270,6 +280,61 @@ function Recent({ machineId }: { machineId: number }) {
       <Loaded query={query} height={160}>
         {({ items }) => (items.length === 0 ? <Empty>No work yet.</Empty> : <OperationTable items={items} />)}
       </Loaded>
+    </section>
+  )
+}
+
+const VERDICTS = { ok: 'ok', warning: 'warn', failed: 'bad' } as const
+
+const STEPS: Record<string, string> = {
+  access: 'Access',
+  connection: 'Connection',
+  answer: 'Answer',
+  engine: 'Engine',
+  version: 'Version',
+  clock: 'Clock',
+  last_error: 'Last error',
+}
+
+/** What hinders the agent, if anything does; and how it is updated, which only its owner can do. */
+function Diagnosis({ agent }: { agent: Agent }) {
+  const ask = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST('/api/managed-machines/agents/{agent}/diagnose', { params: { path: { agent: String(agent.id) } } }),
+      ),
+  })
+  const old = ask.data?.findings.some((one) => one.step === 'version' && one.verdict !== 'ok')
+  const line = `curl -fsSL ${location.origin}/agent/install.sh | sudo sh -s -- --server ${location.origin} --upgrade`
+  return (
+    <section className="card pad stack" aria-label="Diagnosis">
+      <div className="row">
+        <div className="grow">
+          <h2>Diagnosis</h2>
+          <p className="soft">Asks the agent a question, and looks at what it has reported.</p>
+        </div>
+        <Button acts small disabled={ask.isPending} onClick={() => ask.mutate()}>
+          {ask.isPending ? 'Asking…' : ask.data ? 'Ask again' : 'Diagnose'}
+        </Button>
+      </div>
+      {ask.error && <Problem error={ask.error} />}
+      {ask.data && (
+        <ul className="plain-list findings" role="status">
+          {ask.data.findings.map((one) => (
+            <li key={one.step}>
+              <Glyph name={VERDICTS[one.verdict]} />
+              <b>{STEPS[one.step] ?? one.step}</b>
+              <span className="soft wrap">{one.message}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {old && (
+        <>
+          <p>To update it, paste this into a terminal of the machine; its registration stays:</p>
+          <code className="command">{line}</code>
+        </>
+      )}
     </section>
   )
 }

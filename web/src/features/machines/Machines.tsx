@@ -57,7 +57,7 @@ export function Machines() {
                   <tr>
                     <th>Name</th>
                     <th>State</th>
-                    <th>Last seen</th>
+                    <th className="wide-only">Last seen</th>
                     <th>Last backup</th>
                     <th className="wide-only">Repositories</th>
                     <th className="wide-only">Engine</th>
@@ -74,8 +74,11 @@ export function Machines() {
                       </td>
                       <td>
                         <State status={one.status} />
+                        {one.trouble && <span className="sub trouble">{one.trouble}</span>}
                       </td>
-                      <td>{one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}</td>
+                      <td className="wide-only">
+                        {one.last_seen_at ? <Age at={one.last_seen_at} words /> : <Never />}
+                      </td>
                       <td>{one.last_backup_at ? <Age at={one.last_backup_at} words /> : <Never />}</td>
                       <td className="wide-only soft">
                         {one.repository_count === 0
@@ -129,7 +132,7 @@ function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
         opened there.
       </p>
       {!token && (
-        <Button kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
+        <Button acts kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
           Make the line to paste
         </Button>
       )}

@@ -97,7 +97,7 @@ export function SourcesField({
         <Button small icon="folder" onClick={() => setChoosing(true)}>
           Choose what to back up
         </Button>
-        <Button small disabled={paths.length === 0 || estimate.isPending} onClick={() => estimate.mutate()}>
+        <Button acts small disabled={paths.length === 0 || estimate.isPending} onClick={() => estimate.mutate()}>
           {estimate.isPending ? 'Counting…' : 'How much is it?'}
         </Button>
         {estimate.data && (

@@ -42,7 +42,7 @@ function Shown({ connection }: { connection: Connection }) {
     <>
       <div className="row gap">
         <h1 className="grow">{connection.name}</h1>
-        <Button small disabled={test.isPending} onClick={() => test.mutate()}>
+        <Button acts small disabled={test.isPending} onClick={() => test.mutate()}>
           {test.isPending ? 'Testing…' : 'Test the connection'}
         </Button>
         <Remove connection={connection} />
@@ -134,7 +134,7 @@ function Key({ connection, onDone }: { connection: Connection; onDone: () => voi
             onChange={(event) => setPassword(event.target.value)}
           />
         </label>
-        <Button type="submit" disabled={!password || deploy.isPending}>
+        <Button acts type="submit" disabled={!password || deploy.isPending}>
           {deploy.isPending ? 'Adding…' : 'Add the key'}
         </Button>
       </form>
@@ -173,7 +173,7 @@ function NewHostKey({
       {fingerprint && <code className="command">{fingerprint}</code>}
       {accept.error && <Problem error={accept.error} />}
       <div>
-        <Button kind="danger" disabled={!fingerprint || accept.isPending} onClick={() => accept.mutate()}>
+        <Button acts kind="danger" disabled={!fingerprint || accept.isPending} onClick={() => accept.mutate()}>
           It is right: accept the new key
         </Button>
       </div>
@@ -265,7 +265,7 @@ export function AddSsh({ onClose }: { onClose: () => void }) {
         {create.error && <Problem error={create.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
+          <Button acts type="submit" kind="primary" disabled={create.isPending}>
             Next: let the service in
           </Button>
         </footer>

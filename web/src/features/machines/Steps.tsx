@@ -16,7 +16,7 @@ export function Steps({ test }: { test: Schemas['TestAnswer'] }) {
   return (
     <ul className="plain-list">
       {test.steps.map((one) => (
-        <li key={one.step} className="evidence">
+        <li key={one.step} className="evidence test-step">
           <Glyph name={VERDICT[one.verdict] ?? 'unknown'} />
           <span>
             {STEP[one.step] ?? one.step}

@@ -172,7 +172,7 @@ function PutOff({ alarm, onClose }: { alarm: Alarm; onClose: () => void }) {
         {put.error && <Problem error={put.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={put.isPending}>
+          <Button acts type="submit" kind="primary" disabled={put.isPending}>
             Put it off
           </Button>
         </footer>

@@ -74,7 +74,7 @@ export function ChannelForm({
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending}>
             {channel ? 'Save' : 'Add'}
           </Button>
         </footer>

@@ -115,13 +115,13 @@ function Row({ channel, onEdit }: { channel: Channel; onEdit: () => void }) {
           ) : null}
         </span>
         <span className="grow" />
-        <Button small disabled={test.isPending} onClick={() => test.mutate()}>
+        <Button acts small disabled={test.isPending} onClick={() => test.mutate()}>
           {test.isPending ? 'Sending…' : 'Send a test'}
         </Button>
         <Button small onClick={onEdit}>
           Edit
         </Button>
-        <Button small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
+        <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
           {channel.enabled ? 'Switch off' : 'Switch on'}
         </Button>
         <Button small kind="plain" onClick={() => setDeleting(true)}>

@@ -117,7 +117,7 @@ function Row({ delivery }: { delivery: Delivery }) {
       </td>
       <td className="right">
         {delivery.state === 'failed' && (
-          <Button small disabled={retry.isPending} onClick={() => retry.mutate()}>
+          <Button acts small disabled={retry.isPending} onClick={() => retry.mutate()}>
             Send again
           </Button>
         )}

@@ -62,7 +62,7 @@ export function Reports() {
                   <Button small onClick={() => setEditing(one)}>
                     Edit
                   </Button>
-                  <Button small kind="plain" disabled={remove.isPending} onClick={() => remove.mutate(one.id)}>
+                  <Button acts small kind="plain" disabled={remove.isPending} onClick={() => remove.mutate(one.id)}>
                     Delete
                   </Button>
                 </section>
@@ -143,7 +143,7 @@ function Form({ report, onClose }: { report: Report | null; onClose: () => void 
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending}>
             {report ? 'Save' : 'Add'}
           </Button>
         </footer>

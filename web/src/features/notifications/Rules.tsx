@@ -89,10 +89,10 @@ function Row({ rule, channels, onEdit }: { rule: Rule; channels: { id: number; n
       <Button small onClick={onEdit}>
         Edit
       </Button>
-      <Button small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
+      <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
         {rule.enabled ? 'Switch off' : 'Switch on'}
       </Button>
-      <Button small kind="plain" disabled={remove.isPending} onClick={() => remove.mutate()}>
+      <Button acts small kind="plain" disabled={remove.isPending} onClick={() => remove.mutate()}>
         Delete
       </Button>
     </section>
@@ -250,7 +250,7 @@ function Form({
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending}>
             {rule ? 'Save' : 'Add'}
           </Button>
         </footer>

@@ -152,7 +152,7 @@ function Cancel({ operation }: { operation: Detail }) {
   return (
     <>
       {cancel.error && <Problem error={cancel.error} />}
-      <Button disabled={cancel.isPending || operation.cancel_requested} onClick={() => cancel.mutate()}>
+      <Button acts disabled={cancel.isPending || operation.cancel_requested} onClick={() => cancel.mutate()}>
         {operation.cancel_requested ? 'Stopping…' : 'Cancel'}
       </Button>
     </>
@@ -178,7 +178,7 @@ function Again({ operation, another = false }: { operation: Detail; another?: bo
   return (
     <>
       {retry.error && <Problem error={retry.error} />}
-      <Button disabled={retry.isPending} onClick={() => retry.mutate()}>
+      <Button acts disabled={retry.isPending} onClick={() => retry.mutate()}>
         {another ? 'Back up again' : 'Start again'}
       </Button>
     </>

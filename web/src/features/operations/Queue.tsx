@@ -80,7 +80,7 @@ function Row({ operation }: { operation: Schemas['OperationItem'] }) {
           <span className="soft">{waitWord(operation)}</span>
         )}
       </div>
-      <Button small disabled={cancel.isPending || operation.cancel_requested} onClick={() => cancel.mutate()}>
+      <Button acts small disabled={cancel.isPending || operation.cancel_requested} onClick={() => cancel.mutate()}>
         {operation.cancel_requested ? 'Stopping…' : 'Cancel'}
       </Button>
     </div>
@@ -104,7 +104,7 @@ function Limits({ queue }: { queue: Schemas['Queue'] }) {
       ))}
       <span>{queue.paused ? 'Follow-ups are paused' : 'Follow-ups run'}</span>
       {me?.role === 'admin' && (
-        <Button small onClick={() => toggle.mutate()}>
+        <Button acts small onClick={() => toggle.mutate()}>
           {queue.paused ? 'Resume' : 'Pause'}
         </Button>
       )}

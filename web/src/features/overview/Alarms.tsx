@@ -53,7 +53,7 @@ function Row({ alarm }: { alarm: Schemas['AlarmItem'] }) {
         {note.error && <Problem error={note.error} />}
       </div>
       <div className="row acts">
-        <Button small disabled={note.isPending} onClick={() => note.mutate()}>
+        <Button acts small disabled={note.isPending} onClick={() => note.mutate()}>
           Take note
         </Button>
       </div>

@@ -84,12 +84,12 @@ function Act({ item }: { item: Item }) {
         </Link>
       )}
       {(item.act === 'prove' || item.act === 'back_up') && (
-        <Button small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+        <Button acts small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
           {item.act === 'prove' ? 'Prove it now' : 'Back up now'}
         </Button>
       )}
       {item.reason === 'backup_failed' && (
-        <Button small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+        <Button acts small kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
           Try again
         </Button>
       )}

@@ -79,7 +79,7 @@ function Row({ one, onEdit }: { one: Package; onEdit: () => void }) {
           )}
         </span>
         <span className="grow" />
-        <Button small disabled={install.isPending} onClick={() => install.mutate()}>
+        <Button acts small disabled={install.isPending} onClick={() => install.mutate()}>
           {one.status === 'installed' ? 'Install again' : 'Install'}
         </Button>
         <Button small onClick={onEdit}>
@@ -170,7 +170,7 @@ function Form({ one, onClose }: { one: Package | null; onClose: () => void }) {
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending}>
             {one ? 'Save' : 'Add'}
           </Button>
         </footer>

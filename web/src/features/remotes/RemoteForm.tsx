@@ -86,7 +86,7 @@ export function RemoteForm({ remote, onClose }: { remote: Remote | null; onClose
               {save.error && <Problem error={save.error} />}
               <footer>
                 <Button onClick={onClose}>Cancel</Button>
-                <Button type="submit" kind="primary" disabled={save.isPending}>
+                <Button acts type="submit" kind="primary" disabled={save.isPending}>
                   {remote ? 'Save' : 'Add'}
                 </Button>
               </footer>

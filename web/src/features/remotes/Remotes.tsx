@@ -81,7 +81,7 @@ function Row({ remote, onEdit }: { remote: Remote; onEdit: () => void }) {
             : 'not used yet'}
         </span>
         <span className="grow" />
-        <Button small disabled={test.isPending} onClick={() => test.mutate()}>
+        <Button acts small disabled={test.isPending} onClick={() => test.mutate()}>
           {test.isPending ? 'Testing…' : 'Test'}
         </Button>
         <Button small onClick={onEdit}>

@@ -6,8 +6,10 @@ import { keys } from '../../api/keys'
 import { bytes, count, counted } from '../../lib/numbers'
 import { duration, moment, zone } from '../../lib/time'
 import { Button } from '../../ui/Button'
+import { Confirm } from '../../ui/Confirm'
 import { Dialog } from '../../ui/Dialog'
 import { Heatmap } from '../../ui/Heatmap'
+import { Icon } from '../../ui/Icon'
 import { Empty, Loaded, Note, Problem } from '../../ui/States'
 import { Growth } from './Growth'
 import { Sizes, useInvalidate, useRepository, useRepositoryId } from './Repository'
@@ -92,6 +94,7 @@ export function Archives() {
                 <Table
                   repository={id}
                   archives={shown}
+                  acts={repository?.actions ?? []}
                   hasRules={Object.values(repository?.retention ?? {}).some(Boolean)}
                   onDelete={setDeleting}
                 />
@@ -115,6 +118,7 @@ const RULE_WORDS: Record<string, string> = {
   secondly: 'one of the newest',
   keep: 'one of the newest',
   quarterly_3monthly: 'quarterly',
+  protected: 'protected, by no rule',
 }
 
 const keptAs = (rule: string | null) => {
@@ -131,11 +135,13 @@ const localDay = (at: string) => {
 function Table({
   repository,
   archives,
+  acts,
   hasRules,
   onDelete,
 }: {
   repository: number
   archives: Archive[]
+  acts: string[]
   hasRules: boolean
   onDelete: (one: Archive) => void
 }) {
@@ -146,7 +152,7 @@ function Table({
           <tr>
             <th>Made</th>
             <th className="wide-only">Name</th>
-            <th className="right">Files</th>
+            <th className="right wide-only">Files</th>
             <th className="right">Size</th>
             <th className="right wide-only">New data</th>
             <th className="right wide-only">Took</th>
@@ -163,6 +169,11 @@ function Table({
                 <Link to="/files/$id" params={{ id: String(repository) }} search={{ at: one.id }} className="name">
                   {moment(one.start)}
                 </Link>
+                {one.protected_at && (
+                  <span className="sub protected">
+                    <Icon name="lock" /> protected
+                  </span>
+                )}
                 {one.proven_at && <span className="sub">read back {moment(one.proven_at)}</span>}
                 {one.lost_at && <span className="sub">lost with a newer state of the repository</span>}
                 {one.history_state === 'failed' && <span className="sub">its files could not be indexed</span>}
@@ -172,7 +183,7 @@ function Table({
                   {one.name}
                 </span>
               </td>
-              <td className="right number">{one.nfiles === null ? '' : count(one.nfiles)}</td>
+              <td className="right number wide-only">{one.nfiles === null ? '' : count(one.nfiles)}</td>
               <td className="right number">{one.original_size === null ? '' : bytes(one.original_size)}</td>
               <td className="right number wide-only">
                 {one.deduplicated_size === null ? '' : bytes(one.deduplicated_size)}
@@ -181,21 +192,93 @@ function Table({
                 {one.duration_seconds === null ? '' : duration(one.duration_seconds)}
               </td>
               {hasRules && <td className="wide-only soft">{one.lost_at ? '' : keptAs(one.keep_rule)}</td>}
-              <td className="right">
-                <Button
-                  small
-                  kind="plain"
-                  aria-label={`Delete the archive of ${moment(one.start)}`}
-                  onClick={() => onDelete(one)}
-                >
-                  Delete…
-                </Button>
+              <td className="right acts">
+                {acts.includes('protect') && one.lost_at === null && <Protect archive={one} />}
+                {acts.includes('delete_archive') && (
+                  <Button
+                    small
+                    kind="plain"
+                    disabled={one.protected_at !== null}
+                    title={one.protected_at ? 'It is protected. Remove its protection first.' : undefined}
+                    aria-label={`Delete the archive of ${moment(one.start)}`}
+                    onClick={() => onDelete(one)}
+                  >
+                    Delete…
+                  </Button>
+                )}
               </td>
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  )
+}
+
+/** One press protects: nothing is lost by it. Taking the protection away is a question. */
+function Protect({ archive }: { archive: Archive }) {
+  const refresh = useInvalidate(archive.repository_id)
+  const [asked, setAsked] = useState(false)
+  const isProtected = archive.protected_at !== null
+  const put = useMutation({
+    mutationFn: () =>
+      data(
+        api.PUT('/api/repositories/{repository_id}/archives/{archive_id}', {
+          params: { path: { repository_id: archive.repository_id, archive_id: archive.id } },
+          body: { protected: !isProtected },
+        }),
+      ),
+    onSuccess: () => {
+      refresh()
+      setAsked(false)
+    },
+    onError: () => setAsked(true),
+  })
+  return (
+    <>
+      {isProtected ? (
+        <Button
+          small
+          kind="plain"
+          icon="unlock"
+          title="Remove the protection…"
+          aria-label={`Remove the protection of the archive of ${moment(archive.start)}`}
+          onClick={() => setAsked(true)}
+        />
+      ) : (
+        <Button
+          acts
+          small
+          kind="plain"
+          icon="lock"
+          title="Protect: no prune, deletion or wipe removes it"
+          aria-label={`Protect the archive of ${moment(archive.start)}`}
+          disabled={put.isPending}
+          onClick={() => put.mutate()}
+        />
+      )}
+      {asked &&
+        (isProtected ? (
+          <Confirm
+            title="Remove the protection?"
+            act="Remove the protection"
+            keep="Keep it protected"
+            busy={put.isPending}
+            error={put.error}
+            onAct={() => put.mutate()}
+            onClose={() => setAsked(false)}
+          >
+            <p>
+              The archive of <b>{moment(archive.start)}</b> can then be deleted, and a prune removes it unless a rule
+              keeps it.
+            </p>
+          </Confirm>
+        ) : (
+          <Dialog title="Not protected" onClose={() => setAsked(false)}>
+            <Problem error={put.error} />
+          </Dialog>
+        ))}
+    </>
   )
 }
 
@@ -220,7 +303,7 @@ function Delete({ archive, onClose }: { archive: Archive; onClose: () => void })
       {remove.error && <Problem error={remove.error} />}
       <footer>
         <Button onClick={onClose}>Keep it</Button>
-        <Button kind="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
+        <Button acts kind="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
           Delete the archive
         </Button>
       </footer>

@@ -112,7 +112,7 @@ export function Create({ importing = false }: { importing?: boolean }) {
         )}
         {create.error && <Problem error={create.error} />}
         <div>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
+          <Button acts type="submit" kind="primary" disabled={create.isPending}>
             {create.isPending ? 'Working…' : importing ? 'Import it' : 'I have written it down: create'}
           </Button>
         </div>

@@ -96,7 +96,7 @@ function Act({
         {refusal && <p className="muted">{refusalWord(refusal)}</p>}
         {start.error && <Problem error={start.error} />}
       </div>
-      <Button disabled={start.isPending || refusal !== undefined} onClick={() => start.mutate()}>
+      <Button acts disabled={start.isPending || refusal !== undefined} onClick={() => start.mutate()}>
         {button}
       </Button>
     </section>

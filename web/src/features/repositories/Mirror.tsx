@@ -95,7 +95,7 @@ function Shown({ mirror, admin, onEdit }: { mirror: Found; admin: boolean; onEdi
         <h2 className="grow mono wrap">
           {mirror.remote}:{mirror.path}
         </h2>
-        <Button kind="primary" disabled={sync.isPending} onClick={() => sync.mutate()}>
+        <Button acts kind="primary" disabled={sync.isPending} onClick={() => sync.mutate()}>
           Sync now
         </Button>
         {admin && (
@@ -217,7 +217,7 @@ function Refill({
         {start.error && <Problem error={start.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="danger" disabled={start.isPending}>
+          <Button acts type="submit" kind="danger" disabled={start.isPending}>
             Refill
           </Button>
         </footer>
@@ -348,7 +348,7 @@ function Form({ id, mirror, onClose }: { id: number; mirror: Found | null; onClo
               {save.error && <Problem error={save.error} />}
               <footer>
                 <Button onClick={onClose}>Cancel</Button>
-                <Button type="submit" kind="primary" disabled={save.isPending}>
+                <Button acts type="submit" kind="primary" disabled={save.isPending}>
                   {mirror ? 'Save' : 'Add'}
                 </Button>
               </footer>

@@ -91,7 +91,7 @@ function Prove({ repository }: { repository: Schemas['RepositoryAnswer'] }) {
   })
   return (
     <>
-      <Button disabled={prove.isPending} onClick={() => prove.mutate()}>
+      <Button acts disabled={prove.isPending} onClick={() => prove.mutate()}>
         Prove a restore
       </Button>
       {prove.error && <Problem error={prove.error} />}

@@ -103,6 +103,7 @@ export function Retention({ repository }: { repository: Schemas['RepositoryAnswe
       <Before id={repository.id} days={ahead} />
       <div className="row">
         <Button
+          acts
           kind="primary"
           disabled={!changed || isEmpty(policy) || !mayChange || save.isPending}
           onClick={() => save.mutate()}
@@ -290,6 +291,12 @@ function Before({ id, days }: { id: number; days: number }) {
         <span>{shortDay(past.since)}</span>
         <span>{shortDay(past.until)}</span>
       </div>
+      {past.recorded_since.slice(0, 10) > past.since && (
+        <p className="muted">
+          Removals are recorded since {shortDay(past.recorded_since)}. Of earlier ones only prunes by this service are
+          known.
+        </p>
+      )}
     </div>
   )
 }
@@ -348,6 +355,7 @@ function Prune({ repository, policy }: { repository: Schemas['RepositoryAnswer']
     <>
       <div className="row">
         <Button
+          acts
           disabled={preview.isPending || isEmpty(policy) || refusal !== undefined}
           onClick={() => preview.mutate()}
         >
@@ -369,7 +377,7 @@ function Prune({ repository, policy }: { repository: Schemas['RepositoryAnswer']
           {result.prune.length > 0 ? (
             <div className="row">
               <Note warn>Files that exist only in those archives will exist nowhere afterwards.</Note>
-              <Button kind="danger" disabled={prune.isPending} onClick={() => prune.mutate()}>
+              <Button acts kind="danger" disabled={prune.isPending} onClick={() => prune.mutate()}>
                 Remove {counted(result.prune.length, 'archive')}
               </Button>
             </div>

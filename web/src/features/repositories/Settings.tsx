@@ -76,7 +76,7 @@ function Form({ repository }: { repository: Repository }) {
         {save.error && <Problem error={save.error} />}
         {save.isSuccess && <p className="soft">Saved.</p>}
         <div>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending}>
             Save
           </Button>
         </div>
@@ -107,7 +107,7 @@ function Forget({ repository, onClose }: { repository: Repository; onClose: () =
       {forget.error && <Problem error={forget.error} />}
       <footer>
         <Button onClick={onClose}>Keep it</Button>
-        <Button kind="danger" disabled={forget.isPending} onClick={() => forget.mutate()}>
+        <Button acts kind="danger" disabled={forget.isPending} onClick={() => forget.mutate()}>
           Forget it
         </Button>
       </footer>

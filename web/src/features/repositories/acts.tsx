@@ -13,7 +13,7 @@ export function BackUp({ repository }: { repository: Schemas['RepositoryAnswer']
   if (!repository.actions.includes('backup')) return null
   return (
     <>
-      <Button kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+      <Button acts kind="primary" disabled={start.isPending} onClick={() => start.mutate()}>
         Back up
       </Button>
       {start.error && <Problem error={start.error} />}

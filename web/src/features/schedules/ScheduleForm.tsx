@@ -9,6 +9,8 @@ import { Glyph } from '../../ui/Glyph'
 import { Problem } from '../../ui/States'
 import { type Chosen, chosenOf, STEPS, stepsOf } from './chosen'
 import { cronOf, type Days, daysOf } from './cron'
+import { ScriptSteps } from './ScriptSteps'
+import { isScript, type ScriptStep, withScripts } from './scripts'
 
 type Schedule = Schemas['ScheduleAnswer']
 
@@ -25,6 +27,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
   const [ids, setIds] = useState<number[] | null>(schedule?.targets.repository_ids ?? null)
   const [all, setAll] = useState(schedule?.targets.all === true)
   const [chosen, setChosen] = useState<Chosen>(() => chosenOf(schedule?.steps ?? null))
+  const [scripts, setScripts] = useState(() => (schedule?.steps ?? []).filter(isScript) as unknown as ScriptStep[])
   const known = repositories.data?.repositories ?? []
   const picked = ids ?? (schedule ? [] : known.map((one) => one.id))
   const timed = !schedule || schedule.schedule_mode === 'cron'
@@ -32,7 +35,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
     name,
     ...(timed ? { timezone, cron_expression: days === 'own' ? own : cronOf(time, days) } : {}),
     ...(schedule?.targets.labels ? {} : { targets: all ? { all: true } : { repository_ids: picked } }),
-    steps: stepsOf(chosen, schedule?.steps ?? []),
+    steps: withScripts(stepsOf(chosen, schedule?.steps ?? []), scripts),
   }
   const ready = all || picked.length > 0 || Boolean(schedule?.targets.labels)
   const preview = useQuery({
@@ -176,6 +179,9 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
               ))}
             </div>
           )}
+          {chosen.prune && Object.values(chosen.keep).every((value) => value === 0) && (
+            <p className="muted keeps">With none given, the rules of each repository apply.</p>
+          )}
           {STEPS.map(([step, words]) => (
             <div className="row" key={step}>
               <label className="choice grow">
@@ -203,6 +209,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
             </div>
           ))}
         </fieldset>
+        <ScriptSteps steps={scripts} onChange={setScripts} />
         {timed && preview.data && (
           <section className="note" aria-live="polite" aria-label="Next runs">
             <div>
@@ -220,7 +227,7 @@ export function ScheduleForm({ schedule, onClose }: { schedule: Schedule | null;
         {save.error && <Problem error={save.error} />}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending || !ready}>
+          <Button acts type="submit" kind="primary" disabled={save.isPending || !ready}>
             {schedule ? 'Save' : 'Create'}
           </Button>
         </footer>

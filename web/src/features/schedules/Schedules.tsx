@@ -5,13 +5,15 @@ import { api, data, type Schemas } from '../../api/client'
 import { keys } from '../../api/keys'
 import { useMe } from '../../layout/Shell'
 import { moment, zone } from '../../lib/time'
-import { kindWord, statusOf } from '../../lib/words'
+import { statusOf } from '../../lib/words'
 import { Button } from '../../ui/Button'
 import { Confirm } from '../../ui/Confirm'
 import { Glyph } from '../../ui/Glyph'
 import { Empty, Loaded, Problem } from '../../ui/States'
 import { Calendar } from './Calendar'
 import { ScheduleForm } from './ScheduleForm'
+import { useScripts } from './ScriptSteps'
+import { stepWord } from './scripts'
 
 type Schedule = Schemas['ScheduleAnswer']
 
@@ -92,6 +94,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
     onSuccess: refresh,
   })
   const [deleting, setDeleting] = useState(false)
+  const scripts = useScripts().data?.scripts ?? []
   const last = schedule.last_result ? statusOf(schedule.last_result) : null
   return (
     <section className="card pad stack" aria-label={schedule.name}>
@@ -100,18 +103,19 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
         {!schedule.enabled && <span className="tag">off</span>}
         {schedule.snoozed_until && <span className="tag">snoozed until {moment(schedule.snoozed_until)}</span>}
         <span className="grow" />
-        <Button small disabled={run.isPending} onClick={() => run.mutate()}>
+        <Button acts small disabled={run.isPending} onClick={() => run.mutate()}>
           Run now
         </Button>
         <Button small onClick={onEdit}>
           Edit
         </Button>
         {schedule.snoozed_until ? (
-          <Button small disabled={snooze.isPending} onClick={() => snooze.mutate(null)}>
+          <Button acts small disabled={snooze.isPending} onClick={() => snooze.mutate(null)}>
             Wake
           </Button>
         ) : (
           <Button
+            acts
             small
             disabled={snooze.isPending}
             onClick={() => snooze.mutate(new Date(Date.now() + 86_400_000).toISOString())}
@@ -119,7 +123,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
             Snooze a day
           </Button>
         )}
-        <Button small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
+        <Button acts small disabled={toggle.isPending} onClick={() => toggle.mutate()}>
           {schedule.enabled ? 'Switch off' : 'Switch on'}
         </Button>
         <Button small kind="plain" onClick={() => setDeleting(true)}>
@@ -131,7 +135,7 @@ function Row({ schedule, onEdit }: { schedule: Schedule; onEdit: () => void }) {
         {!schedule.explained.includes(schedule.timezone) && <span className="muted"> ({schedule.timezone})</span>}
       </p>
       <p className="soft">
-        {schedule.steps.map((step) => kindWord(String(step.kind))).join(' → ')} of{' '}
+        {schedule.steps.map((step) => stepWord(step, scripts)).join(' → ')} of{' '}
         {schedule.repositories.map((one) => one.name).join(', ') || 'no repository yet'}
       </p>
       <p className="soft number row">

@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useMutation } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { api, data, type Schemas } from '../../api/client'
+import { save } from '../../api/downloads'
 import { keys } from '../../api/keys'
-import { save } from '../../lib/save'
 import { clockTime, exactMoment, shortDay } from '../../lib/time'
 import { Button } from '../../ui/Button'
 import { Empty, Loaded, Problem } from '../../ui/States'
@@ -124,19 +124,18 @@ function Filters({ search, onChange }: { search: AuditSearch; onChange: (next: A
 
 function Export({ search }: { search: AuditSearch }) {
   const run = useMutation({
-    mutationFn: () =>
-      data(api.GET('/api/audit/export', { params: { query: asQuery(search) }, parseAs: 'blob' })) as Promise<Blob>,
-    onSuccess: (content) => save('audit.ndjson', content),
+    mutationFn: () => save({ audit: asQuery(search) }),
   })
   return (
     <>
       <Button
+        acts
         icon="download"
         disabled={run.isPending}
         title="All entries that match, one JSON object on each line"
         onClick={() => run.mutate()}
       >
-        {run.isPending ? 'Exporting…' : 'Export'}
+        Export
       </Button>
       {run.error && <Problem error={run.error} />}
     </>

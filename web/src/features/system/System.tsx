@@ -114,7 +114,7 @@ function Limits() {
             </div>
             {save.error && <Problem error={save.error} />}
             <div>
-              <Button type="submit" disabled={save.isPending || Object.keys(changed).length === 0}>
+              <Button acts type="submit" disabled={save.isPending || Object.keys(changed).length === 0}>
                 Save
               </Button>
             </div>

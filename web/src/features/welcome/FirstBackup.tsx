@@ -63,6 +63,7 @@ export function FirstBackup({ draft, change, go }: Step) {
           <Problem error={new Error(backup.error_message ?? 'See the log.')} />
           <div className="row">
             <Button
+              acts
               kind="primary"
               onClick={() => {
                 change({ backup: null })

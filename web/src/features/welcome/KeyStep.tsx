@@ -58,7 +58,7 @@ export function KeyStep({ draft, change, go }: Step) {
             Start the first backup
           </Button>
         ) : (
-          <Button kind="primary" disabled={create.isPending || !system} onClick={() => create.mutate()}>
+          <Button acts kind="primary" disabled={create.isPending || !system} onClick={() => create.mutate()}>
             {create.isPending ? 'Creating the repository…' : 'Create the repository'}
           </Button>
         )

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from holdfast.access.caller import AdminOnly
 from holdfast.access.models import AuditEntry
-from holdfast.access.schemas import AuditItem, AuditPage
+from holdfast.access.schemas import AuditFilter, AuditItem, AuditPage
 from holdfast.api.answers import shape
 from holdfast.api.dependencies import Reading, TheDatabase
 from holdfast.api.router import router
@@ -36,12 +36,26 @@ async def wanted_entries(
     object_id: Annotated[Annotated[str, PlainText(1, 200)] | None, Query(description="Id of the object.")] = None,
     outcome: Annotated[Word | None, Query(description="For example ok or refused.")] = None,
 ) -> Conditions:
-    equal = {"actor": actor, "action": action, "object_type": object_type, "object_id": object_id, "outcome": outcome}
-    conditions = [getattr(AuditEntry, name) == value for name, value in equal.items() if value is not None]
-    if since is not None:
-        conditions.append(AuditEntry.at >= since)
-    if until is not None:
-        conditions.append(AuditEntry.at < until)
+    return conditions_of(
+        AuditFilter(
+            since=since,
+            until=until,
+            actor=actor,
+            action=action,
+            object_type=object_type,
+            object_id=object_id,
+            outcome=outcome,
+        )
+    )
+
+
+def conditions_of(wanted: AuditFilter) -> Conditions:
+    equal = wanted.model_dump(exclude={"since", "until"}, exclude_none=True)
+    conditions = [getattr(AuditEntry, name) == value for name, value in equal.items()]
+    if wanted.since is not None:
+        conditions.append(AuditEntry.at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(AuditEntry.at < wanted.until)
     return conditions
 
 
@@ -77,6 +91,10 @@ def list_entries(
 )
 async def export_entries(_caller: AdminOnly, database: TheDatabase, wanted: Wanted) -> StreamingResponse:
     """All entries that match, with the filters of `GET /api/audit`. Entries added meanwhile are not included."""
+    return exported(database, wanted)
+
+
+def exported(database: Database, wanted: Conditions) -> StreamingResponse:
     headers = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="audit.ndjson"'}
     return StreamingResponse(_exported(database, wanted), media_type="application/x-ndjson", headers=headers)
 

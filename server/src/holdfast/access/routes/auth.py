@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Form, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from holdfast.access import audit, browser_requests, browser_sessions, sessions, throttle
+from holdfast.access import audit, browser_requests, browser_sessions, invitations, sessions, throttle
 from holdfast.access.account import Account
 from holdfast.access.caller import (
     LoginOnly,
@@ -17,10 +17,14 @@ from holdfast.access.caller import (
     public,
 )
 from holdfast.access.fair_queue import Whose
+from holdfast.access.invitations import Invited
 from holdfast.access.login import CodeNeeded, LoggedIn, Login
 from holdfast.access.passwords import AnyPassword, Hashing, whose_turn
 from holdfast.access.schemas import (
     CodeLogin,
+    InvitationAccepted,
+    InvitationAnswer,
+    InvitationToken,
     LoginAnswer,
     Me,
     PasswordChange,
@@ -33,9 +37,10 @@ from holdfast.access.usernames import AnyUsername
 from holdfast.access.users import TheAccounts
 from holdfast.access.vault import TheVault
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
+from holdfast.storage.session import Database
 
 auth = router("/api/auth", "Login")
 
@@ -71,6 +76,33 @@ def log_in_with_code(request: Request, response: Response, body: CodeLogin, logi
     result = login.with_code(body.login_challenge_token, body.code, address_of(request))
     _begin_in_browser(request, response, login, result)
     return LoginAnswer.of(result)
+
+
+@auth.post("/invitation", summary="Look at an invitation", dependencies=[Depends(public)], responses=documented(404))
+def read_invitation(body: InvitationToken, session: Reading) -> InvitationAnswer:
+    found = invitations.find(session, body.token)
+    return InvitationAnswer(username=found.username, expires_at=found.expires_at)
+
+
+@auth.post(
+    "/invitation/accept",
+    summary="Choose a password by an invitation",
+    dependencies=[Depends(public)],
+    responses=documented(404),
+)
+async def accept_invitation(
+    request: Request, body: InvitationAccepted, database: TheDatabase, settings: TheSettings, hashing: Hashing
+) -> InvitationAnswer:
+    """It works once. Log in with the new password afterwards; a second factor stays as it is."""
+    invited = await run_in_threadpool(_invited, database, body.token)  # before any work is spent on the password
+    whose = Whose(address_of(request) or "", invited.username)
+    found = await hashing.run(whose, invitations.accept, database, settings, body.token, body.new_password)
+    return InvitationAnswer(username=found.username, expires_at=found.expires_at)
+
+
+def _invited(database: Database, token: str) -> Invited:
+    with database.reading() as session:
+        return invitations.find(session, token)
 
 
 def _begin_in_browser(request: Request, response: Response, login: Login, result: LoggedIn | CodeNeeded) -> None:

@@ -1,11 +1,24 @@
 """/api/users: for admins."""
 
+import secrets
+from typing import Annotated
+
+from fastapi import Body
 from starlette.concurrency import run_in_threadpool
 
+from holdfast.access import invitations
 from holdfast.access import users as use_case
 from holdfast.access.caller import AdminLoginOnly, AdminOnly, Caller
 from holdfast.access.passwords import Hashing, hash_password, whose_turn
-from holdfast.access.schemas import RightChange, UserAnswer, UserCreate, Users, UserUpdate
+from holdfast.access.schemas import (
+    InvitationCreate,
+    InvitationMade,
+    RightChange,
+    UserAnswer,
+    UserCreate,
+    Users,
+    UserUpdate,
+)
 from holdfast.access.users import NewUser, UserChange, rights_by_user, user_of
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
@@ -26,13 +39,14 @@ def list_users(_caller: AdminOnly, session: Reading) -> Users:
 @users.post("", summary="Create a user", status_code=201, responses=documented(409))
 async def create_user(body: UserCreate, caller: AdminLoginOnly, database: TheDatabase, hashing: Hashing) -> UserAnswer:
     """A new user has no rights on repositories until an admin grants them."""
+    password = body.password if body.password is not None else secrets.token_urlsafe(32)
     new = NewUser(
         username=body.username,
-        password_hash=await hashing.run(whose_turn(caller), hash_password, body.password),
+        password_hash=await hashing.run(whose_turn(caller), hash_password, password),
         role=body.role,
         email=body.email,
         all_repositories_role=body.all_repositories_role,
-        must_change_password=body.must_change_password,
+        must_change_password=body.must_change_password and body.password is not None,
     )
     return await run_in_threadpool(_create, database, caller, new)
 
@@ -84,6 +98,28 @@ def give_right(
 )
 def take_right(user_id: RowId, repository_id: RowId, caller: AdminLoginOnly, session: Writing) -> None:
     use_case.take_right(session, caller, user_id, repository_id)
+
+
+@users.post(
+    "/{user_id}/invitation",
+    summary="Invite a user to choose a password",
+    status_code=201,
+    responses=documented(404, 409),
+)
+def invite(
+    user_id: RowId,
+    caller: AdminLoginOnly,
+    session: Writing,
+    body: Annotated[InvitationCreate | None, Body()] = None,
+) -> InvitationMade:
+    """The link works once. An earlier one becomes invalid, as it does when the password changes."""
+    token, invited = invitations.invite(session, caller, user_id, (body or InvitationCreate()).expires_in_hours)
+    return InvitationMade(token=token, path=f"/join#{token}", expires_at=invited.expires_at)
+
+
+@users.delete("/{user_id}/invitation", summary="Withdraw an invitation", status_code=204, responses=documented(404))
+def withdraw_invitation(user_id: RowId, caller: AdminLoginOnly, session: Writing) -> None:
+    invitations.withdraw(session, caller, user_id)
 
 
 def _create(database: Database, caller: Caller, new: NewUser) -> UserAnswer:

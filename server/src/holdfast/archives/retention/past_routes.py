@@ -46,6 +46,7 @@ def read_past(
     return Past(
         since=first,
         until=today,
+        recorded_since=repository.removals_recorded_since or repository.created_at,
         counts=[PointsOfDay(day=day, restore_points=count) for day, count in past.counts(known, first, today)],
         points=[
             PastPoint(

@@ -159,7 +159,8 @@ def _simulated(
 ) -> tuple[Simulated, set[int], Ahead]:
     """What a policy does, the ids of the archives that it would remove today, and what it leaves later."""
     policy = _policy(retention, repository.engine_version)
-    staying = simulate.kept_now(dated, policy, repository.engine_version, now)
+    spared = [position for position, archive in enumerate(archives) if archive.protected_at is not None]
+    staying = simulate.kept_now(dated, policy, repository.engine_version, now, spared)
     try:
         left = simulate.ahead(
             dated,
@@ -169,6 +170,7 @@ def _simulated(
             now=now,
             until=until,
             watched=days_ahead(now, until),
+            spared=spared,
         )
     except simulate.TooMuch as error:
         raise _too_much() from error

@@ -44,7 +44,9 @@ class Judged(Schema):
     archive_id: int
     name: str
     start: Timestamp
-    rule: str | None = Field(description="The engine's rule that keeps it, such as `daily`; null: it is removed.")
+    rule: str | None = Field(
+        description="The engine's rule that keeps it, such as `daily`; `protected` where only its protection does; null: it is removed."
+    )
 
 
 class PointsOfDay(Schema):
@@ -121,6 +123,9 @@ class PastPoint(Schema):
 class Past(Schema):
     since: date
     until: date = Field(description="Today (UTC).")
+    recorded_since: Timestamp = Field(
+        description="Since when every removal of an archive is recorded. Before it only prunes of the service are known."
+    )
     counts: list[PointsOfDay] = Field(description="Restore points in all at the end of each day.")
     points: list[PastPoint] = Field(description="Newest first, at most 5,000.")
     points_count: int

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 from backup_engine.requests import RetentionPolicy
-from backup_engine.retention import Aged, aged, kept, span_of
+from backup_engine.retention import PROTECTED, Aged, aged, kept, span_of
 
 DAY = timedelta(days=1)
 MOST_LOOKS = 4_000_000
@@ -55,9 +55,15 @@ class Ahead:
         return list(Counter(start.date() for start in self.restore_points).items())
 
 
-def kept_now(archives: Sequence[Aged], policy: RetentionPolicy, major: int, now: datetime) -> dict[int, str]:
-    """The positions of those archives, given newest first, that a prune would keep at a moment."""
-    return kept(archives, policy, major=major, within_since=_since(policy, now))
+def kept_now(
+    archives: Sequence[Aged], policy: RetentionPolicy, major: int, now: datetime, spared: Collection[int] = ()
+) -> dict[int, str]:
+    """The positions of those archives, given newest first, that a prune would keep at a moment.
+
+    `spared` are the positions of protected archives: the rules count them like others, and they stay.
+    """
+    by_rules = kept(archives, policy, major=major, within_since=_since(policy, now))
+    return {**dict.fromkeys(spared, PROTECTED), **by_rules}
 
 
 def _since(policy: RetentionPolicy, now: datetime) -> datetime | None:
@@ -78,6 +84,7 @@ def ahead(
     now: datetime,
     until: date,
     watched: Collection[date] = (),
+    spared: Collection[int] = (),
 ) -> Ahead:
     """Archives newest first, backups to come oldest first. Each day ends with a prune if a backup was made.
 
@@ -87,6 +94,7 @@ def ahead(
     made = {day: list(starts) for day, starts in groupby(coming, key=lambda start: start.astimezone(UTC).date())}
     rules = sum(bool(getattr(policy, name)) for name in policy.__slots__)
     positions = {id(archive): position for position, archive in enumerate(archives)}
+    always = {id(archives[position]) for position in spared}
     counts, looks, kept_on = [], 0, {}
     for number in range((until - now.date()).days + 1):
         day = now.date() + number * DAY
@@ -95,7 +103,8 @@ def ahead(
             looks += len(there) * rules
             if looks > MOST_LOOKS:
                 raise TooMuch
-            staying = kept_now(there, policy, major, datetime.combine(day + DAY, time(), UTC))
+            here = [position for position, archive in enumerate(there) if id(archive) in always]
+            staying = kept_now(there, policy, major, datetime.combine(day + DAY, time(), UTC), here)
             there = [archive for position, archive in enumerate(there) if position in staying]
         counts.append((day, len(there)))
         if day in watched:

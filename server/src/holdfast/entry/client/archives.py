@@ -1,4 +1,4 @@
-"""`holdfast archives`, `browse`, `search`, `history`, `download`: the contents of a repository's archives."""
+"""`holdfast archives`, `protect`, `browse`, `search`, `history`, `download`: the contents of a repository's archives."""
 
 import codecs
 import shutil
@@ -37,15 +37,48 @@ def archives(
             "START",
             Column("FILES", right=True),
             Column("SIZE", right=True),
+            "PROTECTED",
         ),
         (
-            (one["id"], one["name"], when(one["start"]), count(one["nfiles"]), size(one["original_size"]))
+            (
+                one["id"],
+                one["name"],
+                when(one["start"]),
+                count(one["nfiles"]),
+                size(one["original_size"]),
+                "yes" if one["protected_at"] else "",
+            )
             for one in answer["archives"]
         ),
         empty=f"{found['name']} has no archives. Make one: holdfast backup {found['name']}",
     )
     if answer["next_cursor"] is not None:
         remark(f"Only the newest {limit} are shown; see --limit.")
+
+
+@examples("holdfast protect etc latest", "holdfast protect etc etc-2026-01-01")
+def protect(repository: Repository, archive: ArchiveWord, as_json: AsJson = False) -> None:
+    """Keep an archive whatever happens: no prune, deletion or wipe of the service removes it."""
+    _protect(repository, archive, as_json, protected=True)
+
+
+@examples("holdfast unprotect etc etc-2026-01-01")
+def unprotect(repository: Repository, archive: ArchiveWord, as_json: AsJson = False) -> None:
+    """Allow prunes, deletions and wipes to remove an archive again."""
+    _protect(repository, archive, as_json, protected=False)
+
+
+def _protect(repository: str, archive: str, as_json: bool, *, protected: bool) -> None:
+    service = connection.api()
+    found = find_repository(service, repository)
+    number = archive_id(service, found, archive)
+    answer = service.put(f"/api/repositories/{found['id']}/archives/{number}", {"protected": protected})
+    if as_json:
+        print_json(answer)
+        return
+    done(
+        f"{answer['name']} of {found['name']} is {'protected' if protected else 'no longer protected'}.", as_json=False
+    )
 
 
 @examples("holdfast search etc hosts", "holdfast search home report.odt --deleted-only")

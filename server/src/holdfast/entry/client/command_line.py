@@ -52,6 +52,8 @@ COMMANDS: dict[str, Place] = {
     "compact": Place(BACK_UP, f"{CLIENT}.jobs", "compact"),
     "delete": Place(BACK_UP, f"{CLIENT}.jobs", "delete"),
     "undelete": Place(BACK_UP, f"{CLIENT}.jobs", "undelete"),
+    "protect": Place(BACK_UP, f"{CLIENT}.archives", "protect"),
+    "unprotect": Place(BACK_UP, f"{CLIENT}.archives", "unprotect"),
     "wipe": Place(BACK_UP, f"{CLIENT}.jobs", "wipe"),
     "schedules": Place(BACK_UP, f"{CLIENT}.schedules", "schedules"),
     "archives": Place(LOOK, f"{CLIENT}.archives", "archives"),

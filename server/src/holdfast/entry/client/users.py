@@ -112,6 +112,9 @@ def create_user(
         bool, typer.Option("--keep-password", help="The password need not be changed at the first login.")
     ] = False,
     password_stdin: PasswordStdin = False,
+    no_password: Annotated[
+        bool, typer.Option("--no-password", help="No password: they choose one by `holdfast users invite`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a user. Prompts for the password, which must be changed at the first login."""
@@ -119,14 +122,34 @@ def create_user(
     body: dict[str, Any] = {"username": username, "role": role, "must_change_password": not keep_password}
     body |= {"email": email} if email else {}
     body |= {"all_repositories_role": all_repositories} if all_repositories else {}
-    body["password"] = read_secret(f"Password of {username}", from_input=password_stdin, repeat=True)
+    if not no_password:
+        body["password"] = read_secret(f"Password of {username}", from_input=password_stdin, repeat=True)
     answer = service.post("/api/users", body)
     if as_json:
         print_json(answer)
         return
     say(f"{answer['username']} was created as {answer['role']}.")
+    if no_password:
+        remark(f"They choose a password by a link: holdfast users invite {answer['username']}")
     if answer["role"] != "admin" and not answer["all_repositories_role"]:
         remark(f"They see no repository yet: holdfast users allow {answer['username']} REPOSITORY viewer")
+
+
+@users.command("invite", epilog=shown("holdfast users invite anna", "holdfast users invite anna --hours 24"))
+def invite_user(
+    user: UserWord,
+    hours: Annotated[int, typer.Option(min=1, max=720, help="How long the link is valid.")] = 72,
+    as_json: AsJson = False,
+) -> None:
+    """Print a link with which a user chooses their own password, once."""
+    service = connection.api()
+    found = _find(service, user)
+    made = service.post(f"/api/users/{found['id']}/invitation", {"expires_in_hours": hours})
+    if as_json:
+        print_json(made)
+        return
+    say(f"{service.server}{made['path']}")
+    remark(f"It works once, until {when(made['expires_at'])}. Give it to {found['username']} and nobody else.")
 
 
 @users.command("change")

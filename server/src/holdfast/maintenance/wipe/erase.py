@@ -19,7 +19,7 @@ from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.work import EvidenceUnknown
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.wipe import store
-from holdfast.maintenance.wipe.errors import STALE
+from holdfast.maintenance.wipe.errors import PROTECTED, STALE
 from holdfast.maintenance.wipe.present import detail
 from holdfast.maintenance.wipe.schemas import WipeParams
 from holdfast.operations.context import Context
@@ -28,7 +28,7 @@ from holdfast.operations.kinds import Effect, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
-from holdfast.repositories import archive_records
+from holdfast.repositories import archive_records, protection
 from holdfast.repositories import store as repositories
 from holdfast.repositories.location import Opener
 from holdfast.repositories.work import RepositoryWork
@@ -79,6 +79,7 @@ class _Wipe:
         self._work = RepositoryWork.open(opener, context)
         with context.database.reading() as session:
             preview = store.of_repository(session, self._work.repository.id, self._params.preview_id)
+            self._is_protected = protection.count(session, self._work.repository.id) > 0
         self._confirmed = frozenset(archive["id"] for archive in preview.archives)
         self._names: dict[str, str] = {archive["id"]: archive["name"] for archive in preview.archives}
         self._before = _Tally.of(context.operation.result)
@@ -116,6 +117,8 @@ class _Wipe:
             return self._ended(bad, "error", self._before)
         present = self._known_before(read_archives(step.stdout))
         expected = self._confirmed - set(self._before.removed)
+        if self._is_protected:
+            return self._ended(Outcome(Status.FAILED, *PROTECTED), self._failed_phase(self._before), self._before)
         if ids(present) != expected:
             return self._ended(Outcome(Status.FAILED, *STALE), self._failed_phase(self._before), self._before)
         return self._delete(present)

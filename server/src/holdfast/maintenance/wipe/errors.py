@@ -8,6 +8,16 @@ STALE = (
 )
 
 
+PROTECTED = (
+    "wipe.protected",
+    "Archives of this repository are protected. Nothing was removed; remove their protection first.",
+)
+
+
+def protected(count: int) -> Conflict:
+    return Conflict(*PROTECTED, protected=count)
+
+
 def preview_unknown(preview_id: int) -> NotFound:
     return NotFound("wipe.preview_not_found", "There is no such preview of this repository.", preview_id=preview_id)
 

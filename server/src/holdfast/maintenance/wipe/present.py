@@ -13,6 +13,7 @@ from holdfast.operations import pages
 from holdfast.operations.job_status import job_values
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status
+from holdfast.repositories import protection
 from holdfast.repositories.models import Repository
 
 PREVIEW_PHASES = {"previewed": "preview", "started": "preview", "cancelled": "cancelled"}
@@ -66,6 +67,7 @@ def preview_answer(session: Session, repository: Repository, preview: WipePrevie
         archive_fingerprint=preview.archive_fingerprint,
         archives=preview.archives,
         confirmation_phrase=phrase(repository),
+        protected_count=protection.count(session, repository.id),
         blocked=reason is not None,
         blocking_reason=reason,
         created_at=preview.created_at,

@@ -51,6 +51,9 @@ class WipeJob(Schema):
     archive_fingerprint: str
     archives: list[WipedArchive]
     confirmation_phrase: str | None = Field(None, description="Phrase to type to start from this preview.")
+    protected_count: int = Field(
+        0, description="Of a preview: protected archives. While there are any, a wipe is refused (`wipe.protected`)."
+    )
     blocked: bool = Field(description="Other work of the repository runs or waits; a wipe would wait behind it.")
     blocking_reason: str | None
     deleted_count: int | None = Field(None, description="Null while unknown.")

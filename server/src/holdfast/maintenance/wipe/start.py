@@ -14,7 +14,7 @@ from holdfast.maintenance.wipe.preview import Previews, fingerprint, phrase
 from holdfast.maintenance.wipe.schemas import WipeParams, WipeStartBody
 from holdfast.operations.kinds import Kind
 from holdfast.operations.models import Operation
-from holdfast.repositories import jobs
+from holdfast.repositories import jobs, protection
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
 from holdfast.storage.session import Database
@@ -56,6 +56,8 @@ def confirmed(
         raise errors.preview_stale()
     if preview.status != "previewed":
         raise errors.preview_used(preview.status)
+    if count := protection.count(session, repository_id):
+        raise errors.protected(count)
     return repository, preview
 
 

@@ -1,5 +1,6 @@
 """HTTP for download tickets: a browser saves a file by opening an address, and an address carries no credential."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -9,8 +10,17 @@ from fastapi import Body, Depends, Path, Request
 from starlette.responses import Response
 
 from holdfast.access import audit
-from holdfast.access.caller import Caller, SignedInToRead, address_of, guard, still_valid, with_final_password
+from holdfast.access.caller import (
+    Caller,
+    SignedInToRead,
+    address_of,
+    guard,
+    require_admin,
+    still_valid,
+    with_final_password,
+)
 from holdfast.access.roles import Role
+from holdfast.access.routes.audit import conditions_of, exported
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, TheSettings
 from holdfast.api.known_connections import mark_known
@@ -27,7 +37,7 @@ from holdfast.restore.download.opening import Downloads, Opened
 from holdfast.restore.download.response import DOWNLOAD_RULES, Download, DownloadRules, file_answer
 from holdfast.restore.download.routes import TheDownloads, binary, found
 from holdfast.restore.download.tickets import store
-from holdfast.restore.download.tickets.schemas import ArchiveDownload, DownloadLink, LogDownload
+from holdfast.restore.download.tickets.schemas import ArchiveDownload, AuditDownload, DownloadLink, LogDownload
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -37,13 +47,16 @@ MOST_PATH_BYTES = 100_000
 """Of all paths of a download together: they become arguments of one engine command."""
 
 
+Downloaded = ArchiveDownload | LogDownload | AuditDownload
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """The user of a ticket, with their current rights, and what it is for."""
 
     caller: Caller
     ticket_id: int
-    wanted: ArchiveDownload | LogDownload
+    wanted: Downloaded
 
 
 @guard
@@ -69,7 +82,7 @@ async def the_rules_of_holder(request: Request, holder: Annotated[Holder, Depend
 @routes.post("", summary="An address for one download, for browsers", responses=documented(404, 409, 429))
 def make_ticket(
     caller: SignedInToRead,
-    wanted: Annotated[ArchiveDownload | LogDownload, Body()],
+    wanted: Annotated[Downloaded, Body()],
     database: TheDatabase,
     settings: TheSettings,
     places: ThePlaces,
@@ -80,7 +93,7 @@ def make_ticket(
     """
     details = _checked(database, settings, places, caller, wanted)
     with database.writing() as session:
-        token = store.add(session, caller, wanted.model_dump(), clock.now())
+        token = store.add(session, caller, wanted.model_dump(mode="json"), clock.now())
         audit.record(session, actor=caller, action="downloads.ticket", **details)
     return DownloadLink(url=f"/api/downloads/{token}", expires_in=store.SECONDS)
 
@@ -89,7 +102,10 @@ def make_ticket(
     "/{ticket}",
     summary="Download with a ticket",
     response_class=Response,
-    responses={**documented(409), **binary("application/octet-stream", "application/x-tar", "application/zip")},
+    responses={
+        **documented(409),
+        **binary("application/octet-stream", "application/x-tar", "application/zip", "application/x-ndjson"),
+    },
 )
 def use_ticket(
     holder: Annotated[Holder, Depends(ticket_holder)],
@@ -118,6 +134,9 @@ def _answer(
     wanted = holder.wanted
     if isinstance(wanted, LogDownload):
         return _log(database, settings, holder.caller, wanted)
+    if isinstance(wanted, AuditDownload):
+        require_admin(holder.caller)
+        return exported(database, conditions_of(wanted.audit))
     paths, form = _paths(wanted), wanted.format
     allowed = found(database, holder.caller, wanted.repository_id, wanted.archive_id, paths, places)
     if form == "file":
@@ -137,12 +156,15 @@ def _log(database: Database, settings: Settings, caller: Caller, wanted: LogDown
 
 
 def _checked(
-    database: Database, settings: Settings, places: ServicePlaces, caller: Caller, wanted: ArchiveDownload | LogDownload
+    database: Database, settings: Settings, places: ServicePlaces, caller: Caller, wanted: Downloaded
 ) -> dict[str, Any]:
     """The audit entry of a download that the caller may have. Raise what the download itself would raise."""
     if isinstance(wanted, LogDownload):
         _log(database, settings, caller, wanted)
         return {"object_type": "operation", "object_id": wanted.operation_id}
+    if isinstance(wanted, AuditDownload):
+        require_admin(caller)
+        return {"object_type": "audit", "details": wanted.audit.model_dump(mode="json", exclude_none=True)}
     paths = _paths(wanted)
     found(database, caller, wanted.repository_id, wanted.archive_id, paths, places)
     details = {"archive_id": wanted.archive_id, "paths": len(paths), "format": wanted.format}
@@ -180,8 +202,13 @@ def _holder(database: Database, settings: Settings, token: str, address: str | N
         caller = still_valid(session, settings, claimed)
         if caller is None:
             raise _bad_ticket()
-        kind = LogDownload if "operation_id" in ticket.wanted else ArchiveDownload
-        return Holder(with_final_password(caller), ticket.id, kind.model_validate(ticket.wanted))
+        return Holder(with_final_password(caller), ticket.id, _kind(ticket.wanted).model_validate(ticket.wanted))
+
+
+def _kind(stored: Mapping[str, Any]) -> type[ArchiveDownload | LogDownload | AuditDownload]:
+    if "audit" in stored:
+        return AuditDownload
+    return LogDownload if "operation_id" in stored else ArchiveDownload
 
 
 def _bad_ticket() -> Unauthenticated:

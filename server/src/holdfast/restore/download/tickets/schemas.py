@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from holdfast.access.schemas import AuditFilter
 from holdfast.kit.fields import RowId
 from holdfast.kit.schema import Schema
 from holdfast.restore.schemas import Paths
@@ -28,6 +29,14 @@ class LogDownload(Schema):
     model_config = ConfigDict(extra="forbid")
 
     operation_id: RowId
+
+
+class AuditDownload(Schema):
+    """The audit trail as NDJSON, for admins."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    audit: AuditFilter
 
 
 class DownloadLink(Schema):

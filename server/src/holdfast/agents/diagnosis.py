@@ -1,0 +1,82 @@
+"""Why an agent does not do its work: what is known of it, and one call that it must answer."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backup_agent import AGENT_VERSION
+from holdfast.agents.models import AgentMachine
+from holdfast.agents.schemas import AgentFinding, FindingVerdict
+from holdfast.agents.store import SHUT_OUT
+from holdfast.errors import HoldfastError
+from holdfast.repositories.location import AgentEngines
+
+MOST_SKEW_SECONDS = 5.0
+SLOW_SECONDS = 5.0
+ROOT = {"ask": "listing", "path": "Lw==", "after": "", "limit": 1, "folders_only": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    agent: AgentMachine
+    skew: float | None
+
+
+def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
+    """In the order in which they matter; an agent that cannot be asked is not asked."""
+    agent = known.agent
+    if agent.status in SHUT_OUT:
+        word = "disabled; enable it" if agent.status == "disabled" else "revoked; enrol the machine again"
+        yield _found("access", "failed", f"The agent is {word}.")
+        return
+    yield _found("access", "ok", "The agent may take work.")
+    if agent.status != "online":
+        yield _found(
+            "connection",
+            "failed",
+            "The service does not hear from the agent. On the machine, `backup-agent status` and"
+            " `systemctl status backup-agent` show why.",
+        )
+    else:
+        yield _found("connection", "ok", "The agent reports regularly.")
+        yield _answer(agent, agents)
+    yield from _state(known)
+
+
+def _answer(agent: AgentMachine, agents: AgentEngines) -> AgentFinding:
+    began = time.monotonic()
+    try:
+        answer = agents.look(agent.id, ROOT)
+    except HoldfastError as error:
+        return _found("answer", "failed", error.message)
+    seconds = time.monotonic() - began
+    if answer.failure is not None or answer.code != 0:
+        return _found("answer", "failed", "The agent did not answer a question in time; its log shows why.")
+    words = f"The agent answered a question after {seconds:.1f} s."
+    return _found("answer", "warning" if seconds > SLOW_SECONDS else "ok", words)
+
+
+def _state(known: Known) -> Iterator[AgentFinding]:
+    agent = known.agent
+    engines = ", ".join(f"BorgBackup {one.get('version', '')}" for one in agent.engine_versions or ())
+    missing = "The machine has no BorgBackup; install it there."
+    yield _found("engine", "ok" if engines else "failed", f"Found {engines}." if engines else missing)
+    if agent.agent_version == AGENT_VERSION:
+        yield _found("version", "ok", f"The agent has the version of the service, {AGENT_VERSION}.")
+    else:
+        words = f"The agent has version {agent.agent_version}, the service brings {AGENT_VERSION}; update the agent."
+        yield _found("version", "warning", words)
+    if known.skew is not None:
+        is_off = abs(known.skew) > MOST_SKEW_SECONDS
+        words = (
+            f"The clock of the machine differs by {abs(known.skew):.0f} s; correct it."
+            if is_off
+            else "The clock is right."
+        )
+        yield _found("clock", "warning" if is_off else "ok", words)
+    if agent.last_error:
+        yield _found("last_error", "warning", agent.last_error)
+
+
+def _found(step: str, verdict: FindingVerdict, message: str) -> AgentFinding:
+    return AgentFinding(step=step, verdict=verdict, message=message)

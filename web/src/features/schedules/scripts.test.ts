@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { changed, scriptStep, stepWord, withScripts } from './scripts'
+
+test('scripts are put before and after the backup, in their order', () => {
+  const steps = [{ kind: 'script', script_id: 9 }, { kind: 'dump' }, { kind: 'backup' }, { kind: 'prune' }]
+  const made = withScripts(steps, [scriptStep(1), { ...scriptStep(2), when: 'after' }, scriptStep(3)])
+  expect(made.map((step) => step.script_id ?? step.kind)).toEqual([1, 3, 'dump', 'backup', 2, 'prune'])
+})
+
+test('a script that moves behind the backup loses what it has only before it', () => {
+  const moved = changed({ ...scriptStep(1), on_failure: 'warn', scope: 'once' }, { when: 'after' })
+  expect(moved).toEqual({ kind: 'script', script_id: 1, when: 'after', scope: 'once', on_failure: null })
+  expect(changed({ ...moved, run_on: 'failure' }, { when: 'before' }).run_on).toBe(null)
+})
+
+test('a step names its script, and that it runs once for all repositories', () => {
+  const scripts = [{ id: 7, name: 'mount' }]
+  expect(stepWord({ kind: 'script', script_id: 7, scope: 'once' }, scripts)).toBe('Script mount, once for all')
+  expect(stepWord({ kind: 'script', script_id: 8 }, scripts)).toBe('Script')
+  expect(stepWord({ kind: 'restore_check' }, scripts)).toBe('Restore check')
+})
