@@ -153,13 +153,13 @@ def delete_item(
         raise forbidden(Role.ADMIN)
     if not transitions.delete_finished(session, operation.id):
         raise Conflict("operations.still_active", "The operation has not ended yet.", status=operation.status)
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action="activity.deleted",
-        object_type="operation",
-        object_id=operation.id,
-        details={"kind": operation.kind, "repository": operation.repository_name},
+        caller,
+        "activity.deleted",
+        "operation",
+        operation.id,
+        {"kind": operation.kind, "repository": operation.repository_name},
     )
     if operation.log_file is not None:
         logs.remove(settings.logs_dir / operation.log_file)

@@ -100,11 +100,11 @@ def accept_host_key(
 
 
 def record(session: Session, caller: Caller, action: str, connection: SshConnection, **details: Any) -> None:
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=action,
-        object_type="ssh_connection",
-        object_id=connection.id,
-        details={"name": connection.name, "host": connection.host, **details},
+        caller,
+        action,
+        "ssh_connection",
+        connection.id,
+        {"name": connection.name, "host": connection.host, **details},
     )

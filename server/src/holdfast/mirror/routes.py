@@ -204,11 +204,11 @@ def start_hydrate(
 
 
 def _audit(session: Session, caller: Caller, action: str, remote: RcloneRemote, **details: Any) -> None:
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=action,
-        object_type="rclone_remote",
-        object_id=remote.id,
-        details={"name": remote.name, "provider": remote.provider, **details},
+        caller,
+        action,
+        "rclone_remote",
+        remote.id,
+        {"name": remote.name, "provider": remote.provider, **details},
     )

@@ -145,9 +145,7 @@ def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
     now = clock.now()
     delivery.state, delivery.ended_at = DeliveryState.WAITING, None
     delivery.next_attempt_at, delivery.first_attempt_at = now, None
-    audit.record(
-        session, actor=caller, action="notification_delivery.retried", object_type="delivery", object_id=delivery_id
-    )
+    audit.note(session, caller, "notification_delivery.retried", "delivery", delivery_id)
     return delivery
 
 
@@ -229,11 +227,4 @@ def _room(session: Session, table: Any, most: int, what: str) -> None:
 
 
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type=action.split(".")[0],
-        object_id=row.id,
-        details={"name": row.name, **details},
-    )
+    audit.note(session, caller, action, action.split(".")[0], row.id, {"name": row.name, **details})

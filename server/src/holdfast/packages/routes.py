@@ -107,11 +107,11 @@ JOBS.status("/jobs/{job_id}", PackageJob, name="read_job", summary="Status of an
 
 
 def _audit(session: Session, caller: Caller, action: str, package: Package, **details: Any) -> None:
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=action,
-        object_type="package",
-        object_id=package.id,
-        details={"name": package.name, "install_command": package.install_command, **details},
+        caller,
+        action,
+        "package",
+        package.id,
+        {"name": package.name, "install_command": package.install_command, **details},
     )

@@ -180,13 +180,13 @@ def check_sources(wanted: RepositorySettings) -> None:
 
 
 def _record(session: Session, caller: Caller, action: str, repository: Repository) -> None:
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=action,
-        object_type="repository",
-        object_id=repository.id,
-        details={
+        caller,
+        action,
+        "repository",
+        repository.id,
+        {
             "name": repository.name,
             "path": repository.path,
             "agent_machine_id": repository.agent_machine_id,

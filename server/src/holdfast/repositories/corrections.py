@@ -54,13 +54,13 @@ class Corrections:
             missing = [archive for archive in known if archive.engine_id not in present]
             if not dry_run:
                 archive_records.mark_lost(session, repository.id, [archive.id for archive in missing])
-                audit.record(
+                audit.note(
                     session,
-                    actor=caller,
-                    action="repository.older_confirmed",
-                    object_type="repository",
-                    object_id=repository.id,
-                    details={"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]},
+                    caller,
+                    "repository.older_confirmed",
+                    "repository",
+                    repository.id,
+                    {"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]},
                 )
                 store.tell(session, repository.id, "changed", "archives")
         return OlderAnswer(
@@ -121,14 +121,7 @@ class Corrections:
         return operation
 
     def _record(self, session: Any, caller: Caller, repository: Repository, **details: Any) -> None:
-        audit.record(
-            session,
-            actor=caller,
-            action="repository.replacement_accepted",
-            object_type="repository",
-            object_id=repository.id,
-            details=details,
-        )
+        audit.note(session, caller, "repository.replacement_accepted", "repository", repository.id, details)
         store.tell(session, repository.id, "changed")
 
     # --- another place ------------------------------------------------------------------------------------------------
@@ -172,13 +165,8 @@ class Corrections:
             self._moved(session, caller, row, before)
 
     def _moved(self, session: Any, caller: Caller, repository: Repository, before: str) -> None:
-        audit.record(
-            session,
-            actor=caller,
-            action="repository.moved",
-            object_type="repository",
-            object_id=repository.id,
-            details={"from": before, "to": repository.path},
+        audit.note(
+            session, caller, "repository.moved", "repository", repository.id, {"from": before, "to": repository.path}
         )
         store.tell(session, repository.id, "changed")
 

@@ -60,13 +60,13 @@ def start(
         subject=_subject(repository, executed_by),
         archive_name=archive_name,
     )
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=f"{kind.name}.started",
-        object_type="operation",
-        object_id=operation.id,
-        details={"repository_id": repository.id, "repository": repository.name, **(details or {})},
+        caller,
+        f"{kind.name}.started",
+        "operation",
+        operation.id,
+        {"repository_id": repository.id, "repository": repository.name, **(details or {})},
     )
     return operation
 

@@ -137,11 +137,11 @@ def _flush(session: Session, script: StoredScript) -> None:
 
 
 def _audit(session: Session, caller: Caller, action: str, script: StoredScript, **details: Any) -> None:
-    audit.record(
+    audit.note(
         session,
-        actor=caller,
-        action=action,
-        object_type="script",
-        object_id=script.id,
-        details={"name": script.name, "version": script.version, "where": script.where, **details},
+        caller,
+        action,
+        "script",
+        script.id,
+        {"name": script.name, "version": script.version, "where": script.where, **details},
     )

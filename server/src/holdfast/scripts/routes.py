@@ -107,13 +107,13 @@ def run_script(
         subject = _subject(script, repository, params)
         origin = _origin(session, caller, script, repository)
         operation = queue.enqueue(session, kind, params, origin, subject=subject)
-        audit.record(
+        audit.note(
             session,
-            actor=caller,
-            action=f"{kind.name}.started",
-            object_type="operation",
-            object_id=operation.id,
-            details={
+            caller,
+            f"{kind.name}.started",
+            "operation",
+            operation.id,
+            {
                 "script_id": script.id,
                 "script": script.name,
                 "version": script.version,

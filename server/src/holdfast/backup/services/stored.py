@@ -30,13 +30,13 @@ def replace(session: Session, caller: Caller, repository: Repository, names: Seq
         StoppedService(repository_id=repository.id, position=position, name=name) for position, name in enumerate(names)
     )
     if before != tuple(names):
-        audit.record(
+        audit.note(
             session,
-            actor=caller,
-            action="services.changed",
-            object_type="repository",
-            object_id=repository.id,
-            details={"before": list(before), "after": list(names)},
+            caller,
+            "services.changed",
+            "repository",
+            repository.id,
+            {"before": list(before), "after": list(names)},
         )
     return tuple(names)
 

@@ -15,16 +15,7 @@ from holdfast.entry.client.output import AsJson, fail, print_json, report, say
 from holdfast.entry.client.table import ID, Column, print_fields, print_table
 from holdfast.entry.client.text import clean
 from holdfast.entry.client.units import duration, when
-
-
-class StatusWord(StrEnum):
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    COMPLETED_WITH_WARNINGS = "completed_with_warnings"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    SKIPPED = "skipped"
+from holdfast.operations.status import Status
 
 
 class CategoryWord(StrEnum):
@@ -42,7 +33,7 @@ SHOWN = 20
 """Maximum number of warnings and other items that `ops show` prints; the log has all."""
 OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
 Statuses = Annotated[
-    list[StatusWord] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
+    list[Status] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
 ]
 Kinds = Annotated[
     list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as backup; may be repeated.")

@@ -55,13 +55,13 @@ class Previews:
         with self.database.writing() as session:
             session.add(preview)
             session.flush()
-            audit.record(
+            audit.note(
                 session,
-                actor=caller,
-                action="wipe.previewed",
-                object_type="repository",
-                object_id=repository.id,
-                details={"preview_id": preview.public_id, "archives": len(archives)},
+                caller,
+                "wipe.previewed",
+                "repository",
+                repository.id,
+                {"preview_id": preview.public_id, "archives": len(archives)},
             )
         return preview
 

@@ -39,15 +39,25 @@ def ingest_chunks(
 ) -> IngestResult:
     ids = source.chunk_ids(archive)
     state, doubt, carried_from = _carried(store, series, excludes)
-    base = base or carried_from
+
+    def read(known: SeriesState) -> IngestResult:
+        with store.read() as snapshot:
+            parser = ItemParser(snapshot.meta()["secret"], source.latest_nanoseconds)
+        ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
+        ingest.compare_with(base or carried_from)
+        result = scan(ids, known.table, source.chunks, ingest.accept)
+        versions = result.assemble(known.versions, ingest.versions())
+        ingest.chunks.locate(source.segments)
+        now = SeriesState(result.table, versions, excludes.fingerprint)
+        return ingest.finish(ROUTE, versions, series, now.dump())
+
     if state is not None:
         try:
-            return _read(store, archive, source, series, base, excludes, progress, ids, state)
+            return read(state)
         except (StateMismatch, GarbledItems) as mismatch:
             doubt = str(mismatch)  # if the archive itself is garbled, reading all of it will say so again
     nothing = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), excludes.fingerprint)
-    result = _read(store, archive, source, series, base, excludes, progress, ids, nothing)
-    return replace(result, fallback=doubt)
+    return replace(read(nothing), fallback=doubt)
 
 
 def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState | None, str | None, str | None]:
@@ -65,25 +75,3 @@ def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState
     if state.excludes != excludes.fingerprint:
         return None, "other patterns are excluded now", None
     return state, None, archives.get(number)
-
-
-def _read(
-    store: Store,
-    archive: str,
-    source: ChunkSource,
-    series: str,
-    base: str | None,
-    excludes: Excludes,
-    progress: Progress | None,
-    ids: list[bytes],
-    known: SeriesState,
-) -> IngestResult:
-    with store.read() as snapshot:
-        parser = ItemParser(snapshot.meta()["secret"], source.latest_nanoseconds)
-    ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
-    ingest.compare_with(base)
-    result = scan(ids, known.table, source.chunks, ingest.accept)
-    versions = result.assemble(known.versions, ingest.versions())
-    ingest.chunks.locate(source.segments)
-    state = SeriesState(result.table, versions, excludes.fingerprint)
-    return ingest.finish(ROUTE, versions, series, state.dump())
