@@ -204,11 +204,5 @@ def start_hydrate(
 
 
 def _audit(session: Session, caller: Caller, action: str, remote: RcloneRemote, **details: Any) -> None:
-    audit.note(
-        session,
-        caller,
-        action,
-        "rclone_remote",
-        remote.id,
-        {"name": remote.name, "provider": remote.provider, **details},
-    )
+    details = {"name": remote.name, "provider": remote.provider, **details}
+    audit.note(session, caller, action, "rclone_remote", remote.id, details)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backup_engine.outcome import REPLACED, SENTENCES
+from backup_engine.causes import REPLACED, SENTENCES
 from backup_engine.rclone import NOT_THERE, OTHER
 from holdfast.mirror import contents, sanity, store
 from holdfast.mirror.kind import mirror_kind

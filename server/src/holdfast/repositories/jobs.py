@@ -60,14 +60,8 @@ def start(
         subject=_subject(repository, executed_by),
         archive_name=archive_name,
     )
-    audit.note(
-        session,
-        caller,
-        f"{kind.name}.started",
-        "operation",
-        operation.id,
-        {"repository_id": repository.id, "repository": repository.name, **(details or {})},
-    )
+    details = {"repository_id": repository.id, "repository": repository.name, **(details or {})}
+    audit.note(session, caller, f"{kind.name}.started", "operation", operation.id, details)
     return operation
 
 

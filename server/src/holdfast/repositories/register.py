@@ -9,10 +9,9 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.causes import ARCHIVES_UNREADABLE
 from backup_engine.detect import EngineUnsupported
 from backup_engine.interface import Engine
-from backup_engine.outcome import ARCHIVES_UNREADABLE
-from backup_engine.parse import GarbledOutput, InfoResult, parse_repository
 from backup_engine.requests import (
     BreakLockRequest,
     CreateRequest,
@@ -23,6 +22,7 @@ from backup_engine.requests import (
     ListArchivesRequest,
     RepositoryLocation,
 )
+from backup_engine.results import GarbledOutput, InfoResult, parse_repository
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
@@ -313,14 +313,8 @@ class Register:
                 session.add(repository)
                 session.flush()
                 store.tell(session, repository.id, "created")
-                audit.note(
-                    session,
-                    caller,
-                    action,
-                    "repository",
-                    repository.id,
-                    {"name": repository.name, "path": place.path, **_confirmed(own_sources)},
-                )
+                details = {"name": repository.name, "path": place.path, **_confirmed(own_sources)}
+                audit.note(session, caller, action, "repository", repository.id, details)
                 if action == "repository.imported":
                     for listener in self.on_import:
                         listener(session, repository)
@@ -386,14 +380,8 @@ class Register:
         if repository.index_mode != old_mode:
             self._index_mode_changed(session, repository, old_mode)
         fields = sorted([*changes, *(["passphrase"] if sealed is not None else [])])
-        audit.note(
-            session,
-            caller,
-            "repository.changed",
-            "repository",
-            repository_id,
-            {"fields": fields, **_confirmed(changes.get("own_sources"))},
-        )
+        details = {"fields": fields, **_confirmed(changes.get("own_sources"))}
+        audit.note(session, caller, "repository.changed", "repository", repository_id, details)
         return repository
 
     def _index_mode_changed(self, session: Session, repository: Repository, old_mode: str) -> None:
