@@ -35,6 +35,7 @@ from holdfast.repositories import gone_archives
 from holdfast.repositories.gone_archives import ArchiveFacts
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
+from holdfast.storage.rows import find_row
 from holdfast.storage.types import Identifier, UtcDateTime
 
 STATEMENT_VALUES = 500
@@ -86,7 +87,7 @@ def unknown(archive: Any) -> NotFound:
 
 
 def get(session: Session, archive_id: int) -> Archive | None:
-    return session.get(Archive, archive_id) if 0 < archive_id < 2**63 else None
+    return find_row(session, Archive, archive_id)
 
 
 def of_repository(session: Session, repository_id: int, archive_id: int) -> Archive:
