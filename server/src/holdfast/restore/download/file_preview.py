@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import Field
 
+from holdfast.access.caller import SignedIn
 from holdfast.api.answers import documented
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
@@ -48,10 +49,12 @@ class FilePreview(Schema):
 @routes.get("/preview", summary="The beginning of a file, to be shown", responses=documented(404, 423))
 @asks_engine
 def preview_file(
+    caller: SignedIn,  # by whom `asks_engine` counts
     chosen: Chosen,
     max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Bytes to look at.")] = DEFAULT_BYTES,
 ) -> FilePreview:
     """The kind is found in the content, never in the name. A picture is shown only whole."""
+    del caller
     repository, archive, sealed = chosen.found_file()
     downloads, path = chosen.downloads, chosen.path
     content = downloads.known(repository, archive, path)
