@@ -28,7 +28,6 @@ from backup_engine.command import Command
 from backup_engine.detect import EngineProgram, detect
 from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
-from backup_engine.parse import parse_archives
 from backup_engine.requests import (
     BreakLockRequest,
     CheckRequest,
@@ -49,6 +48,7 @@ from backup_engine.requests import (
     RetentionPolicy,
     UndeleteArchiveRequest,
 )
+from backup_engine.results import parse_archives
 
 WORLD = Path("/tmp/holdfast-fixtures")  # noqa: S108 -- a fixed, telling name belongs into the recordings
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "engine" / "recorded"

@@ -20,11 +20,11 @@ from backup_engine.environment import EngineEnvironment
 from backup_engine.far import remote_run, run
 from backup_engine.following import StreamReader, engine_outcome
 from backup_engine.outcome import Outcome
-from backup_engine.parse import GarbledOutput, parse_archives
 from backup_engine.process import Spool, SpoolState
 from backup_engine.redact import Redactor
 from backup_engine.repository_guard import LARGEST_PROBE
 from backup_engine.requests import InfoRequest, ListArchivesRequest, ListFilesRequest, RepositoryLocation
+from backup_engine.results import GarbledOutput, parse_archives
 from backup_jobs.restore.survey import Survey
 from backup_protocol.frames import LARGEST_MESSAGE, SURVEY, frame
 from holdfast.restore.to_agent.pouring import _survey
@@ -153,7 +153,7 @@ DOCUMENTS = {
 PARSED = """
 import re
 from pathlib import Path
-from backup_engine.parse import parse_archives
+from backup_engine.results import parse_archives
 content = Path(sys.argv[1]).read_bytes()
 measured(lambda: len(parse_archives(content)))
 """

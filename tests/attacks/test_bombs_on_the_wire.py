@@ -21,7 +21,7 @@ from backup_agent.received import Received
 from backup_engine import bounded
 from backup_engine.far import agent_call, run
 from backup_engine.far.unpack import BoundedTar, BrokenOff, Unpacker, opened
-from backup_engine.parse import GarbledOutput, parse_archives
+from backup_engine.results import GarbledOutput, parse_archives
 from backup_protocol.frames import SURVEY, frame
 from holdfast.errors import Unprocessable
 from holdfast.execution import ssh

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backup_engine.parse import parse_archives
+from backup_engine.results import parse_archives
 from tests.support.engines import ENGINES
 from tests.support.hostile import HostileArchive, HostileRepository, item
 from tests.support.running import Running, Services

@@ -12,15 +12,8 @@ from backup_engine.borg1.arguments import CUSTOM_FLAGS
 from backup_engine.detect import detect
 from backup_engine.features import features
 from backup_engine.interface import Engine
+from backup_engine.log_results import parse_check_lines, parse_freed_bytes, parse_prune_lines
 from backup_engine.outcome import Accumulator
-from backup_engine.parse import (
-    parse_archives,
-    parse_check_lines,
-    parse_create_result,
-    parse_freed_bytes,
-    parse_info,
-    parse_prune_lines,
-)
 from backup_engine.requests import (
     CheckRequest,
     CompactRequest,
@@ -37,6 +30,7 @@ from backup_engine.requests import (
     RepositoryLocation,
     RetentionPolicy,
 )
+from backup_engine.results import parse_archives, parse_create_result, parse_info
 from tests.engine.running import Ended, programs, real_engine, run
 
 PROGRAMS = programs()

@@ -7,15 +7,8 @@ import pytest
 
 from backup_engine.features import BETAS
 from backup_engine.listing import read_listing
-from backup_engine.parse import (
-    GarbledOutput,
-    parse_archives,
-    parse_check_lines,
-    parse_create_result,
-    parse_freed_bytes,
-    parse_info,
-    parse_prune_lines,
-)
+from backup_engine.log_results import parse_check_lines, parse_freed_bytes, parse_prune_lines
+from backup_engine.results import GarbledOutput, parse_archives, parse_create_result, parse_info
 from tests.engine.recordings import cases, recording
 
 VERSION = "2.0.0b23"

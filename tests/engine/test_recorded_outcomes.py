@@ -3,7 +3,8 @@
 import pytest
 
 from backup_engine import outcome as outcomes
-from backup_engine.outcome import SENTENCES, source_missing
+from backup_engine.causes import SENTENCES
+from backup_engine.outcome import source_missing
 from tests.engine.recordings import VERSIONS, cases, recording
 
 pytestmark = pytest.mark.parametrize("version", VERSIONS)

@@ -6,15 +6,8 @@ import pytest
 
 from backup_engine.borg1.list_files import RECORD_FORMAT
 from backup_engine.events import ArchiveProgress, FileStatus, ProgressPercent, QuestionAnswer, QuestionPrompt
-from backup_engine.parse import (
-    GarbledOutput,
-    parse_archives,
-    parse_check_lines,
-    parse_create_result,
-    parse_freed_bytes,
-    parse_info,
-    parse_prune_lines,
-)
+from backup_engine.log_results import parse_check_lines, parse_freed_bytes, parse_prune_lines
+from backup_engine.results import GarbledOutput, parse_archives, parse_create_result, parse_info
 from tests.engine.recordings import VERSIONS, recording
 
 pytestmark = pytest.mark.parametrize("version", VERSIONS)

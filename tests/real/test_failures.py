@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from backup_engine.outcome import SENTENCES
+from backup_engine.causes import SENTENCES
 from tests.support.engines import ENGINES
 from tests.support.gate import Gate
 from tests.support.processes import processes_naming

@@ -14,9 +14,10 @@ from backup_engine.environment import EngineEnvironment
 from backup_engine.following import engine_outcome
 from backup_engine.interface import Engine, engine_for
 from backup_engine.outcome import Accumulator
-from backup_engine.parse import parse_info, parse_line
+from backup_engine.parse import parse_line
 from backup_engine.process import Spool
 from backup_engine.requests import RepositoryLocation
+from backup_engine.results import parse_info
 from tests.support.engines import ENGINE_2
 
 SECONDS = 600.0

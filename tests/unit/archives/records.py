@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo
+from backup_engine.results import ArchiveInfo
 from holdfast.kit import clock
 from holdfast.operations.models import Operation
 from holdfast.operations.status import LockMode, Status

@@ -15,10 +15,9 @@ import typer
 
 from holdfast.entry.client import connection, exit_codes, follow
 from holdfast.entry.client.command_line import COMMANDS, CommandLine
-from holdfast.entry.client.operations import CategoryWord, StatusWord
+from holdfast.entry.client.operations import CategoryWord
 from holdfast.entry.main import cli
 from holdfast.operations.filters import CATEGORIES
-from holdfast.operations.status import Status
 from tests.support.hostile_service import serving
 from tests.support.service import PROGRAM, free_port
 from tests.support.terminals import run
@@ -86,7 +85,6 @@ def test_the_documented_exit_codes_are_those_of_the_program() -> None:
 
 
 def test_the_words_of_filters_are_those_of_the_service() -> None:
-    assert {str(word) for word in StatusWord} == {str(word) for word in Status}
     assert {str(word) for word in CategoryWord} == CATEGORIES
 
 

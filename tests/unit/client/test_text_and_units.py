@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.entry.client.output import Column, fitted
+from holdfast.entry.client.table import Column, fitted
 from holdfast.entry.client.text import clean, clean_json, cut, shorten, width
 from holdfast.entry.client.units import age, count, duration, size, speed, when
 

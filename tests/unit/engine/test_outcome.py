@@ -6,19 +6,16 @@ import tracemalloc
 import pytest
 
 from backup_engine import outcome as outcomes
-from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
-from backup_engine.outcome import (
+from backup_engine.causes import (
     KEY_BY_EXIT_CODE,
     KEY_BY_GENERAL_MESSAGE_ID,
     KEY_BY_MESSAGE_ID,
     KEY_BY_TEXT,
-    MOST_WARNINGS,
     PUBLISHED_AS,
     SENTENCES,
-    Accumulator,
-    Outcome,
-    conclude,
 )
+from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
+from backup_engine.outcome import MOST_WARNINGS, Accumulator, Outcome, conclude
 
 PUBLISHED = {
     "engine.source_missing",

@@ -19,8 +19,9 @@ from backup_engine.events import (
     QuestionPrompt,
     UnknownMessage,
 )
+from backup_engine.json_values import LARGEST_INTEGER
 from backup_engine.outcome import Accumulator, conclude
-from backup_engine.parse import LARGEST_INTEGER, READERS, parse_line
+from backup_engine.parse import READERS, parse_line
 from backup_engine.render import log_line
 
 ANY_JSON = some.recursive(

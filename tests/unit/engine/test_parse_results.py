@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from backup_engine.events import Event, LogMessage
-from backup_engine.parse import (
-    GarbledOutput,
-    parse_archives,
-    parse_check_lines,
-    parse_create_result,
-    parse_freed_bytes,
-    parse_info,
-    parse_prune_lines,
-)
+from backup_engine.log_results import parse_check_lines, parse_freed_bytes, parse_prune_lines
+from backup_engine.results import GarbledOutput, parse_archives, parse_create_result, parse_info
 
 STATS = {"original_size": 10, "compressed_size": 9, "deduplicated_size": 8, "nfiles": 2}
 CREATED: dict[str, Any] = {

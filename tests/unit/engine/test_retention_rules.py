@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from backup_engine.parse import PrunedArchive, PruneResult
+from backup_engine.log_results import PrunedArchive, PruneResult
 from backup_engine.requests import InvalidRequest, RetentionPolicy
 from backup_engine.retention import HOURS, RULES, Aged, aged, agrees, kept, span_of
 from tests.support.engines import ENGINE_2, ENGINES

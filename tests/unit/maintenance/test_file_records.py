@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backup_engine.parse import GarbledOutput
+from backup_engine.results import GarbledOutput
 from holdfast.maintenance import file_records
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 

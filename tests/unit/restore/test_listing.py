@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backup_engine.listing import ListedFile, exact_bytes, read_listing
-from backup_engine.parse import GarbledOutput
+from backup_engine.results import GarbledOutput
 
 paths = st.binary(min_size=1, max_size=60).filter(lambda path: b"\0" not in path)
 items = st.builds(

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from backup_engine.causes import SENTENCES
 from backup_engine.command import LARGEST_STREAM, Command
 from backup_engine.events import Event
-from backup_engine.outcome import SENTENCES, Accumulator, Outcome, conclude
+from backup_engine.outcome import Accumulator, Outcome, conclude
 from backup_engine.parse import parse_line
 from backup_engine.process import ExitRecord, Spool
 from backup_engine.redact import Redactor

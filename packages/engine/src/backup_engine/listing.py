@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from backup_engine.parse import GarbledOutput
+from backup_engine.results import GarbledOutput
 
 LONGEST_RECORD = 1 << 20
 FIELDS = 3

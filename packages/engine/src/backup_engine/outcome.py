@@ -3,14 +3,30 @@
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Literal
 
-from backup_engine import repository_guard, shim
+from backup_engine import repository_guard
+from backup_engine.causes import (
+    ARCHIVE_MISSING,
+    DAMAGE_FOUND,
+    DAMAGE_LEFT,
+    FAILED,
+    KEY_BY_EXIT_CODE,
+    KEY_BY_GENERAL_MESSAGE_ID,
+    KEY_BY_MESSAGE_ID,
+    KEY_BY_TEXT,
+    LOCKED,
+    PUBLISHED_AS,
+    SENTENCES,
+    TOO_MUCH_OUTPUT,
+    UNREACHABLE,
+    Source,
+)
 from backup_engine.events import ArchiveProgress, Event, LogMessage, PlainLine, ProgressPercent
-from backup_engine.rclone import OTHER, TABLE
+from backup_engine.rclone import OTHER
 from backup_engine.render import log_line
 
 Status = Literal["completed", "completed_with_warnings", "failed", "cancelled", "interrupted"]
@@ -26,245 +42,6 @@ HIGHEST_SIGNAL = 64
 SIGNAL_BASE = 128
 WARNING_CODES = range(100, 128)
 COMMAND_NOT_RUN = frozenset({126, 127})
-SSH_FAILED = 255
-
-FAILED = "engine.failed"
-DAMAGED = "engine.damaged"
-DAMAGE_FOUND = "engine.damage_found"
-DAMAGE_LEFT = "engine.damage_left"
-UNREACHABLE = "engine.unreachable"
-KEY_REFUSED = "ssh.key_refused"
-BODY_REFUSED = "agents.body_refused"
-HOST_KEY_CHANGED = "ssh.host_key_changed"
-ARCHIVE_MISSING = "engine.archive_missing"
-UNENCRYPTED_UNKNOWN = "engine.unencrypted_unknown"
-LOCKED = "engine.locked"
-OLDER = "engine.repository_older"
-REPLACED = "repository.replaced"
-TOO_MUCH_OUTPUT = "engine.result_too_large"
-PYTHON_MISSING = "ssh.python_missing"
-
-KEY_BY_MESSAGE_ID: Mapping[str, str] = {
-    "Repository.DoesNotExist": "engine.repository_missing",
-    "Repository.InvalidRepository": "engine.not_a_repository",
-    "Repository.InvalidRepositoryConfig": DAMAGED,
-    "Repository.AtticRepository": "engine.unsupported",
-    "Repository.AlreadyExists": "engine.repository_exists",
-    "Repository.PathAlreadyExists": "engine.repository_exists",
-    "Repository.ParentPathDoesNotExist": "engine.repository_missing",
-    "Repository.PathPermissionDenied": "engine.permission_denied",
-    "Repository.CheckNeeded": DAMAGED,
-    "Repository.ObjectNotFound": DAMAGED,
-    "Repository.StorageQuotaExceeded": "engine.disk_full",
-    "Repository.InsufficientFreeSpaceError": "engine.disk_full",
-    "IntegrityError": DAMAGED,
-    "FileIntegrityError": DAMAGED,
-    "DecompressionError": DAMAGED,
-    "TAMRequiredError": DAMAGED,
-    "ArchiveTAMRequiredError": DAMAGED,
-    "TAMInvalid": DAMAGED,
-    "ArchiveTAMInvalid": DAMAGED,
-    "NoManifestError": DAMAGED,
-    "MandatoryFeatureUnsupported": "engine.unsupported",
-    "UnsupportedManifestError": "engine.unsupported",
-    "UnsupportedPayloadError": "engine.unsupported",
-    "TAMUnsupportedSuiteError": "engine.unsupported",
-    "RPCServerOutdated": "engine.unsupported",
-    "Archive.AlreadyExists": "engine.archive_exists",
-    "Archive.DoesNotExist": ARCHIVE_MISSING,
-    "PassphraseWrong": "engine.passphrase_wrong",
-    "PasswordRetriesExceeded": "engine.passphrase_wrong",
-    "NoPassphraseFailure": "engine.passphrase_missing",
-    "PasscommandFailure": "engine.passphrase_missing",
-    "KeyfileNotFoundError": "engine.passphrase_missing",
-    "RepoKeyNotFoundError": "engine.passphrase_missing",
-    "KeyfileMismatchError": "engine.passphrase_wrong",
-    "KeyfileInvalidError": "engine.passphrase_wrong",
-    "LockTimeout": "engine.locked",
-    "Cache.RepositoryAccessAborted": "engine.repository_relocated",
-    "Cache.RepositoryReplay": OLDER,
-    "Cache.RepositoryIDNotUnique": OLDER,
-    "Cache.CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
-    "Cache.EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
-    "RepositoryAccessAborted": "engine.repository_relocated",
-    "RepositoryReplay": OLDER,
-    "RepositoryIDNotUnique": OLDER,
-    "CacheInitAbortedError": UNENCRYPTED_UNKNOWN,
-    "EncryptionMethodMismatch": UNENCRYPTED_UNKNOWN,
-    "PathNotAllowed": "engine.permission_denied",
-    repository_guard.REPLACED: REPLACED,
-    shim.TOO_MUCH_OUTPUT: TOO_MUCH_OUTPUT,
-    "Guard.PythonMissing": PYTHON_MISSING,
-}
-"""The engine's stable message ids, first of all evidence: version 1.2 has no exit codes of its own for them."""
-
-Source = Literal["error", "warning", "remote"]
-
-RCLONE_FAILED = r"rclone rc command failed: error \d+: "
-"""How major 2 logs the output of the rclone it has started, which is JSON."""
-RCLONE_GONE = r"HTTPConnectionPool\(host='127\.0\.0\.1'|ChunkedEncodingError: "
-"""Its message when that rclone does not answer, or breaks off."""
-
-KEY_BY_TEXT: Sequence[tuple[re.Pattern[str], frozenset[Source], str]] = (
-    (re.compile(r"refuses large request bodies \(HTTP 413"), frozenset({"remote"}), BODY_REFUSED),
-    (re.compile(r"\[Errno (?:28|122)\]|No space left on device"), frozenset({"error", "warning"}), "engine.disk_full"),
-    (re.compile(r"No space left on device|Disk quota exceeded"), frozenset({"remote"}), "engine.disk_full"),
-    (
-        re.compile(r"borg\S*: (?:command )?not found|borg\S*: No such file"),
-        frozenset({"remote"}),
-        "engine.not_installed",
-    ),
-    (
-        re.compile(r"IDENTIFICATION HAS CHANGED|No \S+ host key is known for holdfast-\d+ "),
-        frozenset({"remote"}),
-        HOST_KEY_CHANGED,
-    ),
-    (
-        re.compile(r"Permission denied \([a-z,-]+\)|Too many authentication failures"),
-        frozenset({"remote"}),
-        KEY_REFUSED,
-    ),
-    (re.compile(r"Host key verification failed"), frozenset({"remote"}), UNREACHABLE),
-    # A segment that the repository's index names is not there.
-    (re.compile(r"FileNotFoundError: \[Errno 2\][^\n]*/data/\d+/\d+'"), frozenset({"error"}), DAMAGED),
-    (re.compile(r"\[Errno (?:1|13|30)\]"), frozenset({"error"}), "engine.permission_denied"),
-    (
-        re.compile(r"repository check, errors found\.|check complete, problems found\."),
-        frozenset({"error"}),
-        DAMAGE_FOUND,
-    ),
-    # Of a repair by major 2, which continues with the archives and exits with 0.
-    (re.compile(r"repository check, corrupt pack\(s\) found\."), frozenset({"warning"}), DAMAGE_LEFT),
-    (re.compile(r"Archive .+ not found \(\d+/\d+\)\."), frozenset({"warning"}), ARCHIVE_MISSING),
-    # Major 2, of an id that no archive has, or a name that none or several have.
-    (re.compile(r"match precisely one archive"), frozenset({"error"}), ARCHIVE_MISSING),
-    *(
-        (
-            re.compile(rf'{RCLONE_FAILED}\{{\s*"error": "(?:[^"\\]|\\.)*?(?:{"|".join(signs)})', re.IGNORECASE),
-            frozenset[Source]({"error"}),
-            trouble.key,
-        )
-        for trouble, signs in TABLE
-    ),
-    (re.compile(rf"{RCLONE_FAILED}|{RCLONE_GONE}"), frozenset({"error"}), OTHER.key),
-)
-"""Errors without a message id, recognised by their text: of errors, of warnings, or of ssh and the far side."""
-
-KEY_BY_GENERAL_MESSAGE_ID: Mapping[str, str] = {
-    "LockError": "engine.locked",
-    "LockErrorT": "engine.locked",
-    "LockFailed": "engine.locked",
-    "NotLocked": "engine.locked",
-    "NotMyLock": "engine.locked",
-    "ConnectionClosed": UNREACHABLE,
-    "ConnectionClosedWithHint": UNREACHABLE,
-    "ConnectionBrokenWithHint": UNREACHABLE,
-}
-"""Message ids with several causes: the text decides first."""
-
-KEY_BY_EXIT_CODE: Mapping[int, str] = {
-    10: "engine.repository_exists",
-    11: "engine.unsupported",
-    12: DAMAGED,
-    13: "engine.repository_missing",
-    14: "engine.disk_full",
-    15: "engine.not_a_repository",
-    16: DAMAGED,
-    17: DAMAGED,
-    18: "engine.repository_missing",
-    19: "engine.repository_exists",
-    20: "engine.disk_full",
-    21: "engine.permission_denied",
-    25: "engine.unsupported",
-    26: DAMAGED,
-    27: "engine.unsupported",
-    30: "engine.archive_exists",
-    31: ARCHIVE_MISSING,
-    40: "engine.passphrase_wrong",
-    41: "engine.passphrase_wrong",
-    42: "engine.passphrase_missing",
-    44: "engine.passphrase_missing",
-    48: "engine.unsupported",
-    50: "engine.passphrase_missing",
-    51: "engine.passphrase_missing",
-    52: "engine.passphrase_wrong",
-    53: "engine.passphrase_wrong",
-    60: UNENCRYPTED_UNKNOWN,
-    61: UNENCRYPTED_UNKNOWN,
-    62: "engine.repository_relocated",
-    63: OLDER,
-    64: OLDER,
-    70: "engine.locked",
-    71: "engine.locked",
-    72: "engine.locked",
-    73: "engine.locked",
-    74: "engine.locked",
-    75: "engine.locked",
-    80: UNREACHABLE,
-    81: UNREACHABLE,
-    83: "engine.permission_denied",
-    84: "engine.unsupported",
-    87: UNREACHABLE,
-    90: DAMAGED,
-    91: DAMAGED,
-    92: DAMAGED,
-    95: DAMAGED,
-    96: DAMAGED,
-    97: DAMAGED,
-    98: DAMAGED,
-    99: "engine.unsupported",
-    SSH_FAILED: UNREACHABLE,
-}
-
-ARCHIVES_UNREADABLE = frozenset({FAILED, DAMAGED})
-"""How an engine ends that reads all archives and cannot read one of them. Names and ids may still be readable."""
-
-SENTENCES: Mapping[str, str] = {
-    "engine.source_missing": "None of the source paths exists; correct the source paths, or mount what is missing.",
-    "engine.disk_full": "No space is left for the repository or the engine's cache; free some, or prune and compact.",
-    "engine.not_installed": "The engine is not installed where it should run; install BorgBackup 1.2 or newer there.",
-    "engine.unsupported": "This version of the engine cannot open the repository; install a newer BorgBackup.",
-    "engine.archive_exists": "An archive with this name exists already; choose another archive name.",
-    "engine.passphrase_wrong": "The passphrase does not open this repository; enter the right one in its settings.",
-    "engine.passphrase_missing": "The repository's passphrase or key is missing; enter it in the repository's settings.",
-    "engine.locked": "Another program uses the repository; try again when it has ended, or break the lock if none runs.",
-    "engine.permission_denied": "The engine may not read or write the repository; correct the permissions of its folder.",
-    "engine.repository_missing": "There is no repository at this path; correct the path, mount it, or create it.",
-    "engine.not_a_repository": "The files at this path are not a repository of this engine; correct the path.",
-    "engine.repository_exists": "Something exists at this path already; import the repository, or choose another path.",
-    "engine.repository_relocated": "The repository was at another place before; confirm that it was moved on purpose.",
-    OLDER: "The repository is older than when it was last used, as if an older copy had been put back;"
-    " confirm that this is meant with confirm-older, which also lists the archives that are missing.",
-    REPLACED: "Another repository is at this place, so nothing was read or written;"
-    " put the right one back, correct the path, or accept this one with accept-replacement.",
-    TOO_MUCH_OUTPUT: "The engine wrote more output than allowed and was stopped; its answer was discarded."
-    " Inspect the repository with the engine itself: it has far too many archives, or is malicious.",
-    UNREACHABLE: "The repository's host cannot be reached, or has no engine; check its address, ssh, the key, and borg.",
-    PYTHON_MISSING: "The machine has no Python 3.9 or newer, which a dry run of an older state needs; nothing was changed."
-    " Install Python there, or confirm the older state without a dry run.",
-    KEY_REFUSED: "The repository's host does not accept the key for this user; deploy the key there, or correct the user.",
-    BODY_REFUSED: (
-        "A proxy in front of the service refuses large request bodies (HTTP 413); raise its limit, in nginx with"
-        " client_max_body_size 0 and proxy_request_buffering off."
-    ),
-    HOST_KEY_CHANGED: "The repository's host shows another key than the one that is pinned; find out why before accepting it.",
-    DAMAGED: "The repository is damaged; run a check, and keep a copy of the repository before a repair.",
-    DAMAGE_FOUND: "The check found damage; keep a copy of the repository, then check it with repair.",
-    DAMAGE_LEFT: "Damaged data is left in the repository; check it with repair and verify_data, which removes that data.",
-    ARCHIVE_MISSING: "The archive no longer exists in the repository; refresh the list of archives.",
-    UNENCRYPTED_UNKNOWN: "The repository is not encrypted and was not known so far; confirm that this is meant.",
-    FAILED: "The engine failed without a message; try again, and check the machine's system log.",
-    **{trouble.key: trouble.sentence for trouble, _ in TABLE},
-    OTHER.key: OTHER.sentence,
-}
-
-PUBLISHED_AS: Mapping[str, str] = {
-    DAMAGE_FOUND: DAMAGED,
-    DAMAGE_LEFT: DAMAGED,
-    ARCHIVE_MISSING: FAILED,
-    UNENCRYPTED_UNKNOWN: FAILED,
-}
-"""Reasons that the published list of error keys does not name; each still has its own sentence."""
 
 INTERRUPTED_KEY = "operations.interrupted"
 INTERRUPTED_SENTENCE = "The engine was ended from outside before it had finished; start the operation again."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from backup_engine.detect import EngineUnsupported
-from backup_engine.parse import PruneResult
+from backup_engine.log_results import PruneResult
 from backup_engine.requests import InvalidRequest, RetentionPolicy
 
 CHECKPOINT = re.compile(r"\.checkpoint(\.\d+)?\Z")

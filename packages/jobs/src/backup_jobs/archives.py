@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine import bounded_json
-from backup_engine.outcome import SENTENCES
-from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
+from backup_engine.causes import SENTENCES
 from backup_engine.requests import InfoRequest, ListArchivesRequest
+from backup_engine.results import ArchiveInfo, GarbledOutput, InfoResult, parse_archives, parse_info
 from backup_jobs.work import EvidenceUnknown, OpenedRepository, readable
 
 EVERYTHING = ListArchivesRequest(consider_checkpoints=True)

@@ -8,8 +8,8 @@ from typing import Any
 from backup_engine import missing_sources
 from backup_engine.command import Command
 from backup_engine.outcome import Accumulator
-from backup_engine.parse import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
 from backup_engine.requests import CreateRequest, DeleteArchiveRequest, ListArchivesRequest
+from backup_engine.results import ArchiveInfo, CreateResult, GarbledOutput, parse_create_result
 from backup_jobs.archives import Info, archives_now, described, document, info_now
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step

@@ -3,7 +3,7 @@
 from typing import Any
 
 from backup_engine.events import Event, LogMessage
-from backup_engine.parse import CHECK_FINISHED, parse_check_lines
+from backup_engine.log_results import CHECK_FINISHED, parse_check_lines
 from backup_engine.requests import CheckRequest
 from backup_jobs.endings import Completed, Ended, TryAgain
 from backup_jobs.progress import PhaseProgress

@@ -2,7 +2,7 @@
 
 from backup_engine.events import Event
 from backup_engine.interface import Engine
-from backup_engine.parse import parse_freed_bytes
+from backup_engine.log_results import parse_freed_bytes
 from backup_engine.requests import CompactRequest, RepositoryLocation
 from backup_jobs.endings import Completed, Ended
 from backup_jobs.host import Host, Step

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import DeleteArchiveRequest
+from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import EVERYTHING, archives_now, described, ids, read_archives
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.host import Interrupted, Step

@@ -16,8 +16,8 @@ from backup_engine.dumps import Database, feeding
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.listing import read_listing
 from backup_engine.outcome import Accumulator
-from backup_engine.parse import CreateResult, GarbledOutput
 from backup_engine.requests import CreateRequest, ListFilesRequest
+from backup_engine.results import CreateResult, GarbledOutput
 from backup_jobs.backup import AFTER, STEP, BackupAttempt, Found
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain
 from backup_jobs.engine_host import EngineHost

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from backup_engine.outcome import ARCHIVES_UNREADABLE
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from backup_engine.causes import ARCHIVES_UNREADABLE
 from backup_engine.requests import InfoRequest, ListArchivesRequest
+from backup_engine.results import ArchiveInfo, GarbledOutput, parse_archives
 from backup_jobs.archives import document, info_now
 from backup_jobs.endings import Completed, Ended, Failed
 from backup_jobs.work import EvidenceUnknown, Work, ended_without_success, readable, warnings_of

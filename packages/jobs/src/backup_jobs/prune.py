@@ -8,7 +8,7 @@ from typing import Any
 from backup_engine import retention
 from backup_engine.command import Command
 from backup_engine.events import Event, LogMessage
-from backup_engine.parse import PrunedArchive, PruneResult, parse_prune_lines
+from backup_engine.log_results import PrunedArchive, PruneResult, parse_prune_lines
 from backup_engine.requests import DeleteArchiveRequest, InvalidRequest, PruneRequest, RetentionPolicy
 from backup_jobs.archives import archives_now, ids
 from backup_jobs.endings import Completed, Ended, Failed, Stopped, TryAgain

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from backup_engine.causes import SENTENCES, UNREACHABLE
 from backup_engine.command import Command
 from backup_engine.far.request import has_begun_elsewhere, request_file
 from backup_engine.interface import Engine
-from backup_engine.outcome import SENTENCES, UNREACHABLE, Accumulator
+from backup_engine.outcome import Accumulator
 from backup_engine.requests import RepositoryLocation
 from backup_jobs.endings import Failed, Stopped, TryAgain, Warnings
 from backup_jobs.holds import HeldServices

@@ -75,11 +75,4 @@ def end_all(session: Session, user_id: int) -> int:
 
 
 def _record(session: Session, caller: Caller, action: str, token_id: int, name: str) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="account_token",
-        object_id=token_id,
-        details={"name": name},
-    )
+    audit.note(session, caller, action, "account_token", token_id, {"name": name})

@@ -1,6 +1,6 @@
 """The audit trail: rows are added, never changed."""
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
@@ -11,35 +11,42 @@ from holdfast.kit import clock
 from holdfast.kit.text import storable
 
 
+class About(TypedDict, total=False):
+    """What an entry is about."""
+
+    object_type: str | None
+    object_id: str | int | None
+    outcome: str
+    details: dict[str, Any] | None
+
+
 def record(
     session: Session,
     *,
     actor: Caller | None,
     action: str,
-    object_type: str | None = None,
-    object_id: str | int | None = None,
-    outcome: str = "ok",
     address: str | None = None,
-    details: dict[str, Any] | None = None,
+    **about: Unpack[About],
 ) -> None:
     """Add an entry in the caller's transaction: the entry and the change are durable together.
 
     ``details`` must hold no secret.
     """
+    number, name = (actor.user_id, actor.username) if actor else (None, None)
     address = address or (actor.address if actor else None)
-    add(
-        session,
-        entry(
-            actor_user_id=actor.user_id if actor else None,
-            actor=actor.username if actor else None,
-            action=action,
-            object_type=object_type,
-            object_id=object_id,
-            outcome=outcome,
-            address=address,
-            details=details,
-        ),
-    )
+    add(session, entry(actor_user_id=number, actor=name, action=action, address=address, **about))
+
+
+def note(
+    session: Session,
+    actor: Caller,
+    action: str,
+    object_type: str,
+    object_id: str | int,
+    details: dict[str, Any] | None = None,
+) -> None:
+    """As ``record``, for what a caller did to an object."""
+    record(session, actor=actor, action=action, object_type=object_type, object_id=object_id, details=details)
 
 
 def add(session: Session, *entries: dict[str, Any]) -> None:
@@ -53,22 +60,20 @@ def entry(
     actor_user_id: int | None,
     actor: str | None,
     action: str,
-    object_type: str | None = None,
-    object_id: str | int | None = None,
-    outcome: str = "ok",
     address: str | None = None,
-    details: dict[str, Any] | None = None,
+    **about: Unpack[About],
 ) -> dict[str, Any]:
+    object_id = about.get("object_id")
     return {
         "at": clock.now(),
         "actor_user_id": actor_user_id,
         "actor": actor,
         "action": action,
-        "object_type": object_type,
+        "object_type": about.get("object_type"),
         "object_id": None if object_id is None else storable(str(object_id), 200),
-        "outcome": outcome,
+        "outcome": about.get("outcome", "ok"),
         "address": None if address is None else storable(address, ADDRESS_LENGTH),
-        "details": _storable_value(details),
+        "details": _storable_value(about.get("details")),
     }
 
 

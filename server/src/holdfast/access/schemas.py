@@ -262,15 +262,7 @@ class TokenAnswer(Schema):
 
     @classmethod
     def of(cls, row: AccountToken) -> "TokenAnswer":
-        return cls(
-            id=row.id,
-            name=row.name,
-            prefix=row.prefix,
-            scope=TokenScope(row.scope),
-            created_at=row.created_at,
-            expires_at=row.expires_at,
-            last_used_at=row.last_used_at,
-        )
+        return TokenAnswer.from_row(row, scope=TokenScope(row.scope))
 
 
 class CreatedToken(TokenAnswer):
@@ -311,18 +303,7 @@ class AuditItem(Schema):
 
     @classmethod
     def of(cls, entry: AuditEntry) -> "AuditItem":
-        return cls(
-            id=entry.id,
-            at=entry.at,
-            actor=entry.actor,
-            actor_user_id=entry.actor_user_id,
-            action=entry.action,
-            object_type=entry.object_type,
-            object_id=entry.object_id,
-            outcome=entry.outcome,
-            address=entry.address,
-            details=entry.details or {},
-        )
+        return cls.from_row(entry, details=entry.details or {})
 
 
 class AuditPage(Schema):

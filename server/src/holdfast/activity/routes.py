@@ -1,6 +1,5 @@
 """HTTP for the activity history: past operations for users."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Depends, Query, Response
@@ -24,9 +23,9 @@ from holdfast.errors import Conflict
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import logs, pages, transitions
 from holdfast.operations.filters import require_known, unknown_word
-from holdfast.operations.log_answers import LineLimit, Offset, log_download, log_page
+from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
-from holdfast.operations.narrowing import Narrowed
+from holdfast.operations.narrowing import Narrowed, visible_part
 from holdfast.operations.present import Presenter
 from holdfast.operations.routes import ThePresenter
 from holdfast.operations.schemas import LogAnswer, OperationItem
@@ -62,21 +61,11 @@ def recent(
     kinds = kinds_of(presenter.registry, job_type) if job_type else ()
     if job_type and not kinds:
         raise unknown_word("job_type", all_words(presenter.registry))
-    visible = rights.visible_repositories(session, caller)
-    if repository_id is not None and visible is not None and repository_id not in visible:
-        return []
     collapsed = collapse_runs and job_type is None and INDEX not in category
-    narrowed = pages.Filter(
-        repositories=visible,
-        of_repositories_only=caller.role is not Role.ADMIN,
-        repository_id=repository_id,
-        categories=category,
-        kinds=kinds,
-        statuses=status,
-        triggers=trigger,
-        parents_only=collapsed,
-        **asdict(narrowing),
-    )
+    wanted = pages.Filter(categories=category, kinds=kinds, statuses=status, triggers=trigger, parents_only=collapsed)
+    narrowed = visible_part(session, caller, repository_id, narrowing, wanted)
+    if narrowed is None:
+        return []
     operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     if next_cursor is not None:
         response.headers["X-Next-Cursor"] = next_cursor
@@ -111,12 +100,9 @@ def read_logs(
     operation_id: RowId,
     session: Reading,
     presenter: ThePresenter,
-    settings: TheSettings,
-    offset: Offset = 0,
-    limit: LineLimit = 500,
+    part: PartOfLog,
 ) -> LogAnswer:
-    operation = _item(session, caller, presenter, job_type, operation_id)
-    return log_page(settings.logs_dir, operation, offset, limit)
+    return part.of(_item(session, caller, presenter, job_type, operation_id))
 
 
 @routes.get(
@@ -153,14 +139,8 @@ def delete_item(
         raise forbidden(Role.ADMIN)
     if not transitions.delete_finished(session, operation.id):
         raise Conflict("operations.still_active", "The operation has not ended yet.", status=operation.status)
-    audit.record(
-        session,
-        actor=caller,
-        action="activity.deleted",
-        object_type="operation",
-        object_id=operation.id,
-        details={"kind": operation.kind, "repository": operation.repository_name},
-    )
+    details = {"kind": operation.kind, "repository": operation.repository_name}
+    audit.note(session, caller, "activity.deleted", "operation", operation.id, details)
     if operation.log_file is not None:
         logs.remove(settings.logs_dir / operation.log_file)
     return Response(status_code=204)

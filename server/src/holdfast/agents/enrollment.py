@@ -191,9 +191,7 @@ def _tell(
     session: Session, caller: Caller, action: str, object_type: str, object_id: int, **details: str | int
 ) -> None:
     log.info("management of agents", action=action, object_id=object_id, by=caller.username)
-    audit.record(
-        session, actor=caller, action=action, object_type=object_type, object_id=object_id, details=dict(details)
-    )
+    audit.note(session, caller, action, object_type, object_id, dict(details))
 
 
 def changed(session: Session, gateway: Gateway, caller: Caller, agent: AgentMachine) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.outcome import REPLACED
+from backup_engine.causes import REPLACED
 from holdfast.operations.job_work import JobReport
 from holdfast.operations.models import Operation
 from holdfast.operations.status import Status

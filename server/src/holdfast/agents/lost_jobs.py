@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
+from backup_engine.results import ArchiveInfo, GarbledOutput, parse_archives
 from backup_protocol import JobKind, ListBlock
 from holdfast.agents import job_ends, store
 from holdfast.agents.models import AgentJob

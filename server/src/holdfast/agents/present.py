@@ -26,27 +26,11 @@ def agent_item(agent: AgentMachine, fleet: Fleet) -> AgentItem:
 
 
 def machine_item(agent: AgentMachine, fleet: Fleet) -> MachineItem:
-    return MachineItem(
-        id=agent.id,
-        name=agent.name,
-        connection_type="agent",
-        status=agent.status,
-        last_seen_at=fleet.last_seen(agent),
-        created_at=agent.created_at,
-        updated_at=agent.updated_at,
-    )
+    return MachineItem.from_row(agent, connection_type="agent", last_seen_at=fleet.last_seen(agent))
 
 
 def ssh_machine_item(connection: SshConnection) -> MachineItem:
-    return MachineItem(
-        id=connection.id,
-        name=connection.name,
-        connection_type="ssh",
-        status=connection.state,
-        last_seen_at=connection.last_seen_at,
-        created_at=connection.created_at,
-        updated_at=connection.updated_at,
-    )
+    return MachineItem.from_row(connection, connection_type="ssh", status=connection.state)
 
 
 def token_item(token: EnrollmentToken, now: datetime) -> EnrollmentTokenItem:

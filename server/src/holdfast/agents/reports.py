@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backup_engine.outcome import SENTENCES
+from backup_engine.causes import SENTENCES
 from backup_engine.redact import Redactor
 from holdfast.agents.schemas import CanceledBody, CompleteBody, FailBody, ResultBody
 from holdfast.kit.text import storable

@@ -32,14 +32,14 @@ from holdfast.agents.schemas import (
     NewEnrollmentToken,
 )
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheDatabase, TheSettings, Writing
+from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit import cursor as paging
 from holdfast.kit.fields import PlainText, RowId
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
-from holdfast.operations.log_answers import LineLimit, Offset, log_page
+from holdfast.operations.log_answers import PartOfLog
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
@@ -77,9 +77,7 @@ def list_tokens(caller: AdminOnly, session: Reading) -> EnrollmentTokens:
 def create_token(caller: AdminLoginOnly, wanted: NewEnrollmentToken, session: Writing) -> CreatedEnrollmentToken:
     """Its value is shown here, and never again."""
     token, value = enrollment.create_token(session, caller, wanted)
-    return CreatedEnrollmentToken(
-        id=token.id, name=token.name, token=value, token_prefix=token.token_prefix, expires_at=token.expires_at
-    )
+    return CreatedEnrollmentToken.from_row(token, token=value)
 
 
 @routes.post(
@@ -214,16 +212,9 @@ def read_job(caller: AdminOnly, job_id: RowId, session: Reading, gateway: TheGat
 
 
 @routes.get("/agent-jobs/{job_id}/logs", summary="Log lines of a job from an offset", responses=documented(404))
-def read_job_logs(
-    caller: AdminOnly,
-    job_id: RowId,
-    session: Reading,
-    settings: TheSettings,
-    offset: Offset = 0,
-    limit: LineLimit = 500,
-) -> LogAnswer:
+def read_job_logs(caller: AdminOnly, job_id: RowId, session: Reading, part: PartOfLog) -> LogAnswer:
     del caller
-    return log_page(settings.logs_dir, _job(session, job_id), offset, limit)
+    return part.of(_job(session, job_id))
 
 
 @routes.post("/agent-jobs/{job_id}/cancel", summary="Cancel a job", responses=documented(404, 409))

@@ -4,7 +4,7 @@ from functools import partial
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import InfoResult
+from backup_engine.results import InfoResult
 from backup_protocol import Block, InitBlock, JobKind
 from holdfast.agents.lost_jobs import evidence_kind
 from holdfast.kit.schema import Schema

@@ -13,6 +13,7 @@ from holdfast.agents.models import AgentFleet, AgentJob, AgentJobPart, AgentMach
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.rows import find_row
 
 SHUT_OUT = frozenset({AgentStatus.DISABLED, AgentStatus.REVOKED})
 THE_FLEET = 1
@@ -22,7 +23,7 @@ THE_FLEET = 1
 
 
 def get(session: Session, agent_id: int) -> AgentMachine | None:
-    return session.get(AgentMachine, agent_id) if 0 < agent_id < 2**63 else None
+    return find_row(session, AgentMachine, agent_id)
 
 
 def require(session: Session, word: str) -> AgentMachine:
@@ -182,7 +183,7 @@ def tokens(session: Session) -> list[EnrollmentToken]:
 
 
 def token(session: Session, token_id: int) -> EnrollmentToken:
-    found = session.get(EnrollmentToken, token_id) if 0 < token_id < 2**63 else None
+    found = find_row(session, EnrollmentToken, token_id)
     if found is None:
         raise errors.unknown_token(token_id)
     return found

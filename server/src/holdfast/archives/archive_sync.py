@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo
+from backup_engine.results import ArchiveInfo
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.models import Operation

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backup_engine.file_lock import locked_if_free
 from holdfast.archives.indexes import MOST_OPEN, NOT_TO_BE_TRUSTED, Indexes
 
 if TYPE_CHECKING:
@@ -93,16 +92,9 @@ class FileIndexes(Indexes):
             return 0
         return sum(_size(part) for part in self._folder.glob(f"{repository_uuid}.db*"))
 
-    @contextmanager
-    def building(self, repository_uuid: str) -> Iterator[bool]:
+    def building(self, repository_uuid: str) -> AbstractContextManager[bool]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._folder / f"{repository_uuid}.building").open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        return locked_if_free(self._folder / f"{repository_uuid}.building")
 
     def remove_all_of(self, repository_uuid: str) -> None:
         self.forget(repository_uuid)

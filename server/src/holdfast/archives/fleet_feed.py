@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import structlog
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from backup_engine.file_lock import locked_if_free
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.errors import Unavailable
 from holdfast.repositories.archive_records import Archive
@@ -119,16 +119,9 @@ class FleetFeed:
             if is_alone:
                 _Round(self.names, self._indexes, wanted, is_stopping).run()
 
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
+    def _alone(self) -> AbstractContextManager[bool]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._folder / "fleet-names.lock").open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        return locked_if_free(self._folder / "fleet-names.lock")
 
 
 @dataclass(slots=True)

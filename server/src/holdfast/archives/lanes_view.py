@@ -54,15 +54,7 @@ def lanes(
         if not sealed.hides(one.path) and (lane := _lane(one, step, len(indexed), changed)) is not None
     ]
     answer.archives = [
-        LaneArchive(
-            id=archive.id,
-            name=archive.name,
-            series=archive.series,
-            start=archive.start,
-            deduplicated_size=archive.deduplicated_size,
-            changed_here=number in changed,
-        )
-        for number, archive in enumerate(indexed)
+        LaneArchive.from_row(archive, changed_here=number in changed) for number, archive in enumerate(indexed)
     ]
     answer.total, answer.next_cursor = page.total, page.next_cursor
     return answer

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import ListArchivesRequest
+from backup_engine.results import ArchiveInfo
 from backup_jobs.host import Step
 from holdfast.api.parts import Part
 from holdfast.archives.history.answers import BrowsePage
@@ -71,14 +71,6 @@ LIVE_ANSWERS = Part[LiveAnswers]("live_answers")
 
 
 def _told(archive: ArchiveInfo, archive_id: int | None, template: str) -> LiveArchive:
-    return LiveArchive(
-        name=archive.name,
-        id=archive.id,
-        start=archive.start,
-        end=archive.end,
-        comment=archive.comment or None,
-        hostname=archive.hostname,
-        username=archive.username,
-        series=series_of(archive.name, template),
-        archive_id=archive_id,
+    return LiveArchive.from_row(
+        archive, comment=archive.comment or None, series=series_of(archive.name, template), archive_id=archive_id
     )

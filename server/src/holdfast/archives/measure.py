@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import select
 
-from backup_engine.parse import ArchiveDetails, GarbledOutput, parse_info
 from backup_engine.requests import InfoRequest
+from backup_engine.results import ArchiveDetails, GarbledOutput, parse_info
 from backup_jobs.host import SUCCEEDED, Step
 from holdfast.archives.giving_way import waiter_of
 from holdfast.repositories import archive_records

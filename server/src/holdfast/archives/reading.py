@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backup_engine import repository_guard
+from backup_engine.causes import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
 from backup_engine.command import Command
 from backup_engine.interface import Engine
-from backup_engine.outcome import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled

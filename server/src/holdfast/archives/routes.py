@@ -1,5 +1,6 @@
 """HTTP for the archive index."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
@@ -63,7 +64,7 @@ from holdfast.repositories import actions, archive_records, errors, protection, 
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository
-from holdfast.repositories.own_places import Sealed, ThePlaces
+from holdfast.repositories.own_places import Sealed, ServicePlaces, ThePlaces
 from holdfast.runner.engine_requests import TheEngineRequests, asks_engine
 
 routes = router("/api/repositories/{repository_id}", "archives")
@@ -79,6 +80,28 @@ ChangeWord = Literal["added", "removed", "modified"]
 TheCadence = Annotated[Cadence, Depends(CADENCE)]
 TheIndex = Annotated[ArchiveIndex, Depends(ARCHIVE_INDEX)]
 TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A caller's look into the file history."""
+
+    caller: Caller
+    session: Session
+    index: ArchiveIndex
+    places: ServicePlaces
+
+    def into(self, repository_id: int) -> tuple[Repository, Sealed]:
+        """The repository, and which of its paths the caller may not see. Raise NotFound."""
+        repository = store.require(self.session, self.caller, repository_id, Role.VIEWER)
+        return repository, self.places.sealed(self.session, self.caller, repository)
+
+
+def look(caller: SignedIn, _plan: NeedsArchiveHistory, session: Reading, index: TheIndex, places: ThePlaces) -> Look:
+    return Look(caller, session, index, places)
+
+
+Looking = Annotated[Look, Depends(look)]
 
 
 @routes.get("/archives", summary="Archives from the index, newest first", responses=documented(404))
@@ -249,13 +272,9 @@ def resync(caller: LoginOnly, repository_id: RowId, session: Writing, index: The
 
 @routes.get("/archives/{archive_id}/changes", summary="What changed in an archive", responses=documented(404))
 def read_changes(
-    caller: SignedIn,
-    _plan: NeedsArchiveHistory,
+    look: Looking,
     repository_id: RowId,
     archive_id: RowId,
-    session: Reading,
-    index: TheIndex,
-    places: ThePlaces,
     change: Annotated[Many, Depends(many("change"))],
     compare_to: RowId | None = None,
     path_prefix: Prefix = None,
@@ -272,15 +291,15 @@ def read_changes(
     `totals` and `byte_totals` include the folder `path_prefix` itself and all kinds of change; `groups` only what is
     below the folder and of the kinds in `change`.
     """
-    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    session = look.session
+    repository, sealed = look.into(repository_id)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     if set(change) - {"added", "removed", "modified"}:
         raise Unprocessable("archives.bad_change", "A change is added, removed or modified.")
     other = archive_records.of_repository(session, repository_id, compare_to) if compare_to is not None else None
     prefix = paths.asked(path_prefix, path_b64)
-    sealed = places.sealed(session, caller, repository)
     sealed.require([prefix])
-    answer = index.ask(
+    answer = look.index.ask(
         repository,
         lambda opened, covered: changes_view.changes(
             session,
@@ -303,32 +322,24 @@ def read_changes(
 
 @routes.get("/history", summary="Every archive that touched a path", responses=documented(404))
 def read_history(
-    caller: SignedIn,
-    _plan: NeedsArchiveHistory,
+    look: Looking,
     repository_id: RowId,
-    session: Reading,
-    index: TheIndex,
-    places: ThePlaces,
     path: PathQuery = None,
     path_b64: ExactPath = None,
 ) -> PathHistoryAnswer:
-    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    repository, sealed = look.into(repository_id)
     wanted = paths.asked(path, path_b64)
     if not wanted:
         raise Unprocessable("archives.bad_path", "Give the path of a file or folder.")
-    places.sealed(session, caller, repository).require([wanted])
-    archives = archive_records.all_of(session, repository_id)
-    return index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
+    sealed.require([wanted])
+    archives = archive_records.all_of(look.session, repository_id)
+    return look.index.ask(repository, lambda opened, covered: path_view.path_history(opened, covered, archives, wanted))
 
 
 @routes.get("/lanes", summary="A folder through time", responses=documented(404))
 def read_lanes(
-    caller: SignedIn,
-    _plan: NeedsArchiveHistory,
+    look: Looking,
     repository_id: RowId,
-    session: Reading,
-    index: TheIndex,
-    places: ThePlaces,
     path: PathQuery = None,
     path_b64: ExactPath = None,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
@@ -336,13 +347,12 @@ def read_lanes(
     cursor: Cursor = None,
 ) -> Lanes:
     """Every name that was ever in the folder, with the archives that hold each of its versions."""
-    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    repository, sealed = look.into(repository_id)
     directory = paths.asked(path, path_b64)
-    sealed = places.sealed(session, caller, repository)
     sealed.require([directory])
-    known = archive_records.all_of(session, repository_id)
+    known = archive_records.all_of(look.session, repository_id)
     archives = [archive for archive in known if series is None or archive.series == series]
-    return index.ask(
+    return look.index.ask(
         repository,
         lambda opened, covered: lanes_view.lanes(
             opened, covered, archives, directory, sealed, limit=limit, cursor=cursor
@@ -384,24 +394,19 @@ def read_losses(
 
 @routes.get("/search", summary="Find files by name over all archives", responses=documented(404))
 def search(
-    caller: SignedIn,
-    _plan: NeedsArchiveHistory,
+    look: Looking,
     repository_id: RowId,
-    session: Reading,
-    index: TheIndex,
-    places: ThePlaces,
     q: Annotated[str, PlainText(1, 4096), Query(description="Part of the name, of the whole path if it has a slash.")],
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Cursor = None,
     series: Annotated[str, PlainText(0, 4096)] | None = None,
     deleted_only: bool = False,
 ) -> SearchAnswer:
-    repository = store.require(session, caller, repository_id, Role.VIEWER)
+    repository, sealed = look.into(repository_id)
     if not q.strip():
         raise Unprocessable("archives.empty_query", "Give something to search for.")
-    archives = archive_records.all_of(session, repository_id)
-    sealed = places.sealed(session, caller, repository)
-    answer = index.ask(
+    archives = archive_records.all_of(look.session, repository_id)
+    answer = look.index.ask(
         repository,
         lambda opened, covered: path_view.search(
             opened, covered, archives, q, limit=limit, cursor=cursor, series=series, deleted_only=deleted_only
@@ -505,10 +510,4 @@ def _by_id_or_path(session: Session, repository_id: int | None, path: str | None
 
 
 def _stats(archive: Archive) -> ArchiveStats:
-    return ArchiveStats(
-        id=archive.id,
-        nfiles=archive.nfiles,
-        original_size=archive.original_size,
-        deduplicated_size=archive.deduplicated_size,
-        duration_seconds=archive.duration_seconds,
-    )
+    return ArchiveStats.from_row(archive)

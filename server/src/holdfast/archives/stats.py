@@ -1,28 +1,27 @@
 """The operation kind `stats`: sizes of the repository, and of archives that nobody has measured yet."""
 
-from backup_engine.parse import GarbledOutput, parse_info
 from backup_engine.requests import InfoRequest
+from backup_engine.results import GarbledOutput, parse_info
 from holdfast.archives.covered import already_done
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import RepositoryWork, on_repository
+from holdfast.repositories.work import RepositoryWork, repository_kind
 
 
 def kind(opener: Opener) -> Kind:
-    return Kind(
+    return repository_kind(
+        opener,
+        run,
         name="stats",
         category="index",
-        limit_group="index",
         access=Access.READ,
         params=StageParams,
-        run=on_repository(opener, run),
-        on_interrupted=again_when_interrupted,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo, GarbledOutput, InfoResult, parse_archives
+from backup_engine.results import ArchiveInfo, GarbledOutput, InfoResult, parse_archives
 from backup_jobs.endings import Completed
 from backup_jobs.list_archives import CUT_SHORT
 from backup_protocol import JobKind, ListBlock
@@ -20,7 +20,7 @@ from holdfast.archives.params import StageParams
 from holdfast.kit import clock
 from holdfast.operations.end_time import end_of_work, recording_end
 from holdfast.operations.job_work import JobReport, JobWork, reported
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -28,19 +28,18 @@ from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.job_kinds import attempted, concluded, info_in, report_of
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import RepositoryWork, on_repository
+from holdfast.repositories.work import RepositoryWork, repository_kind
 
 
 def kind(opener: Opener) -> Kind:
     job = JobWork(JobKind.ARCHIVES_LIST, block, conclude, may_repeat=True)
-    return Kind(
+    return repository_kind(
+        opener,
+        partial(run, job),
         name="archives",
         category="index",
-        limit_group="index",
         access=Access.READ,
         params=StageParams,
-        run=on_repository(opener, partial(run, job)),
-        on_interrupted=again_when_interrupted,
         agent=job,
     )
 

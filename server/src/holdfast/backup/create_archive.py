@@ -40,7 +40,6 @@ def kind(opener: Opener, holds: ServiceHolds) -> Kind:
         services=holds.of,
         name="backup",
         category="backup",
-        limit_group="backup",
         access=Access.ADD,
         params=BackupParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
+from backup_engine.results import CreateResult, GarbledOutput, RepositoryTotals, parse_archives, parse_create_result
 from backup_jobs.archives import described
 from holdfast.operations.end_time import end_of_work
 from holdfast.operations.event_schemas import RepositoryPart

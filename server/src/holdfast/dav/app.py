@@ -183,14 +183,7 @@ class Dav:
         self._noted[key] = now
         details = {"archive": archive.name, "repository_id": archive.repository_id}
         with self._database.writing() as session:
-            audit.record(
-                session,
-                actor=caller,
-                action="archive.read_by_webdav",
-                object_type="archive",
-                object_id=archive.id,
-                details=details,
-            )
+            audit.note(session, caller, "archive.read_by_webdav", "archive", archive.id, details)
 
 
 async def _body(request: Request) -> bytes:

@@ -1,6 +1,5 @@
 """The engine programs of this machine."""
 
-import os
 import shutil
 import threading
 import uuid
@@ -12,6 +11,7 @@ from backup_engine.environment import EngineEnvironment
 from backup_engine.interface import Engine, engine_for
 from holdfast.api.parts import Part
 from holdfast.errors import Unprocessable
+from holdfast.kit.made_once import text_made_once
 from holdfast.settings import Settings
 
 FAR_BASE = "~/.local/share/holdfast/engine"
@@ -97,16 +97,4 @@ def _detect(path: str, home: str) -> EngineProgram:
 
 def install_id(data_dir: Path) -> str:
     """The identity under which this installation takes engine locks. Made once; it must never change."""
-    file = data_dir / "install-id"
-    try:
-        return file.read_text().strip()
-    except FileNotFoundError:
-        part = data_dir / f"install-id.{os.getpid()}"
-        part.write_text(f"holdfast-{uuid.uuid4().hex}@localhost\n")
-        try:
-            os.link(part, file)
-        except FileExistsError:
-            pass
-        finally:
-            part.unlink()
-        return file.read_text().strip()
+    return text_made_once(data_dir / "install-id", f"holdfast-{uuid.uuid4().hex}@localhost\n").strip()

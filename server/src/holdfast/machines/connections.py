@@ -100,11 +100,5 @@ def accept_host_key(
 
 
 def record(session: Session, caller: Caller, action: str, connection: SshConnection, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="ssh_connection",
-        object_id=connection.id,
-        details={"name": connection.name, "host": connection.host, **details},
-    )
+    details = {"name": connection.name, "host": connection.host, **details}
+    audit.note(session, caller, action, "ssh_connection", connection.id, details)

@@ -104,14 +104,7 @@ class KeyDeployment:
         with self._database.writing() as session:
             row = store.require(session, connection.id)
             row.key_id = key.id
-            audit.record(
-                session,
-                actor=caller,
-                action=action,
-                object_type="ssh_connection",
-                object_id=connection.id,
-                details={"name": connection.name},
-            )
+            audit.note(session, caller, action, "ssh_connection", connection.id, {"name": connection.name})
             return row
 
 

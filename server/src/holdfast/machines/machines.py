@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from backup_engine import own_places
+from backup_engine.causes import UNREACHABLE
 from backup_engine.command import Machine
 from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.environment import SEARCH_PATH
 from backup_engine.interface import Engine
-from backup_engine.outcome import UNREACHABLE, unreachable
+from backup_engine.outcome import unreachable
 from backup_jobs import services
 from backup_jobs.services import Control
 from holdfast.access.vault import Vault

@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 from holdfast.machines import errors
 from holdfast.machines.models import SshConnection, SshKey
 from holdfast.repositories.models import Repository
+from holdfast.storage.rows import find_row
 
 
 def every(session: Session) -> list[SshConnection]:
@@ -13,7 +14,7 @@ def every(session: Session) -> list[SshConnection]:
 
 
 def get(session: Session, connection_id: int) -> SshConnection | None:
-    return session.get(SshConnection, connection_id) if 0 < connection_id < 2**63 else None
+    return find_row(session, SshConnection, connection_id)
 
 
 def require(session: Session, connection_id: int) -> SshConnection:

@@ -25,7 +25,6 @@ def kind(opener: Opener) -> Kind:
         JobWork(JobKind.REPOSITORY_CHECK, block, conclude, may_repeat=True),
         name="check",
         category="maintenance",
-        limit_group="maintenance",
         access=Access.CHANGE,
         params=CheckBody,
         present=present,

@@ -22,7 +22,6 @@ def kind(opener: Opener) -> Kind:
         JobWork(JobKind.REPOSITORY_COMPACT, block, conclude, may_repeat=True),
         name="compact",
         category="maintenance",
-        limit_group="maintenance",
         access=Access.CHANGE,
         params=CompactBody,
         present=present,

@@ -26,7 +26,6 @@ def kind(opener: Opener) -> Kind:
         JobWork(JobKind.ARCHIVE_DELETE, block, conclude),
         name="delete_archive",
         category="maintenance",
-        limit_group="maintenance",
         access=Access.CHANGE,
         params=DeleteParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),

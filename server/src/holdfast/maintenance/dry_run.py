@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backup_engine.events import Event
-from backup_engine.parse import GarbledOutput, parse_line
+from backup_engine.parse import parse_line
 from backup_engine.redact import Redactor
 from backup_engine.render import log_line
 from backup_engine.requests import PruneRequest, RetentionPolicy
+from backup_engine.results import GarbledOutput
 from backup_jobs.host import Step
 from backup_jobs.prune import WOULD_REMOVE_EVERYTHING, PruneLines, spare
 from backup_jobs.work import readable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from backup_engine.listing import JSON_START, json_record
 from backup_engine.listing import records as lines
-from backup_engine.parse import GarbledOutput
+from backup_engine.results import GarbledOutput
 
 BLOCK_BYTES = 1 << 20
 FIELDS = 8

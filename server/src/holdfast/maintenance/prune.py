@@ -26,7 +26,6 @@ def kind(opener: Opener) -> Kind:
         JobWork(JobKind.REPOSITORY_PRUNE, block, conclude, may_repeat=True),
         name="prune",
         category="maintenance",
-        limit_group="maintenance",
         access=Access.CHANGE,
         params=PruneParams,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),

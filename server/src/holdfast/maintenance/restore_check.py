@@ -14,9 +14,9 @@ from pydantic import ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from backup_engine.events import Event
-from backup_engine.parse import ArchiveInfo, GarbledOutput
 from backup_engine.render import log_line
 from backup_engine.requests import ExtractRequest, InvalidRequest, ListArchivesRequest, ListFilesRequest
+from backup_engine.results import ArchiveInfo, GarbledOutput
 from backup_jobs import paths as text
 from backup_jobs.archives import described, read_archives
 from backup_jobs.delete import GONE, UNKNOWN
@@ -27,14 +27,14 @@ from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
 from holdfast.repositories.location import Opener
-from holdfast.repositories.work import RepositoryWork, on_repository
+from holdfast.repositories.work import RepositoryWork, repository_kind
 
 PHASES = ("extract",)
 DEFAULT_SAMPLE = 100
@@ -62,14 +62,13 @@ class RestoreCheckParams(Schema):
 
 
 def kind(opener: Opener) -> Kind:
-    return Kind(
+    return repository_kind(
+        opener,
+        run,
         name="restore_check",
         category="restore",
-        limit_group="restore",
         access=Access.READ,
         params=RestoreCheckParams,
-        run=on_repository(opener, run),
-        on_interrupted=again_when_interrupted,
         present=present,
     )
 

@@ -1,13 +1,14 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
+from sqlalchemy.orm import Session
 
-from holdfast.access.caller import LoginOnly, SignedIn
-from holdfast.access.idempotency import Once
+from holdfast.access.caller import Caller, LoginOnly, SignedIn
+from holdfast.access.idempotency import Once, OnceRunner
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, Writing
@@ -29,6 +30,7 @@ from holdfast.maintenance.schemas import (
     RestoreCheckBody,
 )
 from holdfast.operations.kinds import REGISTRY, Kind
+from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import protection, store
@@ -48,6 +50,26 @@ TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(OPENER)]
 
 
+@dataclass(frozen=True, slots=True)
+class JobStart:
+    """What the start of a maintenance job needs."""
+
+    caller: Caller
+    session: Session
+    kinds: Mapping[str, Kind]
+    opener: Opener
+    once: OnceRunner
+
+    def answer(self, what: str, start: Callable[[], Operation]) -> Any:
+        """Start it, but only once for each Idempotency-Key."""
+        return self.once(self.session, lambda: repository_jobs.started(start(), what))
+
+
+def job_start(caller: LoginOnly, session: Writing, kinds: TheKinds, opener: TheOpener, once: Once) -> JobStart:
+    return JobStart(caller, session, kinds, opener, once)
+
+
+ToStart = Annotated[JobStart, Depends(job_start)]
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
 TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
 STARTS = documented(404, 409)
@@ -56,23 +78,11 @@ STARTS = documented(404, 409)
 @repository_routes.post(
     "/{repository_id}/check", summary="Check a repository", responses=STARTS, response_model=StartAnswer
 )
-def start_check(
-    caller: LoginOnly,
-    repository_id: RowId,
-    session: Writing,
-    kinds: TheKinds,
-    opener: TheOpener,
-    once: Once,
-    wanted: Annotated[CheckBody | None, Body()] = None,
-) -> Any:
+def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[CheckBody | None, Body()] = None) -> Any:
     """With `repair` (administrators only), damage is repaired; lost content cannot be recovered."""
-
-    def start() -> StartAnswer:
-        body = wanted or CheckBody()
-        operation = starting.start_check(session, caller, opener, kinds["check"], repository_id, body)
-        return repository_jobs.started(operation, "check")
-
-    return once(session, start)
+    session, caller, opener, kind = to_start.session, to_start.caller, to_start.opener, to_start.kinds["check"]
+    body = wanted or CheckBody()
+    return to_start.answer("check", lambda: starting.start_check(session, caller, opener, kind, repository_id, body))
 
 
 @repository_routes.post(
@@ -115,20 +125,12 @@ def start_prune(
     responses=STARTS,
     response_model=StartAnswer,
 )
-def start_compact(
-    caller: LoginOnly,
-    repository_id: RowId,
-    session: Writing,
-    kinds: TheKinds,
-    once: Once,
-    wanted: Annotated[CompactBody | None, Body()] = None,
-) -> Any:
-    def start() -> StartAnswer:
-        body = wanted or CompactBody()
-        operation = starting.start_on_repository(session, caller, kinds["compact"], repository_id, body)
-        return repository_jobs.started(operation, "compaction")
-
-    return once(session, start)
+def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[CompactBody | None, Body()] = None) -> Any:
+    session, caller, kind = to_start.session, to_start.caller, to_start.kinds["compact"]
+    body = wanted or CompactBody()
+    return to_start.answer(
+        "compaction", lambda: starting.start_on_repository(session, caller, kind, repository_id, body)
+    )
 
 
 @repository_routes.post(
@@ -138,23 +140,14 @@ def start_compact(
     response_model=StartAnswer,
 )
 def start_restore_check(
-    caller: LoginOnly,
-    repository_id: RowId,
-    session: Writing,
-    kinds: TheKinds,
-    opener: TheOpener,
-    once: Once,
-    wanted: Annotated[RestoreCheckBody | None, Body()] = None,
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[RestoreCheckBody | None, Body()] = None
 ) -> Any:
     """Extracts to nowhere. Proven files were read completely, decrypted, and match the archive's records."""
-
-    def start() -> StartAnswer:
-        body = wanted or RestoreCheckBody()
-        kind = kinds["restore_check"]
-        operation = starting.start_restore_check(session, caller, opener, kind, repository_id, body)
-        return repository_jobs.started(operation, "restore check")
-
-    return once(session, start)
+    session, caller, opener = to_start.session, to_start.caller, to_start.opener
+    kind, body = to_start.kinds["restore_check"], wanted or RestoreCheckBody()
+    return to_start.answer(
+        "restore check", lambda: starting.start_restore_check(session, caller, opener, kind, repository_id, body)
+    )
 
 
 @archive_routes.delete(
@@ -202,22 +195,16 @@ def deleted_archives(
     response_model=StartAnswer,
 )
 def undelete_archive(
-    caller: LoginOnly,
+    to_start: ToStart,
     repository_id: RowId,
     engine_id: Annotated[EngineId, Path(description="The engine's id of the archive.")],
-    session: Writing,
-    kinds: TheKinds,
-    opener: TheOpener,
-    once: Once,
 ) -> Any:
     """Possible until the next compaction, and only with engine 2."""
-
-    def start() -> StartAnswer:
-        kind = kinds["undelete_archive"]
-        operation = starting.start_undelete(session, caller, opener, kind, repository_id, engine_id)
-        return repository_jobs.started(operation, "undeletion")
-
-    return once(session, start)
+    session, caller, opener = to_start.session, to_start.caller, to_start.opener
+    kind = to_start.kinds["undelete_archive"]
+    return to_start.answer(
+        "undeletion", lambda: starting.start_undelete(session, caller, opener, kind, repository_id, engine_id)
+    )
 
 
 # --- status and lists -------------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from backup_engine.causes import ARCHIVE_MISSING
 from backup_engine.detect import EngineUnsupported
-from backup_engine.outcome import ARCHIVE_MISSING
-from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import ListArchivesRequest, UndeleteArchiveRequest
+from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import described, read_archives
 from backup_jobs.host import Step
 from holdfast.kit import clock
 from holdfast.maintenance.schemas import UndeleteParams
-from holdfast.operations.kinds import Effect, Kind, again_when_interrupted
+from holdfast.operations.kinds import Effect, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
@@ -22,20 +22,19 @@ from holdfast.repositories import archive_records, store
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository
 from holdfast.repositories.series import series_of
-from holdfast.repositories.work import RepositoryWork, on_repository
+from holdfast.repositories.work import RepositoryWork, repository_kind
 
 GONE = ("archives.gone", "The archive is no longer among the deleted ones; a compaction has removed it permanently.")
 
 
 def kind(opener: Opener) -> Kind:
-    return Kind(
+    return repository_kind(
+        opener,
+        run,
         name="undelete_archive",
         category="maintenance",
-        limit_group="maintenance",
         access=Access.CHANGE,
         params=UndeleteParams,
-        run=on_repository(opener, run),
-        on_interrupted=again_when_interrupted,
         effects=frozenset({Effect.ARCHIVES_CHANGED}),
         present=present,
     )

@@ -13,13 +13,13 @@ from backup_engine.rclone import NOT_THERE, OTHER
 from backup_engine.requests import CheckRequest
 from backup_jobs.work import warnings_of
 from holdfast.mirror import errors, store
+from holdfast.mirror.kind import mirror_kind
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork
 from holdfast.mirror.schemas import HydrateParams
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
-from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories.location import Opener
@@ -37,26 +37,14 @@ NOTHING_THERE = (
 
 
 def kind(remotes: Remotes, opener: Opener) -> Kind:
-    return Kind(
+    return mirror_kind(
         name=store.HYDRATE,
-        category="mirror",
         activity_word="rclone_hydrate",
-        limit_group="mirror",
         access=Access.CHANGE,
         params=HydrateParams,
         run=lambda context: _Hydrate(remotes, opener, context).run(),
-        on_interrupted=again_when_interrupted,
-        present=present,
+        shows=("destination", "source", "transferred_bytes", "problems"),
     )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    progress, result = operation.progress or {}, operation.result or {}
-    return {
-        "speed": progress.get("speed"),
-        "estimated_time_remaining": progress.get("estimated_time_remaining"),
-        **{name: result.get(name) for name in ("destination", "source", "transferred_bytes", "problems")},
-    }
 
 
 def check_destination(path: str, repository_uuid: str) -> Path:

@@ -182,11 +182,4 @@ def checked_path(repository_path: str, remote: RcloneRemote, wanted: MirrorSetti
 
 
 def _record(session: Session, caller: Caller, action: str, repository: Repository, details: dict[str, str]) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="repository",
-        object_id=repository.id,
-        details={"name": repository.name, **details},
-    )
+    audit.note(session, caller, action, "repository", repository.id, {"name": repository.name, **details})

@@ -21,14 +21,8 @@ def provider_answer(provider: Provider) -> ProviderAnswer:
 
 
 def _option(option: Option) -> ProviderOption:
-    return ProviderOption(
-        name=option.name,
-        help=option.help,
-        type=option.type,
-        default=option.default,
-        required=option.is_required,
-        secret=option.is_secret,
-        advanced=option.is_advanced,
+    return ProviderOption.from_row(
+        option, required=option.is_required, secret=option.is_secret, advanced=option.is_advanced
     )
 
 

@@ -204,11 +204,5 @@ def start_hydrate(
 
 
 def _audit(session: Session, caller: Caller, action: str, remote: RcloneRemote, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="rclone_remote",
-        object_id=remote.id,
-        details={"name": remote.name, "provider": remote.provider, **details},
-    )
+    details = {"name": remote.name, "provider": remote.provider, **details}
+    audit.note(session, caller, action, "rclone_remote", remote.id, details)

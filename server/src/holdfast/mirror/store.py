@@ -14,6 +14,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.status import ACTIVE, Status
 from holdfast.repositories import store as repositories
 from holdfast.repositories.models import Repository
+from holdfast.storage.rows import find_row
 
 SYNC = "sync"
 HYDRATE = "hydrate"
@@ -21,7 +22,7 @@ HYDRATE = "hydrate"
 
 def remote(session: Session, remote_id: int) -> RcloneRemote:
     """Raise NotFound."""
-    found = session.get(RcloneRemote, remote_id) if 0 < remote_id < 2**63 else None
+    found = find_row(session, RcloneRemote, remote_id)
     if found is None:
         raise errors.unknown_remote(remote_id)
     return found

@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backup_engine.outcome import REPLACED, SENTENCES
+from backup_engine.causes import REPLACED, SENTENCES
 from backup_engine.rclone import NOT_THERE, OTHER
 from holdfast.mirror import contents, sanity, store
+from holdfast.mirror.kind import mirror_kind
 from holdfast.mirror.program import NOT_FOUND, place
 from holdfast.mirror.remotes import Remotes
 from holdfast.mirror.running import MirrorWork, Run
 from holdfast.mirror.schemas import SyncParams
 from holdfast.mirror.source import Survey, identity_of_config, survey
 from holdfast.operations.context import Context
-from holdfast.operations.kinds import Kind, again_when_interrupted
+from holdfast.operations.kinds import Kind
 from holdfast.operations.locks import Access
-from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 
@@ -51,29 +51,14 @@ WRITTEN_MEANWHILE = (
 
 
 def kind(remotes: Remotes, install_id: str) -> Kind:
-    return Kind(
+    return mirror_kind(
         name=store.SYNC,
-        category="mirror",
         activity_word="rclone_sync",
-        limit_group="mirror",
         access=Access.READ_FILES,
         params=SyncParams,
         run=lambda context: run(remotes, install_id, context),
-        on_interrupted=again_when_interrupted,
-        present=present,
+        shows=("destination", "transferred_bytes", "verified", "verified_by", "problems", "reasons"),
     )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    progress, result = operation.progress or {}, operation.result or {}
-    return {
-        "speed": progress.get("speed"),
-        "estimated_time_remaining": progress.get("estimated_time_remaining"),
-        **{
-            name: result.get(name)
-            for name in ("destination", "transferred_bytes", "verified", "verified_by", "problems", "reasons")
-        },
-    }
 
 
 def run(remotes: Remotes, install_id: str, context: Context) -> Outcome | TryAgain:

@@ -1,6 +1,6 @@
 """Adds, changes and deletes destinations, rules and reports, each with a line in the audit log."""
 
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy import func, select
@@ -19,6 +19,9 @@ from holdfast.notifications.reports.times import next_time
 from holdfast.notifications.schemas import DestinationChange, NewDestination, ReportBody, RuleBody
 
 MOST_DESTINATIONS, MOST_RULES, MOST_REPORTS = 50, 100, 50
+SUBJECTS: dict[type[Rule | Report], str] = {Rule: "notification_rule", Report: "notification_report"}
+"""What the audit log calls them."""
+Named = TypeVar("Named", Rule, Report)
 DEFAULT_RULE = "Failures, warnings and recoveries"
 
 
@@ -64,29 +67,16 @@ def delete_destination(session: Session, caller: Caller, destination_id: int) ->
 
 def add_rule(session: Session, caller: Caller, wanted: RuleBody) -> Rule:
     _room(session, Rule, MOST_RULES, "rules")
-    _name_free(session, Rule, wanted.name)
-    now = clock.now()
-    rule = Rule(created_at=now, updated_at=now, **_rule_values(session, wanted))
-    session.add(rule)
-    session.flush()
-    _record(session, caller, "notification_rule.created", rule)
-    return rule
+    return _added(session, caller, Rule, _rule_values(session, wanted))
 
 
 def change_rule(session: Session, caller: Caller, rule_id: int, wanted: RuleBody) -> Rule:
     rule = require_rule(session, rule_id)
-    _name_free(session, Rule, wanted.name, rule_id)
-    for name, value in _rule_values(session, wanted).items():
-        setattr(rule, name, value)
-    rule.updated_at = clock.now()
-    _record(session, caller, "notification_rule.changed", rule)
-    return rule
+    return _replaced(session, caller, rule, _rule_values(session, wanted))
 
 
 def delete_rule(session: Session, caller: Caller, rule_id: int) -> None:
-    rule = require_rule(session, rule_id)
-    _record(session, caller, "notification_rule.deleted", rule)
-    session.delete(rule)
+    _deleted(session, caller, require_rule(session, rule_id))
 
 
 def add_default_rule(session: Session) -> None:
@@ -110,29 +100,16 @@ def add_default_rule(session: Session) -> None:
 
 def add_report(session: Session, caller: Caller, wanted: ReportBody) -> Report:
     _room(session, Report, MOST_REPORTS, "reports")
-    _name_free(session, Report, wanted.name)
-    now = clock.now()
-    report = Report(created_at=now, updated_at=now, **_report_values(session, wanted))
-    session.add(report)
-    session.flush()
-    _record(session, caller, "notification_report.created", report)
-    return report
+    return _added(session, caller, Report, _report_values(session, wanted))
 
 
 def change_report(session: Session, caller: Caller, report_id: int, wanted: ReportBody) -> Report:
     report = require_report(session, report_id)
-    _name_free(session, Report, wanted.name, report_id)
-    for name, value in _report_values(session, wanted).items():
-        setattr(report, name, value)
-    report.updated_at = clock.now()
-    _record(session, caller, "notification_report.changed", report)
-    return report
+    return _replaced(session, caller, report, _report_values(session, wanted))
 
 
 def delete_report(session: Session, caller: Caller, report_id: int) -> None:
-    report = require_report(session, report_id)
-    _record(session, caller, "notification_report.deleted", report)
-    session.delete(report)
+    _deleted(session, caller, require_report(session, report_id))
 
 
 def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
@@ -145,9 +122,7 @@ def retry(session: Session, caller: Caller, delivery_id: int) -> Delivery:
     now = clock.now()
     delivery.state, delivery.ended_at = DeliveryState.WAITING, None
     delivery.next_attempt_at, delivery.first_attempt_at = now, None
-    audit.record(
-        session, actor=caller, action="notification_delivery.retried", object_type="delivery", object_id=delivery_id
-    )
+    audit.note(session, caller, "notification_delivery.retried", "delivery", delivery_id)
     return delivery
 
 
@@ -217,6 +192,30 @@ def _timezone_exists(name: str) -> None:
         raise errors.unknown_timezone(name) from error
 
 
+def _added(session: Session, caller: Caller, table: type[Named], values: dict[str, Any]) -> Named:
+    _name_free(session, table, values["name"])
+    now = clock.now()
+    row = table(created_at=now, updated_at=now, **values)
+    session.add(row)
+    session.flush()
+    _record(session, caller, f"{SUBJECTS[table]}.created", row)
+    return row
+
+
+def _replaced(session: Session, caller: Caller, row: Named, values: dict[str, Any]) -> Named:
+    _name_free(session, type(row), values["name"], row.id)
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.updated_at = clock.now()
+    _record(session, caller, f"{SUBJECTS[type(row)]}.changed", row)
+    return row
+
+
+def _deleted(session: Session, caller: Caller, row: Rule | Report) -> None:
+    _record(session, caller, f"{SUBJECTS[type(row)]}.deleted", row)
+    session.delete(row)
+
+
 def _name_free(session: Session, table: Any, name: str, own_id: int | None = None) -> None:
     taken = session.scalar(select(table.id).where(table.name == name))
     if taken is not None and taken != own_id:
@@ -229,11 +228,4 @@ def _room(session: Session, table: Any, most: int, what: str) -> None:
 
 
 def _record(session: Session, caller: Caller, action: str, row: Any, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type=action.split(".")[0],
-        object_id=row.id,
-        details={"name": row.name, **details},
-    )
+    audit.note(session, caller, action, action.split(".")[0], row.id, {"name": row.name, **details})

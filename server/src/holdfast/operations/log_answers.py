@@ -1,11 +1,13 @@
 """Logs over HTTP."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Depends, Query
 from fastapi.responses import FileResponse
 
+from holdfast.api.dependencies import TheSettings
 from holdfast.errors import Conflict, NotFound
 from holdfast.kit.fields import PlainText
 from holdfast.operations import logs
@@ -36,6 +38,25 @@ def log_page(folder: Path, operation: Operation, offset: int, limit: int) -> Log
         log_lines=page.log_lines,
         has_more=page.has_more,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Which lines of a log a request asks for."""
+
+    folder: Path
+    offset: int
+    limit: int
+
+    def of(self, operation: Operation) -> LogAnswer:
+        return log_page(self.folder, operation, self.offset, self.limit)
+
+
+async def _log_part(settings: TheSettings, offset: Offset = 0, limit: LineLimit = 500) -> LogPart:
+    return LogPart(settings.logs_dir, offset, limit)
+
+
+PartOfLog = Annotated[LogPart, Depends(_log_part)]
 
 
 def log_end(folder: Path, operation: Operation, lines: int) -> OperationLog:

@@ -1,12 +1,17 @@
 """The query parameters by which every list of operations can be narrowed further."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import Depends, Query
+from sqlalchemy.orm import Session
 
+from holdfast.access import rights
+from holdfast.access.caller import Caller
+from holdfast.access.roles import Role
 from holdfast.kit.fields import Moment, PlainText, RowId
+from holdfast.operations import pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,22 @@ async def _narrowing(
     ] = None,
 ) -> Narrowing:
     return Narrowing(since, until, machine_id, triggered_by, q)
+
+
+def visible_part(
+    session: Session, caller: Caller, repository_id: int | None, narrowing: Narrowing, wanted: pages.Filter
+) -> pages.Filter | None:
+    """The part of a list that the caller may see; None if that is nothing."""
+    visible = rights.visible_repositories(session, caller)
+    if repository_id is not None and visible is not None and repository_id not in visible:
+        return None
+    return replace(
+        wanted,
+        repositories=visible,
+        of_repositories_only=caller.role is not Role.ADMIN,
+        repository_id=repository_id,
+        **asdict(narrowing),
+    )
 
 
 Narrowed = Annotated[Narrowing, Depends(_narrowing)]

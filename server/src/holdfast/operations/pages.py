@@ -26,6 +26,7 @@ from holdfast.operations.status import (
     Status,
     Trigger,
 )
+from holdfast.storage.rows import find_row
 
 REPOSITORIES_AT_ONCE = 200
 
@@ -44,7 +45,7 @@ CREATED_SLACK = 1000
 
 
 def get(session: Session, operation_id: int) -> Operation | None:
-    return session.get(Operation, operation_id) if 0 < operation_id < 2**63 else None
+    return find_row(session, Operation, operation_id)
 
 
 def repository_exists(session: Session, repository_id: int) -> bool:

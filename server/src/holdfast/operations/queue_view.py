@@ -60,7 +60,7 @@ def _holds_lane(operation: Operation) -> bool:
 
 
 def _holder(operation: Operation) -> LaneOperation:
-    return LaneOperation(id=operation.id, kind=operation.kind, status=operation.status, started_at=operation.started_at)
+    return LaneOperation.from_row(operation)
 
 
 def _running(session: Session) -> dict[str, int]:

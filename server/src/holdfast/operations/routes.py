@@ -1,6 +1,5 @@
 """HTTP for operations."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -35,7 +34,7 @@ from holdfast.operations.log_answers import (
     log_match,
     log_page,
 )
-from holdfast.operations.narrowing import Narrowed
+from holdfast.operations.narrowing import Narrowed, visible_part
 from holdfast.operations.present import PRESENTER, Presenter
 from holdfast.operations.queue_view import read_queue
 from holdfast.operations.schemas import (
@@ -80,20 +79,10 @@ def list_operations(
 ) -> OperationPage:
     """Only operations of repositories that you may see. The cursor stays right while new operations arrive."""
     require_known(presenter.registry, category=category, kind=kind, status=status, trigger=trigger)
-    visible = rights.visible_repositories(session, caller)
-    if repository_id is not None and visible is not None and repository_id not in visible:
+    wanted = pages.Filter(categories=category, kinds=kind, statuses=status, triggers=trigger, run_id=run_id)
+    narrowed = visible_part(session, caller, repository_id, narrowing, wanted)
+    if narrowed is None:
         return OperationPage(items=[], next_cursor=None, total=0)
-    narrowed = pages.Filter(
-        repositories=visible,
-        of_repositories_only=caller.role is not Role.ADMIN,
-        repository_id=repository_id,
-        categories=category,
-        kinds=kind,
-        statuses=status,
-        triggers=trigger,
-        run_id=run_id,
-        **asdict(narrowing),
-    )
     operations, next_cursor = pages.page(session, narrowed, limit, cursor)
     kept = [operation for operation in operations if operation.executor != "inline"]  # gone when their request ends
     total = pages.total(session, narrowed)

@@ -28,16 +28,7 @@ def packages(session: Session, found: Sequence[Package]) -> list[PackageAnswer]:
 
 
 def _package(package: Package, install: Operation | None) -> PackageAnswer:
-    return PackageAnswer(
-        id=package.id,
-        name=package.name,
-        install_command=package.install_command,
-        description=package.description,
-        status=status_word(install) if install else package.status,
-        installed_at=package.installed_at,
-        created_at=package.created_at,
-        updated_at=package.updated_at,
-    )
+    return PackageAnswer.from_row(package, status=status_word(install) if install else package.status)
 
 
 def jobs(session: Session, logs: Path, operations: Sequence[Operation], *, with_logs: bool) -> list[PackageJob]:

@@ -107,11 +107,5 @@ JOBS.status("/jobs/{job_id}", PackageJob, name="read_job", summary="Status of an
 
 
 def _audit(session: Session, caller: Caller, action: str, package: Package, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="package",
-        object_id=package.id,
-        details={"name": package.name, "install_command": package.install_command, **details},
-    )
+    details = {"name": package.name, "install_command": package.install_command, **details}
+    audit.note(session, caller, action, "package", package.id, details)

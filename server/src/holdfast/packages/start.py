@@ -23,14 +23,8 @@ def start(session: Session, caller: Caller, kind: Kind, package_id: int, origin:
     params = InstallParams(package_id=package.id, install_command=package.install_command)
     origin = origin or Origin(Trigger.MANUAL, caller.user_id, caller.username)
     operation = queue.enqueue(session, kind, params.model_dump(), origin, package_name=package.name)
-    audit.record(
-        session,
-        actor=caller,
-        action=f"{kind.name}.started",
-        object_type="package",
-        object_id=package.id,
-        details={"name": package.name, "install_command": package.install_command, "operation_id": operation.id},
-    )
+    details = {"name": package.name, "install_command": package.install_command, "operation_id": operation.id}
+    audit.note(session, caller, f"{kind.name}.started", "package", package.id, details)
     return operation
 
 

@@ -9,13 +9,14 @@ from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.packages import errors
 from holdfast.packages.models import Package
+from holdfast.storage.rows import find_row
 
 KIND = "package_install"
 
 
 def get(session: Session, package_id: int) -> Package:
     """Raise NotFound."""
-    package = session.get(Package, package_id) if 0 < package_id < 2**63 else None
+    package = find_row(session, Package, package_id)
     if package is None:
         raise errors.unknown(package_id)
     return package

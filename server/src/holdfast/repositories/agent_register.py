@@ -180,15 +180,9 @@ def check_sources(wanted: RepositorySettings) -> None:
 
 
 def _record(session: Session, caller: Caller, action: str, repository: Repository) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="repository",
-        object_id=repository.id,
-        details={
-            "name": repository.name,
-            "path": repository.path,
-            "agent_machine_id": repository.agent_machine_id,
-        },
-    )
+    details = {
+        "name": repository.name,
+        "path": repository.path,
+        "agent_machine_id": repository.agent_machine_id,
+    }
+    audit.note(session, caller, action, "repository", repository.id, details)

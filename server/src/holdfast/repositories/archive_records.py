@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Float,
-    ForeignKey,
     Index,
     Integer,
     Row,
@@ -33,8 +32,10 @@ from holdfast.kit import clock
 from holdfast.kit.fields import with_offset
 from holdfast.operations import outbox
 from holdfast.repositories import gone_archives
+from holdfast.repositories.gone_archives import ArchiveFacts
 from holdfast.repositories.models import Repository
 from holdfast.storage.base import Base
+from holdfast.storage.rows import find_row
 from holdfast.storage.types import Identifier, UtcDateTime
 
 STATEMENT_VALUES = 500
@@ -42,17 +43,11 @@ MOST_NAMED = 100
 """Archives that one event names."""
 
 
-class Archive(Base):
+class Archive(ArchiveFacts, Base):
     """One archive. The engine's id identifies it; a renamed or recreated archive is another one."""
 
     __tablename__ = "archives"
 
-    id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
-    repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
-    engine_id: Mapped[str] = mapped_column(String(64))
-    name: Mapped[str] = mapped_column(Text)
-    series: Mapped[str] = mapped_column(Text)
-    start: Mapped[datetime] = mapped_column(UtcDateTime)
     end: Mapped[datetime | None] = mapped_column(UtcDateTime)
     duration_seconds: Mapped[float | None] = mapped_column(Float)
     nfiles: Mapped[int | None] = mapped_column(BigInteger)
@@ -94,7 +89,7 @@ def unknown(archive: Any) -> NotFound:
 
 
 def get(session: Session, archive_id: int) -> Archive | None:
-    return session.get(Archive, archive_id) if 0 < archive_id < 2**63 else None
+    return find_row(session, Archive, archive_id)
 
 
 def of_repository(session: Session, repository_id: int, archive_id: int) -> Archive:

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from backup_engine.causes import ARCHIVE_MISSING
 from backup_engine.command import Command
 from backup_engine.detect import EngineUnsupported
 from backup_engine.interface import Engine
-from backup_engine.outcome import ARCHIVE_MISSING
-from backup_engine.parse import ArchiveInfo, GarbledOutput, parse_archives
 from backup_engine.requests import RepositoryLocation
+from backup_engine.results import ArchiveInfo, GarbledOutput, parse_archives
 from backup_jobs.host import SUCCEEDED, Step
 from holdfast.errors import HoldfastError, Unprocessable
 from holdfast.operations.locks import Access

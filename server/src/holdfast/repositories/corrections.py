@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
+from backup_engine.causes import LOCKED
 from backup_engine.command import Older
-from backup_engine.outcome import LOCKED
-from backup_engine.parse import ArchiveInfo, InfoResult, parse_info
 from backup_engine.requests import InfoRequest, ListArchivesRequest, RepositoryLocation
+from backup_engine.results import ArchiveInfo, InfoResult, parse_info
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.errors import Conflict, Locked, Unprocessable
@@ -54,14 +54,8 @@ class Corrections:
             missing = [archive for archive in known if archive.engine_id not in present]
             if not dry_run:
                 archive_records.mark_lost(session, repository.id, [archive.id for archive in missing])
-                audit.record(
-                    session,
-                    actor=caller,
-                    action="repository.older_confirmed",
-                    object_type="repository",
-                    object_id=repository.id,
-                    details={"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]},
-                )
+                details = {"missing_archives": len(missing), "names": [archive.name for archive in missing[:100]]}
+                audit.note(session, caller, "repository.older_confirmed", "repository", repository.id, details)
                 store.tell(session, repository.id, "changed", "archives")
         return OlderAnswer(
             repository_id=repository.id,
@@ -121,14 +115,7 @@ class Corrections:
         return operation
 
     def _record(self, session: Any, caller: Caller, repository: Repository, **details: Any) -> None:
-        audit.record(
-            session,
-            actor=caller,
-            action="repository.replacement_accepted",
-            object_type="repository",
-            object_id=repository.id,
-            details=details,
-        )
+        audit.note(session, caller, "repository.replacement_accepted", "repository", repository.id, details)
         store.tell(session, repository.id, "changed")
 
     # --- another place ------------------------------------------------------------------------------------------------
@@ -172,13 +159,8 @@ class Corrections:
             self._moved(session, caller, row, before)
 
     def _moved(self, session: Any, caller: Caller, repository: Repository, before: str) -> None:
-        audit.record(
-            session,
-            actor=caller,
-            action="repository.moved",
-            object_type="repository",
-            object_id=repository.id,
-            details={"from": before, "to": repository.path},
+        audit.note(
+            session, caller, "repository.moved", "repository", repository.id, {"from": before, "to": repository.path}
         )
         store.tell(session, repository.id, "changed")
 
@@ -202,7 +184,7 @@ class Corrections:
 
 
 def _named(archive: Archive) -> MissingArchive:
-    return MissingArchive(id=archive.id, engine_id=archive.engine_id, name=archive.name, start=archive.start)
+    return MissingArchive.from_row(archive)
 
 
 def _as_import(repository: Repository, path: str) -> ImportedRepository:

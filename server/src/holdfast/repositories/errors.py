@@ -2,7 +2,8 @@
 
 from dataclasses import asdict
 
-from backup_engine.outcome import LOCKED, OLDER, REPLACED, SENTENCES, Outcome
+from backup_engine.causes import LOCKED, OLDER, REPLACED, SENTENCES
+from backup_engine.outcome import Outcome
 from holdfast.errors import Conflict, HoldfastError, Locked, NotFound, Unprocessable
 
 

@@ -14,8 +14,8 @@ from holdfast.storage.types import Identifier, UtcDateTime
 STATEMENT_VALUES = 500
 
 
-class GoneArchive(Base):
-    __tablename__ = "gone_archives"
+class ArchiveFacts:
+    """What is recorded of every archive, of one that is gone, too."""
 
     id: Mapped[int] = mapped_column(Identifier, primary_key=True, autoincrement=True)
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
@@ -23,6 +23,11 @@ class GoneArchive(Base):
     name: Mapped[str] = mapped_column(Text)
     series: Mapped[str] = mapped_column(Text)
     start: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class GoneArchive(ArchiveFacts, Base):
+    __tablename__ = "gone_archives"
+
     gone_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """When the service learned of it: the end of its own operation, or the listing that lacks the archive."""
     new_bytes: Mapped[int | None] = mapped_column(BigInteger)

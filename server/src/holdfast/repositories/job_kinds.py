@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from backup_engine.parse import GarbledOutput, InfoResult, parse_info
+from backup_engine.results import GarbledOutput, InfoResult, parse_info
 from backup_jobs.bodies import BODIES, attempt
 from backup_jobs.endings import Completed, Ended, Failed, Stopped
 from backup_jobs.endings import TryAgain as JobTryAgain
@@ -31,12 +31,15 @@ def job_kind(
     opener: Opener,
     job: JobWork,
     *,
+    category: str,
     sources: MakeSources | None = None,
     services: MakeServices | None = None,
     **values: Any,
 ) -> Kind:
     """A kind that runs here and on agents. `sources` and `services` for a backup; `values` are the other fields of `Kind`."""
     return Kind(
+        category=category,
+        limit_group=category,
         run=lambda context: run(opener, job, context, sources, services),
         on_interrupted=again_when_interrupted,  # never reached: the body deals with it inside `run`
         agent=job,

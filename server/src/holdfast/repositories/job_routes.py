@@ -17,7 +17,7 @@ from holdfast.kit.fields import RowId
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
-from holdfast.operations.log_answers import LineLimit, Offset, log_page
+from holdfast.operations.log_answers import PartOfLog
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer
@@ -88,16 +88,9 @@ class JobRoutes:
     def log(self, path: str, *, name: str, summary: str, description: str | None = None) -> None:
         @self.routes.get(path, name=name, summary=summary, description=description, responses=documented(404))
         def read_log(
-            *,
-            caller: Caller = Depends(self.readers),
-            job_id: RowId,
-            session: Reading,
-            settings: TheSettings,
-            offset: Offset = 0,
-            limit: LineLimit = 500,
+            *, caller: Caller = Depends(self.readers), job_id: RowId, session: Reading, part: PartOfLog
         ) -> LogAnswer:
-            operation = require(session, caller, job_id, Role.VIEWER, self.kind)
-            return log_page(settings.logs_dir, operation, offset, limit)
+            return part.of(require(session, caller, job_id, Role.VIEWER, self.kind))
 
     def cancel(self, path: str, *, name: str, summary: str, description: str) -> None:
         @self.routes.post(path, name=name, summary=summary, description=description, responses=documented(404, 409))

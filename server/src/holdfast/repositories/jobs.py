@@ -60,14 +60,8 @@ def start(
         subject=_subject(repository, executed_by),
         archive_name=archive_name,
     )
-    audit.record(
-        session,
-        actor=caller,
-        action=f"{kind.name}.started",
-        object_type="operation",
-        object_id=operation.id,
-        details={"repository_id": repository.id, "repository": repository.name, **(details or {})},
-    )
+    details = {"repository_id": repository.id, "repository": repository.name, **(details or {})}
+    audit.note(session, caller, f"{kind.name}.started", "operation", operation.id, details)
     return operation
 
 

@@ -63,19 +63,11 @@ def _one(
 
 
 def _running(operation: Operation) -> RunningOperation:
-    return RunningOperation(
-        id=operation.id, kind=operation.kind, status=operation.status, started_at=operation.started_at
-    )
+    return RunningOperation.from_row(operation)
 
 
 def _sync_job(operation: Operation) -> SyncJob:
     """`triggered_by` is its cause; `initial` is the first sync of a mirror."""
-    return SyncJob(
-        id=operation.id,
-        status=operation.status,
-        triggered_by=operation.trigger,
-        operation="hydrate" if operation.kind == "hydrate" else "sync",
-        started_at=operation.started_at,
-        completed_at=operation.completed_at,
-        error_message=operation.error_message,
+    return SyncJob.from_row(
+        operation, triggered_by=operation.trigger, operation="hydrate" if operation.kind == "hydrate" else "sync"
     )

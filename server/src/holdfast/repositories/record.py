@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from backup_engine.parse import InfoResult
+from backup_engine.results import InfoResult
 from holdfast.kit import clock
 from holdfast.repositories.location import Opener
 from holdfast.repositories.models import Repository

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from backup_engine.causes import ARCHIVES_UNREADABLE
 from backup_engine.detect import EngineUnsupported
-from backup_engine.outcome import ARCHIVES_UNREADABLE
-from backup_engine.parse import GarbledOutput, InfoResult, parse_repository
+from backup_engine.interface import Engine
 from backup_engine.requests import (
     BreakLockRequest,
     CreateRequest,
@@ -22,6 +22,7 @@ from backup_engine.requests import (
     ListArchivesRequest,
     RepositoryLocation,
 )
+from backup_engine.results import GarbledOutput, InfoResult, parse_repository
 from holdfast.access import audit
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
@@ -78,19 +79,7 @@ class Register:
         if wanted.execution_target == "agent":
             return self.agents.create(caller, wanted)
         place = self.cloud.native(wanted) or place_of(wanted, self.opener.machines)
-        far = self._far_side(place, wanted)
-        passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
-        location = RepositoryLocation(
-            far.address or place.path,
-            passphrase,
-            wanted.encryption,
-            wanted.remote_path or far.engine_path,
-            far.rsh,
-            unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
-            machine=far.machine,
-            rclone=far.rclone,
-        )
+        engine, location = self._opened_by(place, wanted)
         check_settings(engine, location, wanted)
         with self.inline.hold(_lane_of(place), access=Access.CHANGE) as hold:
             self._still_free(place, wanted.name)
@@ -103,7 +92,7 @@ class Register:
                 place,
                 wanted,
                 wanted.encryption,
-                passphrase,
+                location.passphrase,
                 known,
                 "repository.created",
                 own_sources=own_sources,
@@ -123,21 +112,8 @@ class Register:
                 "repository.keyfile_on_machine",
                 f"The key belongs on the machine that runs the engine; put it there into {FAR_BASE}/.config/borg/keys.",
             )
-        far = self._far_side(place, wanted)
-        passphrase = wanted.passphrase.get_secret_value() if wanted.passphrase else None
-        engine = self.opener.engine_of_major(wanted.engine_version, place.runs_on)
-        location = RepositoryLocation(
-            far.address or place.path,
-            passphrase,
-            wanted.encryption,
-            wanted.remote_path or far.engine_path,
-            far.rsh,
-            relocated_ok=True,
-            unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
-            machine=far.machine,
-            older="accept" if wanted.older_ok else "refuse",
-            rclone=far.rclone,
-        )
+        engine, location = self._opened_by(place, wanted)
+        location = replace(location, relocated_ok=True, older="accept" if wanted.older_ok else "refuse")
         check_settings(engine, location, wanted)
         number = uuid.uuid4().hex
         key_file = self.opener.key_files.put(number, wanted.keyfile.get_secret_value()) if wanted.keyfile else None
@@ -150,7 +126,7 @@ class Register:
                 ):  # one malformed archive does not discredit the others
                     opened = hold.run(engine.list_archives(location, ListArchivesRequest(last=1, names_only=True)))
                 if opened.outcome.status not in ("completed", "completed_with_warnings"):
-                    raise errors.refused_by_engine(opened.outcome, passphrase_given=passphrase is not None)
+                    raise errors.refused_by_engine(opened.outcome, passphrase_given=location.passphrase is not None)
                 known = self._read(opened)
                 encryption = (known.encryption if known else None) or wanted.encryption or "unknown"
                 return self._store(
@@ -158,7 +134,7 @@ class Register:
                     place,
                     wanted,
                     encryption,
-                    passphrase,
+                    location.passphrase,
                     known,
                     "repository.imported",
                     own_sources=own_sources,
@@ -201,14 +177,7 @@ class Register:
                 raise errors.operation_running(running[repository_id].id)
             cancelled = transitions.cancel_pending_of_repository(session, repository_id)
             details = {"name": repository.name, "cancelled_operations": cancelled}
-            audit.record(
-                session,
-                actor=caller,
-                action="repository.deleted",
-                object_type="repository",
-                object_id=repository_id,
-                details=details,
-            )
+            audit.note(session, caller, "repository.deleted", "repository", repository_id, details)
             for listener in self.on_forget:
                 listener(session, repository)
             session.delete(repository)
@@ -226,13 +195,7 @@ class Register:
         )
         with self.database.writing() as session:
             store.note_evidence(session, repository.id, key_exported_at=clock.now())
-            audit.record(
-                session,
-                actor=caller,
-                action="repository.key_exported",
-                object_type="repository",
-                object_id=repository.id,
-            )
+            audit.note(session, caller, "repository.key_exported", "repository", repository.id)
         return key
 
     def break_lock(self, caller: Caller, repository: Repository) -> None:
@@ -256,13 +219,7 @@ class Register:
                 **error.params,
             ) from error
         with self.database.writing() as session:
-            audit.record(
-                session,
-                actor=caller,
-                action="repository.lock_broken",
-                object_type="repository",
-                object_id=repository.id,
-            )
+            audit.note(session, caller, "repository.lock_broken", "repository", repository.id)
 
     def confirm_relocation(self, caller: Caller, repository: Repository) -> None:
         """Open the repository once, with the user's confirmation that it was moved on purpose; the engine remembers
@@ -270,15 +227,24 @@ class Register:
         """
         self._open(repository, self.opener.location(repository, relocated_ok=True))
         with self.database.writing() as session:
-            audit.record(
-                session,
-                actor=caller,
-                action="repository.relocation_confirmed",
-                object_type="repository",
-                object_id=repository.id,
-            )
+            audit.note(session, caller, "repository.relocation_confirmed", "repository", repository.id)
 
     # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _opened_by(self, place: Place, wanted: NewRepository | ImportedRepository) -> tuple[Engine, RepositoryLocation]:
+        """The engine that opens a repository which is not stored yet, and what it needs for that."""
+        far = self._far_side(place, wanted)
+        location = RepositoryLocation(
+            far.address or place.path,
+            wanted.passphrase.get_secret_value() if wanted.passphrase else None,
+            wanted.encryption,
+            wanted.remote_path or far.engine_path,
+            far.rsh,
+            unencrypted_ok=wanted.encryption in NOT_ENCRYPTED,
+            machine=far.machine,
+            rclone=far.rclone,
+        )
+        return self.opener.engine_of_major(wanted.engine_version, place.runs_on), location
 
     def _own_sources(self, wanted: RepositoryPlace) -> list[str]:
         with self.database.reading() as session:
@@ -347,14 +313,8 @@ class Register:
                 session.add(repository)
                 session.flush()
                 store.tell(session, repository.id, "created")
-                audit.record(
-                    session,
-                    actor=caller,
-                    action=action,
-                    object_type="repository",
-                    object_id=repository.id,
-                    details={"name": repository.name, "path": place.path, **_confirmed(own_sources)},
-                )
+                details = {"name": repository.name, "path": place.path, **_confirmed(own_sources)}
+                audit.note(session, caller, action, "repository", repository.id, details)
                 if action == "repository.imported":
                     for listener in self.on_import:
                         listener(session, repository)
@@ -420,14 +380,8 @@ class Register:
         if repository.index_mode != old_mode:
             self._index_mode_changed(session, repository, old_mode)
         fields = sorted([*changes, *(["passphrase"] if sealed is not None else [])])
-        audit.record(
-            session,
-            actor=caller,
-            action="repository.changed",
-            object_type="repository",
-            object_id=repository_id,
-            details={"fields": fields, **_confirmed(changes.get("own_sources"))},
-        )
+        details = {"fields": fields, **_confirmed(changes.get("own_sources"))}
+        audit.note(session, caller, "repository.changed", "repository", repository_id, details)
         return repository
 
     def _index_mode_changed(self, session: Session, repository: Repository, old_mode: str) -> None:

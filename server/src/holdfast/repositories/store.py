@@ -18,6 +18,7 @@ from holdfast.operations.locks import Sharing
 from holdfast.operations.queue import Subject
 from holdfast.repositories import errors, size_records, ssh_address
 from holdfast.repositories.models import Repository
+from holdfast.storage.rows import find_row
 
 SHARED_WRITERS = frozenset({2})
 """Majors of the engine that allow several runs to add to a repository at the same time, while others read it."""
@@ -47,7 +48,7 @@ THESE = EVERY.where(Repository.id.in_(bindparam("ids", expanding=True)))
 
 
 def get(session: Session, repository_id: int) -> Repository | None:
-    return session.get(Repository, repository_id) if 0 < repository_id < 2**63 else None
+    return find_row(session, Repository, repository_id)
 
 
 def require(session: Session, caller: Caller, repository_id: int, role: Role) -> Repository:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from backup_engine.causes import SENTENCES
 from backup_engine.command import Command
 from backup_engine.interface import Engine
-from backup_engine.outcome import SENTENCES
 from backup_engine.requests import RepositoryLocation
 from backup_jobs import work as jobs
 from backup_jobs.endings import Failed, Stopped
@@ -13,6 +14,7 @@ from backup_jobs.endings import TryAgain as JobTryAgain
 from backup_jobs.host import Step
 from holdfast.errors import NotFound
 from holdfast.operations.context import Context
+from holdfast.operations.kinds import Kind, again_when_interrupted
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
@@ -70,6 +72,12 @@ def failed(key: str) -> Outcome:
 Working = Callable[[RepositoryWork], Outcome | TryAgain]
 
 
-def on_repository(opener: Opener, work: Working) -> Callable[[Context], Outcome | TryAgain]:
-    """A kind's `run` from a function of an opened repository."""
-    return lambda context: work(RepositoryWork.open(opener, context))
+def repository_kind(opener: Opener, work: Working, *, category: str, **values: Any) -> Kind:
+    """A kind whose work is a function of an opened repository, and can simply be repeated."""
+    return Kind(
+        category=category,
+        limit_group=category,
+        run=lambda context: work(RepositoryWork.open(opener, context)),
+        on_interrupted=again_when_interrupted,
+        **values,
+    )

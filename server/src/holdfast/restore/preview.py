@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from backup_engine.command import Command
 from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
-from backup_engine.parse import GarbledOutput
 from backup_engine.requests import InvalidRequest, ListFilesRequest
+from backup_engine.results import GarbledOutput
 from backup_jobs import paths as job_paths
 from backup_jobs.paths import shown
 from backup_jobs.restore import endings

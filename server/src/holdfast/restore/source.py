@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
+from backup_engine.causes import ARCHIVE_MISSING, SENTENCES
 from backup_engine.command import Command
-from backup_engine.outcome import ARCHIVE_MISSING, SENTENCES, Outcome
+from backup_engine.outcome import Outcome
 from holdfast.errors import HoldfastError, NotFound, Unavailable
 from holdfast.operations.queue import lane_of
 from holdfast.repositories import errors as repository_errors

@@ -8,6 +8,8 @@ import uuid
 from functools import cache
 from pathlib import Path
 
+from holdfast.kit.made_once import text_made_once
+
 FOLDER_ID = "folder-id"
 
 
@@ -23,17 +25,7 @@ def host_id(folder: Path) -> str:
 
 def folder_id(folder: Path) -> str:
     """Created once for a folder, by the first process."""
-    file = folder / FOLDER_ID
-    if not file.exists():
-        part = folder / f"{FOLDER_ID}.{uuid.uuid4().hex}"
-        part.write_text(uuid.uuid4().hex)
-        try:
-            os.link(part, file)
-        except FileExistsError:
-            pass
-        finally:
-            part.unlink()
-    return file.read_text()
+    return text_made_once(folder / FOLDER_ID, uuid.uuid4().hex)
 
 
 @cache

@@ -137,11 +137,5 @@ def _flush(session: Session, script: StoredScript) -> None:
 
 
 def _audit(session: Session, caller: Caller, action: str, script: StoredScript, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="script",
-        object_id=script.id,
-        details={"name": script.name, "version": script.version, "where": script.where, **details},
-    )
+    details = {"name": script.name, "version": script.version, "where": script.where, **details}
+    audit.note(session, caller, action, "script", script.id, details)

@@ -31,10 +31,4 @@ def _values(script: StoredScript, newest: ScriptVersion | None) -> dict[str, Any
 
 
 def version(found: ScriptVersion) -> Version:
-    return Version(
-        version=found.version,
-        sha256=found.sha256,
-        author=found.author,
-        created_at=found.created_at,
-        content=found.content,
-    )
+    return Version.from_row(found)

@@ -107,19 +107,13 @@ def run_script(
         subject = _subject(script, repository, params)
         origin = _origin(session, caller, script, repository)
         operation = queue.enqueue(session, kind, params, origin, subject=subject)
-        audit.record(
-            session,
-            actor=caller,
-            action=f"{kind.name}.started",
-            object_type="operation",
-            object_id=operation.id,
-            details={
-                "script_id": script.id,
-                "script": script.name,
-                "version": script.version,
-                "repository_id": repository.id if repository else None,
-            },
-        )
+        details = {
+            "script_id": script.id,
+            "script": script.name,
+            "version": script.version,
+            "repository_id": repository.id if repository else None,
+        }
+        audit.note(session, caller, f"{kind.name}.started", "operation", operation.id, details)
         message = f"The script {script.name} is queued."
         return StartAnswer(job_id=operation.id, status=operation.status, message=message)
 

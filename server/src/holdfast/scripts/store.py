@@ -10,13 +10,14 @@ from holdfast.operations import pages
 from holdfast.operations.models import Operation
 from holdfast.scripts import errors
 from holdfast.scripts.models import ScriptSecrets, ScriptVersion, StoredScript
+from holdfast.storage.rows import find_row
 
 KIND = "script_execution"
 
 
 def get(session: Session, script_id: int) -> StoredScript:
     """Raise NotFound."""
-    script = session.get(StoredScript, script_id) if 0 < script_id < 2**63 else None
+    script = find_row(session, StoredScript, script_id)
     if script is None or script.deleted_at is not None:
         raise errors.unknown(script_id)
     return script

@@ -104,11 +104,4 @@ def info(
 
 
 def _loop(report: LoopReport) -> LoopFound:
-    return LoopFound(
-        name=report.name,
-        state=report.state,
-        restarts=report.restarts,
-        failures_in_a_row=report.failures_in_a_row,
-        last_error=report.last_error,
-        last_error_at=report.last_error_at,
-    )
+    return LoopFound.from_row(report)

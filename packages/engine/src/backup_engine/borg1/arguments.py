@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from backup_engine.requests import InvalidRequest, RepositoryLocation
+from backup_engine.requests import ExportTarRequest, ExtractRequest, InvalidRequest, RepositoryLocation
 
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 LOCAL_REPOSITORY = re.compile(r"(?:file://)?/(?!/).*", re.DOTALL)
@@ -104,6 +104,23 @@ def _inside_an_archive(path: str) -> str:
     return "/".join(parts)
 
 
+def left_out(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
+    """The options for what of an archive is not wanted, and for the folders that are cut off its paths."""
+    return (
+        *(f"--exclude={archived_path(path)}" for path in request.excluded_trees),
+        *(f"--exclude={single_item(path)}" for path in request.excluded_paths),
+        *number("--strip-components", "strip_components", request.strip_components or None),
+    )
+
+
+def wanted(request: ExtractRequest | ExportTarRequest) -> tuple[str, ...]:
+    """The arguments for what of an archive is wanted; none for all of it."""
+    return (
+        *(archived_path(path) for path in request.paths),
+        *(pattern(text) for text in request.patterns),
+    )
+
+
 def pattern(text: str) -> str:
     """Given an exclude or include pattern, return it. Raise InvalidRequest if the engine would refuse it."""
     if not text or CONTROL_CHARACTER.search(text):
@@ -139,6 +156,11 @@ def natural(name: str, number: int, *, least: int = 0, most: int = 2**31 - 1) ->
     if isinstance(number, bool) or not least <= number <= most:
         raise InvalidRequest(f"{name} must be a whole number from {least} to {most}, not {number!r}.")
     return str(number)
+
+
+def number(option: str, name: str, value: int | None, *, least: int = 0, most: int = 2**31 - 1) -> tuple[str, ...]:
+    """An option that takes a number, if there is one."""
+    return () if value is None else (f"{option}={natural(name, value, least=least, most=most)}",)
 
 
 def _chunker_parameters(value: str) -> bool:

@@ -9,20 +9,19 @@ def command(location: RepositoryLocation, request: CheckRequest, lock_wait: int)
     refuse_contradictions(request)
     return (
         *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
-        "check",
-        *(("--repository-only",) if request.repository_only or request.max_duration else ()),
-        *(("--archives-only",) if request.archives_only else ()),
-        *(("--verify-data",) if request.verify_data else ()),
-        *(("--repair",) if request.repair else ()),
-        *_max_duration(request),
+        *("check", *flags(request)),
         *("--", arguments.repository(location)),
     )
 
 
-def _max_duration(request: CheckRequest) -> tuple[str, ...]:
-    if not request.max_duration:
-        return ()
-    return (f"--max-duration={arguments.natural('max_duration', request.max_duration)}",)
+def flags(request: CheckRequest) -> tuple[str, ...]:
+    return (
+        *(("--repository-only",) if request.repository_only or request.max_duration else ()),
+        *(("--archives-only",) if request.archives_only else ()),
+        *(("--verify-data",) if request.verify_data else ()),
+        *(("--repair",) if request.repair else ()),
+        *arguments.number("--max-duration", "max_duration", request.max_duration or None),
+    )
 
 
 def refuse_contradictions(request: CheckRequest) -> None:

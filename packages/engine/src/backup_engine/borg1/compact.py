@@ -8,12 +8,6 @@ def command(location: RepositoryLocation, request: CompactRequest, lock_wait: in
     return (
         *("--log-json", "--progress", "--info", "--lock-wait", str(lock_wait)),
         "compact",
-        *_threshold(request),
+        *arguments.number("--threshold", "The threshold", request.threshold, most=100),
         *("--", arguments.repository(location)),
     )
-
-
-def _threshold(request: CompactRequest) -> tuple[str, ...]:
-    if request.threshold is None:
-        return ()
-    return (f"--threshold={arguments.natural('The threshold', request.threshold, most=100)}",)

@@ -11,31 +11,45 @@ LISTED_STATUSES = "AMCE"
 def command(
     features: Features, location: RepositoryLocation, request: CreateRequest, lock_wait: int
 ) -> tuple[str, ...]:
-    if not request.source_paths:
-        raise InvalidRequest("A backup needs at least one source path.")
+    refuse_nothing(request)
     flags = arguments.custom_flags(request.custom_flags)
     if not features.files_changed_option and any(flag.startswith("--files-changed") for flag in flags):
         raise EngineUnsupported("The flag --files-changed needs BorgBackup 1.4 or newer.")
     return (
         *("--log-json", "--progress", "--lock-wait", str(lock_wait)),
-        *_upload_limit(request),
+        *arguments.number("--upload-ratelimit", "The upload limit", request.upload_ratelimit_kib, least=1),
         *("create", "--json"),
-        *(("--read-special",) if request.from_pipes else ()),
-        *(("--list", f"--filter={LISTED_STATUSES}") if request.list_files else ()),
+        *reading(request),
         f"--checkpoint-interval={arguments.natural('The checkpoint interval', request.checkpoint_interval, least=1)}",
-        *((f"--compression={arguments.compression(request.compression)}",) if request.compression else ()),
-        *((f"--comment={_comment(request.comment)}",) if request.comment else ()),
-        *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.exclude_patterns),
+        *storing(request),
         *flags,
         *("--", arguments.new_archive(location, request.archive_name)),
-        *(_source(path, request) for path in request.source_paths),
+        *sources(request),
     )
 
 
-def _upload_limit(request: CreateRequest) -> tuple[str, ...]:
-    if request.upload_ratelimit_kib is None:
-        return ()
-    return (f"--upload-ratelimit={arguments.natural('The upload limit', request.upload_ratelimit_kib, least=1)}",)
+def reading(request: CreateRequest) -> tuple[str, ...]:
+    return (
+        *(("--read-special",) if request.from_pipes else ()),
+        *(("--list", f"--filter={LISTED_STATUSES}") if request.list_files else ()),
+    )
+
+
+def storing(request: CreateRequest) -> tuple[str, ...]:
+    return (
+        *((f"--compression={arguments.compression(request.compression)}",) if request.compression else ()),
+        *((f"--comment={_comment(request.comment)}",) if request.comment else ()),
+        *(f"--exclude={arguments.pattern(pattern)}" for pattern in request.exclude_patterns),
+    )
+
+
+def sources(request: CreateRequest) -> tuple[str, ...]:
+    return tuple(_source(path, request) for path in request.source_paths)
+
+
+def refuse_nothing(request: CreateRequest) -> None:
+    if not request.source_paths:
+        raise InvalidRequest("A backup needs at least one source path.")
 
 
 def _source(path: str, request: CreateRequest) -> str:

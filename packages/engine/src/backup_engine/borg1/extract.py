@@ -10,18 +10,20 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
         *(() if request.stdout else ("--progress",)),
-        "extract",
+        *("extract", *flags(request)),
+        *arguments.left_out(request),
+        *("--", arguments.archive(location, request.archive)),
+        *arguments.wanted(request),
+    )
+
+
+def flags(request: ExtractRequest) -> tuple[str, ...]:
+    return (
         *(("--dry-run",) if request.dry_run else ()),
         *(("--list",) if request.list_files else ()),
         *(("--stdout",) if request.stdout else ()),
         *(("--sparse",) if request.sparse else ()),
         *(("--noflags",) if request.without_flags else ()),
-        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
-        *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
-        *_strip_components(request),
-        *("--", arguments.archive(location, request.archive)),
-        *(arguments.archived_path(path) for path in request.paths),
-        *(arguments.pattern(pattern) for pattern in request.patterns),
     )
 
 
@@ -30,9 +32,3 @@ def require_destination(request: ExtractRequest) -> None:
         raise InvalidRequest("A restore needs a destination folder.")
     if request.destination is not None and not request.destination.startswith("/"):
         raise InvalidRequest(f"The destination {request.destination!r} is not absolute.")
-
-
-def _strip_components(request: ExtractRequest) -> tuple[str, ...]:
-    if not request.strip_components:
-        return ()
-    return (f"--strip-components={arguments.natural('strip_components', request.strip_components)}",)

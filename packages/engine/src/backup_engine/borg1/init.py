@@ -1,5 +1,7 @@
 """``borg init``: make a repository."""
 
+from collections.abc import Collection
+
 from backup_engine.borg1 import arguments
 from backup_engine.requests import InitRequest, InvalidRequest, RepositoryLocation
 
@@ -18,13 +20,7 @@ ENCRYPTION_MODES = frozenset(
 
 def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest for an unknown mode, or an encrypted repository without a passphrase."""
-    if request.encryption not in ENCRYPTION_MODES:
-        raise InvalidRequest(
-            f"{request.encryption!r} is not an encryption mode; use one of {', '.join(sorted(ENCRYPTION_MODES))}."
-        )
-    if request.encryption != "none" and not location.passphrase:
-        # The environment would fill in random text, and the repository could never be opened again.
-        raise InvalidRequest(f"A repository with encryption {request.encryption} needs a passphrase.")
+    check_mode(location, request.encryption, ENCRYPTION_MODES, "an encryption mode")
     return (
         *("--log-json", "--lock-wait", str(lock_wait)),
         "init",
@@ -32,3 +28,11 @@ def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) 
         *(("--make-parent-dirs",) if request.make_parent_dirs else ()),
         *("--", arguments.repository(location)),
     )
+
+
+def check_mode(location: RepositoryLocation, mode: str, known: Collection[str], noun: str) -> None:
+    if mode not in known:
+        raise InvalidRequest(f"{mode!r} is not {noun}; use one of {', '.join(sorted(known))}.")
+    if mode != "none" and not location.passphrase:
+        # The environment would fill in random text, and the repository could never be opened again.
+        raise InvalidRequest(f"A repository with encryption {mode} needs a passphrase.")

@@ -19,7 +19,7 @@ def command(features: Features, location: RepositoryLocation, request: PruneRequ
         *("prune", "--list"),
         *(("--dry-run",) if request.dry_run else ()),
         *_within(request.policy),
-        *_counts(request.policy),
+        *counts(request.policy, last="--keep-last"),
         *((f"--glob-archives={check_glob(request.glob)}",) if request.glob is not None else ()),
         *("--", arguments.repository(location)),
     )
@@ -32,9 +32,10 @@ def _within(policy: RetentionPolicy) -> tuple[str, ...]:
     return (f"--keep-within={policy.keep_within}",)
 
 
-def _counts(policy: RetentionPolicy) -> tuple[str, ...]:
+def counts(policy: RetentionPolicy, *, last: str) -> tuple[str, ...]:
+    """The options of a policy, which differ between the majors only in the name of the `last` one."""
     rules = (
-        ("--keep-last", "keep_last", policy.keep_last),
+        (last, "keep_last", policy.keep_last),
         ("--keep-minutely", "keep_minutely", policy.keep_minutely),
         ("--keep-hourly", "keep_hourly", policy.keep_hourly),
         ("--keep-daily", "keep_daily", policy.keep_daily),

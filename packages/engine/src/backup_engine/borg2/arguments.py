@@ -10,11 +10,14 @@ from backup_engine.borg1 import arguments as borg1
 from backup_engine.borg1.arguments import (
     archived_path,
     compression,
+    left_out,
     literal,
     natural,
+    number,
     pattern,
     single_item,
     source_path,
+    wanted,
 )
 from backup_engine.detect import EngineUnsupported
 from backup_engine.features import REFUSED_IN_NAMES
@@ -23,11 +26,14 @@ from backup_engine.requests import InvalidRequest, RepositoryLocation
 __all__ = (
     "archived_path",
     "compression",
+    "left_out",
     "literal",
     "natural",
+    "number",
     "pattern",
     "single_item",
     "source_path",
+    "wanted",
 )
 
 ADDRESS = re.compile(r"aid:[0-9a-f]{64}")

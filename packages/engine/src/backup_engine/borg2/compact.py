@@ -8,11 +8,5 @@ def command(location: RepositoryLocation, request: CompactRequest, lock_wait: in
     return (
         *arguments.common(location, lock_wait, "--progress", "--info"),
         *("compact", "--stats"),
-        *_threshold(request),
+        *arguments.number("--threshold", "The threshold", request.threshold, most=100),
     )
-
-
-def _threshold(request: CompactRequest) -> tuple[str, ...]:
-    if request.threshold is None:
-        return ()
-    return (f"--threshold={arguments.natural('The threshold', request.threshold, most=100)}",)

@@ -8,16 +8,7 @@ def command(location: RepositoryLocation, request: ExportTarRequest, lock_wait: 
     return (
         *arguments.common(location, lock_wait, *(("--progress",) if request.progress else ())),
         "export-tar",
-        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
-        *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
-        *_strip_components(request),
+        *arguments.left_out(request),
         *("--", arguments.archive(request.archive), "-"),
-        *(arguments.archived_path(path) for path in request.paths),
-        *(arguments.pattern(pattern) for pattern in request.patterns),
+        *arguments.wanted(request),
     )
-
-
-def _strip_components(request: ExportTarRequest) -> tuple[str, ...]:
-    if not request.strip_components:
-        return ()
-    return (f"--strip-components={arguments.natural('strip_components', request.strip_components)}",)

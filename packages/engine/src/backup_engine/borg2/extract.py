@@ -1,6 +1,6 @@
 """``borg extract``: restore files into the working folder, or one file to standard output."""
 
-from backup_engine.borg1.extract import require_destination
+from backup_engine.borg1.extract import flags, require_destination
 from backup_engine.borg2 import arguments
 from backup_engine.requests import ExtractRequest, RepositoryLocation
 
@@ -10,22 +10,8 @@ def command(location: RepositoryLocation, request: ExtractRequest, lock_wait: in
     require_destination(request)
     return (
         *arguments.common(location, lock_wait, *(() if request.stdout else ("--progress",))),
-        "extract",
-        *(("--dry-run",) if request.dry_run else ()),
-        *(("--list",) if request.list_files else ()),
-        *(("--stdout",) if request.stdout else ()),
-        *(("--sparse",) if request.sparse else ()),
-        *(("--noflags",) if request.without_flags else ()),
-        *(f"--exclude={arguments.archived_path(path)}" for path in request.excluded_trees),
-        *(f"--exclude={arguments.single_item(path)}" for path in request.excluded_paths),
-        *_strip_components(request),
+        *("extract", *flags(request)),
+        *arguments.left_out(request),
         *("--", arguments.archive(request.archive)),
-        *(arguments.archived_path(path) for path in request.paths),
-        *(arguments.pattern(pattern) for pattern in request.patterns),
+        *arguments.wanted(request),
     )
-
-
-def _strip_components(request: ExtractRequest) -> tuple[str, ...]:
-    if not request.strip_components:
-        return ()
-    return (f"--strip-components={arguments.natural('strip_components', request.strip_components)}",)

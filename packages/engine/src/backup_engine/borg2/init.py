@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from backup_engine.borg1.init import check_mode
 from backup_engine.borg2 import arguments
-from backup_engine.requests import InitRequest, InvalidRequest, RepositoryLocation
+from backup_engine.requests import InitRequest, RepositoryLocation
 
 CIPHERS = ("aes256-ocb", "chacha20-poly1305")
 ENCRYPTION_MODES: Mapping[str, tuple[str, ...]] = {
@@ -22,13 +23,6 @@ it.
 
 def command(location: RepositoryLocation, request: InitRequest, lock_wait: int) -> tuple[str, ...]:
     """Raise InvalidRequest for an unknown mode, or an encrypted repository without a passphrase."""
-    if request.encryption not in ENCRYPTION_MODES:
-        raise InvalidRequest(
-            f"{request.encryption!r} is not an encryption mode of BorgBackup 2;"
-            f" use one of {', '.join(sorted(ENCRYPTION_MODES))}."
-        )
-    if request.encryption != "none" and not location.passphrase:
-        # The environment would fill in random text, and the repository could never be opened again.
-        raise InvalidRequest(f"A repository with encryption {request.encryption} needs a passphrase.")
+    check_mode(location, request.encryption, ENCRYPTION_MODES, "an encryption mode of BorgBackup 2")
     mode, *options = ENCRYPTION_MODES[request.encryption]
     return (*arguments.common(location, lock_wait), "repo-create", f"--encryption={mode}", *options)

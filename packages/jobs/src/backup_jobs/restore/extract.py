@@ -15,8 +15,8 @@ from backup_engine.extracted import Complaints
 from backup_engine.far.streaming import unpacked_here
 from backup_engine.guarded import GuardedTargets
 from backup_engine.listing import ListedFile, read_listing
-from backup_engine.parse import GarbledOutput
 from backup_engine.requests import ExportTarRequest, ExtractRequest, InvalidRequest, ListFilesRequest
+from backup_engine.results import GarbledOutput
 from backup_jobs.endings import Ended, Failed, Stopped
 from backup_jobs.host import Interrupted, Step
 from backup_jobs.paths import ancestors, for_engine, from_json, readable, to_json

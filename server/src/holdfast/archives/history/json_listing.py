@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import IO
 
 from backup_engine.listing import JSON_START, JsonRecord, json_record
-from backup_engine.parse import GarbledOutput
+from backup_engine.results import GarbledOutput
 from holdfast.archives.history.entry import Entry, mode_of
 from holdfast.archives.history.errors import ListingFailed
 from holdfast.archives.history.listing import Listing

@@ -9,10 +9,10 @@ import numpy.typing as npt
 from holdfast.archives.history import bits, columns, cursor
 from holdfast.archives.history.answers import PathHistory
 from holdfast.archives.history.bits import Ids, Packed
-from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.presence import histories
 from holdfast.archives.history.schema import VERSION_PATH, VERSION_TWIN
 from holdfast.archives.history.store import Snapshot
+from holdfast.archives.history.union import union
 
 MOST_WEIGHED = 1_000_000
 """Versions whose sizes are added up. Beyond it the sum is left open."""
@@ -35,7 +35,7 @@ def losses(
     snapshot: Snapshot, going: Collection[str], staying: Collection[str], limit: int, after_cursor: str | None
 ) -> LossPage:
     after = int(cursor.decode(after_cursor, "losses", int)[0]) if after_cursor else 0
-    gone, kept = _union(snapshot, going), _union(snapshot, staying)
+    (gone, _), (kept, _) = union(snapshot, going), union(snapshot, staying)
     versions = _lost_versions(snapshot, gone, kept)
     paths = _lost_paths(snapshot, versions, kept)
     shown = paths[paths > after][: limit + 1]
@@ -48,17 +48,6 @@ def losses(
         lost=[found[path] for path in page if path in found],
         next_cursor=cursor.encode("losses", page[-1]) if len(shown) > limit else None,
     )
-
-
-def _union(snapshot: Snapshot, archives: Collection[str]) -> Packed:
-    """The versions that at least one of the archives has."""
-    chunks, wanted = all_chunks(snapshot), set(archives)
-    whole = np.zeros(len(chunks) * bits.CHUNK_BYTES, np.uint8)
-    for row in snapshot.archives():
-        if row.engine_id in wanted:
-            packed = bits.decode(snapshot.bits(row.id, chunks))
-            whole[: len(packed)] |= packed
-    return whole
 
 
 def _lost_versions(snapshot: Snapshot, gone: Packed, kept: Packed) -> Ids:

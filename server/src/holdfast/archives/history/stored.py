@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.archives.history import bits, columns
-from holdfast.archives.history.ingest import all_chunks
 from holdfast.archives.history.schema import CHUNK_STORED, MORE_CHUNKS, VERSION_BYTES, VERSION_CHUNK
 from holdfast.archives.history.store import Snapshot
+from holdfast.archives.history.union import union
 
 MOST_VERSIONS = 2_000_000
 """Beyond it, nothing is added up: it would take seconds."""
@@ -70,11 +70,5 @@ class _Chunks:
 
 def _versions(snapshot: Snapshot, archives: Collection[str]) -> npt.NDArray[np.int64] | None:
     """The versions that at least one of the archives has; None if one of them is not indexed."""
-    chunks, wanted = all_chunks(snapshot), set(archives)
-    whole = np.zeros(len(chunks) * bits.CHUNK_BYTES, np.uint8)
-    for row in snapshot.archives():
-        if row.engine_id in wanted:
-            packed = bits.decode(snapshot.bits(row.id, chunks))
-            whole[: len(packed)] |= packed
-            wanted.discard(row.engine_id)
-    return None if wanted else bits.unpack(whole).astype(np.int64)
+    packed, missing = union(snapshot, archives)
+    return None if missing else bits.unpack(packed).astype(np.int64)

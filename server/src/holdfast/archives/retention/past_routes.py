@@ -48,15 +48,6 @@ def read_past(
         until=today,
         recorded_since=repository.removals_recorded_since or repository.created_at,
         counts=[PointsOfDay(day=day, restore_points=count) for day, count in past.counts(known, first, today)],
-        points=[
-            PastPoint(
-                archive_id=point.archive_id,
-                name=point.name,
-                series=point.series,
-                start=point.start,
-                gone_at=point.gone_at,
-            )
-            for point in known[:MOST_POINTS]
-        ],
+        points=[PastPoint.from_row(point) for point in known[:MOST_POINTS]],
         points_count=len(known),
     )

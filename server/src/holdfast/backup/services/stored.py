@@ -30,14 +30,8 @@ def replace(session: Session, caller: Caller, repository: Repository, names: Seq
         StoppedService(repository_id=repository.id, position=position, name=name) for position, name in enumerate(names)
     )
     if before != tuple(names):
-        audit.record(
-            session,
-            actor=caller,
-            action="services.changed",
-            object_type="repository",
-            object_id=repository.id,
-            details={"before": list(before), "after": list(names)},
-        )
+        details = {"before": list(before), "after": list(names)}
+        audit.note(session, caller, "services.changed", "repository", repository.id, details)
     return tuple(names)
 
 

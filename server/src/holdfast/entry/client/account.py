@@ -8,20 +8,9 @@ import typer
 from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api, Login, read_secret
 from holdfast.entry.client.groups import examples, group
-from holdfast.entry.client.lookup import named
-from holdfast.entry.client.output import (
-    AsJson,
-    Column,
-    Yes,
-    confirm,
-    done,
-    fail,
-    print_fields,
-    print_json,
-    print_table,
-    remark,
-    say,
-)
+from holdfast.entry.client.lookup import Collection
+from holdfast.entry.client.output import AsJson, Yes, done, fail, remark, report, say
+from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import when
 
 account = group(
@@ -29,6 +18,7 @@ account = group(
     "holdfast account show",
     "holdfast account create-token monitoring",
 )
+TOKENS = Collection("/api/settings/tokens", "tokens", "token", "account tokens")
 
 
 @examples(
@@ -108,19 +98,18 @@ def show_account(as_json: AsJson = False) -> None:
     """Show who is logged in, and where."""
     service = connection.api()
     answer = service.get("/api/auth/me")
-    if as_json:
-        print_json(answer)
-        return
-    print_fields(
+    print_object(
+        answer,
         (
             ("user", answer["username"]),
-            ("role", answer["role"]),
+            "role",
             ("on all repositories", answer["all_repositories_role"]),
             ("service", service.server),
-            ("credential", answer["credential"]),
+            "credential",
             ("second factor", answer["totp_enabled"]),
             ("last login", when(answer["last_login_at"])),
-        )
+        ),
+        as_json=as_json,
     )
 
 
@@ -144,25 +133,10 @@ def change_password(
 @account.command("tokens")
 def list_tokens(as_json: AsJson = False) -> None:
     """List your tokens."""
-    answer = connection.api().get("/api/settings/tokens")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "PREFIX", "SCOPE", "EXPIRES", "LAST USED"),
-        (
-            (
-                one["id"],
-                one["name"],
-                one["prefix"],
-                one["scope"],
-                when(one["expires_at"]) if one["expires_at"] else "never",
-                when(one["last_used_at"]),
-            )
-            for one in answer["tokens"]
-        ),
-        empty="No tokens. Make one: holdfast account create-token NAME",
-    )
+    expires = Column("EXPIRES", lambda one: when(one["expires_at"]) if one["expires_at"] else "never")
+    last_used = Column("LAST USED", lambda one: when(one["last_used_at"]))
+    columns = (ID, NAME, "PREFIX", "SCOPE", expires, last_used)
+    TOKENS.print(columns, as_json=as_json, empty="No tokens. Make one: holdfast account create-token NAME")
 
 
 @account.command("create-token")
@@ -178,12 +152,9 @@ def create_token(
 ) -> None:
     """Make a token for a program; it is shown once."""
     body = {"name": name, "scope": scope, "expires_in_days": None if no_expiry else expires_in}
-    answer = connection.api().post("/api/settings/tokens", body)
-    if as_json:
-        print_json(answer)
-        return
-    say(answer["token"])
-    remark("Keep it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs.")
+    answer = connection.api().post(TOKENS.url, body)
+    hint = "Keep it now: it is not shown again. Use it as HOLDFAST_TOKEN. It cannot start jobs."
+    report(answer, answer["token"], as_json=as_json, hint=hint)
 
 
 @account.command("revoke-token")
@@ -191,8 +162,6 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Revoke one of your tokens."""
-    service = connection.api()
-    found = named(service.get("/api/settings/tokens")["tokens"], token, "token", "name", see="account tokens")
-    confirm(f"Revoke the token {found['name']}?", yes=yes)
-    service.delete(f"/api/settings/tokens/{found['id']}")
-    done(f"The token {found['name']} was revoked.", as_json=as_json, id=found["id"])
+    service, found = TOKENS.chosen(token)
+    question, sentence = f"Revoke the token {found['name']}?", f"The token {found['name']} was revoked."
+    TOKENS.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)

@@ -9,7 +9,8 @@ from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import find_repository, repository_names
-from holdfast.entry.client.output import AsJson, Column, fail, print_json, print_table, say
+from holdfast.entry.client.output import AsJson, fail, report
+from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 alarms = group(
@@ -39,18 +40,9 @@ def list_alarms(
     params |= {"severity": severity} if severity else {}
     if repository is not None:
         params["repository_id"] = find_repository(service, repository)["id"]
-    answer = service.get("/api/alarms", **params)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "SEVERITY", "STATE", "KIND", "SINCE", Column("MESSAGE", elastic=True)),
-        (
-            (one["id"], one["severity"], _state(one), one["kind"], when(one["since"]), one["message"])
-            for one in answer["alarms"]
-        ),
-        empty="No alarms.",
-    )
+    since = Column("SINCE", lambda one: when(one["since"]))
+    columns = (ID, "SEVERITY", Column("STATE", _state), "KIND", since, Column("MESSAGE", elastic=True))
+    print_list(service.get("/api/alarms", **params), "alarms", columns, as_json=as_json, empty="No alarms.")
 
 
 def _state(alarm: dict[str, Any]) -> str:
@@ -77,12 +69,9 @@ def acknowledge(
 ) -> None:
     """Acknowledge an alarm: it stays open, and silent until a time, until it gets worse, or until it clears."""
     answer = _acknowledged(connection.api(), alarm_id, hours, comment)
-    if as_json:
-        print_json(answer)
-        return
     until = answer["acknowledged_until"]
     rest = f"until {when(until)}, unless it gets worse" if until else "until it gets worse or clears"
-    say(f"Alarm {alarm_id} ({answer['kind']}) is acknowledged {rest}.")
+    report(answer, f"Alarm {alarm_id} ({answer['kind']}) is acknowledged {rest}.", as_json=as_json)
 
 
 def _acknowledged(service: Api, alarm_id: int, hours: float | None, comment: str | None) -> dict[str, Any]:

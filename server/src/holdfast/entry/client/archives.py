@@ -9,14 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client import exit_codes
 from holdfast.entry.client.groups import examples
-from holdfast.entry.client.lookup import ArchiveWord, Repository, archive_id, find_repository
-from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, remark
+from holdfast.entry.client.lookup import REPOSITORIES, ArchiveWord, Repository, archive_id
+from holdfast.entry.client.output import AsJson, done, fail, report
+from holdfast.entry.client.table import ID, NAME, Column, print_list
 from holdfast.entry.client.text import clean_lines
 from holdfast.entry.client.units import count, size, when
 
-Limit = Annotated[int, typer.Option(min=1, help="Most entries to show.")]
+SIZE = Column("SIZE", lambda one: size(one["size"]), right=True)
+START = Column("START", lambda one: when(one["start"]))
+MODIFIED = Column("MODIFIED", lambda one: when(one["mtime"]))
 
 
 @examples("holdfast archives etc", "holdfast archives etc --limit 5 --json")
@@ -24,36 +27,18 @@ def archives(
     repository: Repository, as_json: AsJson = False, limit: Annotated[int, typer.Option(min=1, max=500)] = 50
 ) -> None:
     """List the archives of a repository, newest first."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/archives", limit=limit)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (
-            Column("ID", right=True),
-            Column("NAME", elastic=True),
-            "START",
-            Column("FILES", right=True),
-            Column("SIZE", right=True),
-            "PROTECTED",
-        ),
-        (
-            (
-                one["id"],
-                one["name"],
-                when(one["start"]),
-                count(one["nfiles"]),
-                size(one["original_size"]),
-                "yes" if one["protected_at"] else "",
-            )
-            for one in answer["archives"]
-        ),
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/archives", limit=limit)
+    files = Column("FILES", lambda one: count(one["nfiles"]), right=True)
+    total = Column("SIZE", lambda one: size(one["original_size"]), right=True)
+    print_list(
+        answer,
+        "archives",
+        (ID, NAME, START, files, total, Column("PROTECTED", lambda one: "yes" if one["protected_at"] else "")),
+        as_json=as_json,
         empty=f"{found['name']} has no archives. Make one: holdfast backup {found['name']}",
+        note=f"Only the newest {limit} are shown; see --limit." if answer["next_cursor"] is not None else "",
     )
-    if answer["next_cursor"] is not None:
-        remark(f"Only the newest {limit} are shown; see --limit.")
 
 
 @examples("holdfast protect etc latest", "holdfast protect etc etc-2026-01-01")
@@ -69,16 +54,11 @@ def unprotect(repository: Repository, archive: ArchiveWord, as_json: AsJson = Fa
 
 
 def _protect(repository: str, archive: str, as_json: bool, *, protected: bool) -> None:
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     number = archive_id(service, found, archive)
-    answer = service.put(f"/api/repositories/{found['id']}/archives/{number}", {"protected": protected})
-    if as_json:
-        print_json(answer)
-        return
-    done(
-        f"{answer['name']} of {found['name']} is {'protected' if protected else 'no longer protected'}.", as_json=False
-    )
+    answer = service.put(f"{REPOSITORIES.url_of(found)}/archives/{number}", {"protected": protected})
+    state = "protected" if protected else "no longer protected"
+    report(answer, f"{answer['name']} of {found['name']} is {state}.", as_json=as_json)
 
 
 @examples("holdfast search etc hosts", "holdfast search home report.odt --deleted-only")
@@ -90,30 +70,20 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find files in all archives of a repository."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/search", q=text, limit=limit, deleted_only=deleted_only)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (
-            Column("PATH", elastic=True),
-            Column("SIZE", right=True),
-            "MODIFIED",
-            Column("ARCHIVES", right=True),
-            "IN LATEST",
-        ),
-        (
-            (one["path"], size(one["size"]), when(one["mtime"]), one["archive_count"], one["present_in_latest"])
-            for one in answer["results"]
-        ),
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/search", q=text, limit=limit, deleted_only=deleted_only)
+    archives_with_it = Column("ARCHIVES", "archive_count", right=True)
+    in_latest = Column("IN LATEST", "present_in_latest")
+    known = count(len(answer["results"]), "file")
+    more = answer["truncated"] or answer["next_cursor"] is not None
+    print_list(
+        answer,
+        "results",
+        (Column("PATH", elastic=True), SIZE, MODIFIED, archives_with_it, in_latest),
+        as_json=as_json,
         empty=f"No file with {text} in its name in {searched(answer['coverage'])}.",
+        note=f"There are more than {known}; see --limit, or search for more of the name." if more else "",
     )
-    if answer["truncated"] or answer["next_cursor"] is not None:
-        remark(
-            f"There are more than {count(len(answer['results']), 'file')}; see --limit, or search for more of the name."
-        )
 
 
 def searched(coverage: dict[str, Any]) -> str:
@@ -135,20 +105,12 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """List a folder of an archive."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/browse"
+    service, found = REPOSITORIES.chosen(repository)
+    place = f"{REPOSITORIES.url_of(found)}/archives/{archive_id(service, found, archive)}/browse"
     answer = service.get(place, path=path, limit=limit)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        ("MODE", Column("SIZE", right=True), "MODIFIED", Column("NAME", elastic=True)),
-        ((one["mode"], size(one["size"]), when(one["mtime"]), one["name"]) for one in answer["entries"]),
-        empty="The folder is empty.",
-    )
-    if answer["next_cursor"] is not None:
-        remark(f"More than {limit} entries; see --limit.")
+    more = f"More than {limit} entries; see --limit." if answer["next_cursor"] is not None else ""
+    columns = ("MODE", SIZE, MODIFIED, NAME)
+    print_list(answer, "entries", columns, as_json=as_json, empty="The folder is empty.", note=more)
 
 
 @examples("holdfast history etc etc/hosts")
@@ -158,22 +120,11 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show which archives changed a path."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/history", path=path)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ARCHIVE", elastic=True), "START", "CHANGE", Column("SIZE", right=True), "MODIFIED"),
-        (
-            (one["archive_name"], when(one["start"]), one["change"], size(one["size"]), when(one["mtime"]))
-            for one in answer["entries"]
-        ),
-        empty=_nowhere(answer, found["name"]),
-    )
-    if answer["presence"] == "gone":
-        remark("It is no longer in the newest archive.")
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/history", path=path)
+    gone = "It is no longer in the newest archive." if answer["presence"] == "gone" else ""
+    columns = (Column("ARCHIVE", "archive_name", elastic=True), START, "CHANGE", SIZE, MODIFIED)
+    print_list(answer, "entries", columns, as_json=as_json, empty=_nowhere(answer, found["name"]), note=gone)
 
 
 def _nowhere(answer: dict[str, Any], repository: str) -> str:
@@ -196,9 +147,8 @@ def download(
     as_json: AsJson = False,
 ) -> None:
     """Fetch one file of an archive."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/archives/{archive_id(service, found, archive)}/files"
+    service, found = REPOSITORIES.chosen(repository)
+    place = f"{REPOSITORIES.url_of(found)}/archives/{archive_id(service, found, archive)}/files"
     target = output or Path(Path(path).name)
     if str(target) == "-":
         with service.stream(place, path=path) as answer:

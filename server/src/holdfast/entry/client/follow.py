@@ -7,7 +7,7 @@ import typer
 
 from holdfast.entry.client import endings, exit_codes, progress
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.output import fail, print_json, remark, say
+from holdfast.entry.client.output import fail, print_json, remark, report, say
 
 ENDED = frozenset({"completed", "completed_with_warnings", "failed", "cancelled", "skipped"})
 POLL_SECONDS = 0.5
@@ -18,10 +18,8 @@ NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end
 def after_start(api: Api, answer: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
     """After starting a job: follow it, or print its id. Ends with the job's exit code."""
     if no_wait:
-        if as_json:
-            print_json(answer)
-        else:
-            say(f"Started job {answer['job_id']}. Follow it: holdfast ops follow {answer['job_id']}")
+        sentence = f"Started job {answer['job_id']}. Follow it: holdfast ops follow {answer['job_id']}"
+        report(answer, sentence, as_json=as_json)
         return
     follow_and_end(api, answer["job_id"], as_json=as_json)
 

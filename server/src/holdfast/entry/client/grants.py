@@ -8,7 +8,8 @@ from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.groups import group
 from holdfast.entry.client.lookup import find_machine, named
-from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, say
+from holdfast.entry.client.output import AsJson, done, fail, report
+from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 grants = group(
@@ -22,18 +23,11 @@ grants = group(
 @grants.command("list")
 def list_grants(as_json: AsJson = False) -> None:
     """List all grants."""
-    answer = connection.api().get("/api/restore-grants")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "WHO", "MACHINE", Column("FOLDER", elastic=True), "BY", "SINCE"),
-        (
-            (one["id"], _who(one), _machine(one), one["folder"], one["created_by"], when(one["created_at"]))
-            for one in answer["grants"]
-        ),
-        empty="No grants: operators restore to the machine of their repository. Add one: holdfast grants add FOLDER",
-    )
+    since = Column("SINCE", lambda one: when(one["created_at"]))
+    folder, by = Column("FOLDER", elastic=True), Column("BY", "created_by")
+    columns = (ID, Column("WHO", _who), Column("MACHINE", _machine), folder, by, since)
+    empty = "No grants: operators restore to the machine of their repository. Add one: holdfast grants add FOLDER"
+    print_list(connection.api().get("/api/restore-grants"), "grants", columns, as_json=as_json, empty=empty)
 
 
 @grants.command("add")
@@ -52,10 +46,8 @@ def add_grant(
     service = connection.api()
     who = {"role": role} if user is None else {"user_id": _user_id(service, user)}
     answer = service.post("/api/restore-grants", {**who, **_place(service, machine), "folder": folder})
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Grant {answer['id']}: {_who(answer)} may restore to {answer['folder']} on {_machine(answer)}.")
+    sentence = f"Grant {answer['id']}: {_who(answer)} may restore to {answer['folder']} on {_machine(answer)}."
+    report(answer, sentence, as_json=as_json)
 
 
 @grants.command("remove")

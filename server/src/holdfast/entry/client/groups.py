@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 import typer
 
+from holdfast.entry.client.output import AsJson
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -12,6 +14,25 @@ def group(help_text: str, *lines: str, **more: Any) -> typer.Typer:
     """A group of commands, with examples at the end of its help."""
     more = {"no_args_is_help": True, **more}
     return typer.Typer(help=help_text, rich_markup_mode=None, add_completion=False, epilog=shown(*lines), **more)
+
+
+def group_with_default(help_text: str, *lines: str) -> typer.Typer:
+    """A group that does something without a command, too: see `by_default`."""
+    return group(help_text, *lines, no_args_is_help=False, invoke_without_command=True)
+
+
+def by_default(commands: typer.Typer) -> Callable[[Function], Function]:
+    """The command that a group runs when it is called without one."""
+
+    def remember(function: Function) -> Function:
+        @commands.callback()
+        def default(context: typer.Context, as_json: AsJson = False) -> None:
+            if context.invoked_subcommand is None:
+                function(as_json=as_json)
+
+        return function
+
+    return remember
 
 
 def examples(*lines: str) -> Callable[[Function], Function]:

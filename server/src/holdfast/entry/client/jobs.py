@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes
+from holdfast.entry.client import exit_codes
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import examples
-from holdfast.entry.client.lookup import ArchiveWord, Repository, archive_reference, find_machine, find_repository
-from holdfast.entry.client.output import AsJson, Column, Yes, confirm, fail, print_json, print_table, remark
+from holdfast.entry.client.lookup import REPOSITORIES, ArchiveWord, Repository, archive_reference, find_machine, given
+from holdfast.entry.client.output import AsJson, Yes, confirm, fail, print_json, remark
 from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
+from holdfast.entry.client.table import Column, print_list, print_table
 from holdfast.entry.client.text import clean
 from holdfast.entry.client.units import count, when
 
@@ -29,8 +30,7 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Back up a repository's sources now."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     body = {"repository": found["path"], **({"comment": comment} if comment else {})}
     after_start(service, service.post("/api/backup/start", body), no_wait=no_wait, as_json=as_json)
 
@@ -65,8 +65,7 @@ def restore(
     """Restore an archive, or parts of it."""
     if machine is not None and not destination.is_absolute():
         fail("A folder of another machine is an absolute path.", exit_codes.USAGE, key="client.usage")
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     kind, number = find_machine(service, machine or "local")
     body: dict[str, Any] = {
         "repository_id": found["id"],
@@ -118,29 +117,25 @@ def prune(
     if not dry_run:
         _maintain(repository, "prune", dict(rules), no_wait=no_wait, as_json=as_json)
         return
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.post(f"/api/repositories/{found['id']}/prune", {**rules, "dry_run": True})
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.post(f"{REPOSITORIES.url_of(found)}/prune", {**rules, "dry_run": True})
     if as_json:
         print_json(answer)
         return
     result = answer["prune_result"]
-    kept = [("keep", one["archive"], when(one["time"]), one["rule"]) for one in result["keep"]]
-    gone = [("remove", one["archive"], when(one["time"]), None) for one in result["prune"]]
-    print_table(
-        ("WHAT", Column("ARCHIVE", elastic=True), "TIME", "RULE"),
-        [*kept, *gone],
-        empty=f"{found['name']} has no archives.",
-    )
+    kept = [{**one, "what": "keep"} for one in result["keep"]]
+    gone = [{**one, "what": "remove", "rule": None} for one in result["prune"]]
+    time = Column("TIME", lambda one: when(one["time"]))
+    columns = ("WHAT", Column("ARCHIVE", elastic=True), time, "RULE")
+    print_table(columns, [*kept, *gone], empty=f"{found['name']} has no archives.")
     remark(f"Would keep {count(result['kept_count'], 'archive')} and remove {count(result['pruned_count'])}.")
     if result["refusal"]:
         remark(f"A prune would refuse: {result['refusal']['message']} ({result['refusal']['key']})")
 
 
 def _maintain(repository: str, verb: str, body: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.post(f"/api/repositories/{found['id']}/{verb}", body)
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.post(f"{REPOSITORIES.url_of(found)}/{verb}", body)
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
@@ -155,13 +150,10 @@ def restore_check(
     as_json: AsJson = False,
 ) -> None:
     """Prove that files of an archive can be restored: read them, write nothing."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     body: dict[str, Any] = archive_reference(service, found, archive)
-    body |= {"full_archive": True} if full else {}
-    body |= {"sample": sample} if sample is not None else {}
-    body |= {"paths": path} if path else {}
-    answer = service.post(f"/api/repositories/{found['id']}/restore-check", body)
+    body |= given(full_archive=full or None, sample=sample, paths=path or None)
+    answer = service.post(f"{REPOSITORIES.url_of(found)}/restore-check", body)
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
@@ -174,11 +166,10 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete an archive."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     confirm(f"Delete archive {archive} of {found['name']}?", yes=yes)
     if archive.isdigit():
-        service.get(f"/api/repositories/{found['id']}/archives/{archive}")  # it must be one of this repository
+        service.get(f"{REPOSITORIES.url_of(found)}/archives/{archive}")  # it must be one of this repository
         answer = service.delete(f"/api/archives/{archive}")
     else:
         answer = service.delete(f"/api/archives/{quote(archive, safe='')}", repository=found["path"])
@@ -193,20 +184,16 @@ def undelete(
     as_json: AsJson = False,
 ) -> None:
     """Bring back an archive that was deleted since the last compaction (engine 2)."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/deleted-archives"
+    service, found = REPOSITORIES.chosen(repository)
+    place = f"{REPOSITORIES.url_of(found)}/deleted-archives"
     if engine_id is not None:
         answer = service.post(f"{place}/{quote(engine_id, safe='')}/undelete")
         after_start(service, answer, no_wait=no_wait, as_json=as_json)
         return
-    deleted = service.get(place)
-    if as_json:
-        print_json(deleted)
-        return
-    rows = [(one["engine_id"], one["name"], when(one["start"])) for one in deleted["archives"]]
-    columns = (Column("ENGINE ID", elastic=True), Column("ARCHIVE", elastic=True), "TIME")
-    print_table(columns, rows, empty=f"{found['name']} has no deleted archives that could be brought back.")
+    start = Column("TIME", lambda one: when(one["start"]))
+    columns = (Column("ENGINE ID", elastic=True), Column("ARCHIVE", "name", elastic=True), start)
+    empty = f"{found['name']} has no deleted archives that could be brought back."
+    print_list(service.get(place), "archives", columns, as_json=as_json, empty=empty)
 
 
 @examples("holdfast wipe old", "holdfast wipe old --confirm 'WIPE old'")
@@ -220,9 +207,8 @@ def wipe(
     as_json: AsJson = False,
 ) -> None:
     """Delete every archive of a repository, after showing what goes."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}"
+    service, found = REPOSITORIES.chosen(repository)
+    place = REPOSITORIES.url_of(found)
     preview = service.post(f"{place}/wipe-preview", {})
     if not as_json:
         remark(f"{count(preview['archive_count'], 'archive')} of {found['name']} ({found['path']}) would be deleted.")

@@ -5,25 +5,21 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.entry.client import connection, exit_codes
-from holdfast.entry.client.groups import group
-from holdfast.entry.client.output import AsJson, Column, fail, print_json, print_table, say
+from holdfast.entry.client.groups import by_default, group_with_default
+from holdfast.entry.client.lookup import given
+from holdfast.entry.client.output import AsJson, fail, print_json, say
+from holdfast.entry.client.table import Column, print_table
 
-limits = group(
+limits = group_with_default(
     "How many jobs run at the same time: show, set.",
     "holdfast limits show",
     "holdfast limits set --backups 2 --total 4",
-    no_args_is_help=False,
-    invoke_without_command=True,
 )
 Number = int | None
+PREFIX = "max_running_"
 
 
-@limits.callback()
-def default(context: typer.Context, as_json: AsJson = False) -> None:
-    if context.invoked_subcommand is None:
-        show_limits(as_json=as_json)
-
-
+@by_default(limits)
 @limits.command("show")
 def show_limits(as_json: AsJson = False) -> None:
     """Show the limits, and how many jobs run now."""
@@ -47,15 +43,10 @@ def set_limits(
     as_json: AsJson = False,
 ) -> None:
     """Change limits; those not given stay. They apply immediately."""
-    wanted = {
-        "backups": backups,
-        "restores": restores,
-        "maintenance": maintenance,
-        "index": index,
-        "scripts": scripts,
-        "total": total,
-    }
-    body = {f"max_running_{name}": value for name, value in wanted.items() if value is not None}
+    wanted = given(
+        backups=backups, restores=restores, maintenance=maintenance, index=index, scripts=scripts, total=total
+    )
+    body = {f"{PREFIX}{name}": value for name, value in wanted.items()}
     if not body:
         fail("no limit was given, such as --backups 2.", exit_codes.USAGE)
     answer = connection.api().put("/api/operations/limits", body)
@@ -67,10 +58,10 @@ def set_limits(
 
 def _print(answer: dict[str, Any], running: dict[str, int]) -> None:
     print_table(
-        ("JOBS", Column("LIMIT", right=True), Column("RUNNING", right=True)),
-        (
-            (name.removeprefix("max_running_"), value, running.get(name.removeprefix("max_running_")))
+        ("JOBS", Column("LIMIT", right=True), Column("RUNNING", lambda one: running.get(one["jobs"]), right=True)),
+        [
+            {"jobs": name.removeprefix(PREFIX), "limit": value}
             for name, value in answer.items()
-            if name.startswith("max_running_")
-        ),
+            if name.startswith(PREFIX)
+        ],
     )

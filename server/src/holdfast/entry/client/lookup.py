@@ -1,14 +1,16 @@
 """Finds the objects that a command names: repositories, archives and others, by name or id."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.entry.client import connection, exit_codes
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.output import fail
+from holdfast.entry.client.output import confirm, done, fail
+from holdfast.entry.client.table import Column, print_list
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 """Names that shells may complete: some shells evaluate what a completion prints."""
@@ -25,8 +27,39 @@ Repository = Annotated[str, typer.Argument(help="Name, path or id of a repositor
 ArchiveWord = Annotated[str, typer.Argument(help="Id or name of the archive, or `latest`.")]
 
 
-def find_repository(service: Api, wanted: str) -> dict[str, Any]:
-    return named(service.get("/api/repositories/")["repositories"], wanted, "repository", "name", "path", see="repos")
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Objects of one sort: where the service has them, how people name them, and what every sort has commands for."""
+
+    url: str
+    field: str
+    """Where the answer has the objects."""
+    noun: str
+    see: str
+    """The command that lists them."""
+    known_by: tuple[str, ...] = ("name",)
+
+    def print(self, columns: Sequence[str | Column], *, as_json: bool, empty: str = "") -> None:
+        print_list(connection.api().get(self.url), self.field, columns, as_json=as_json, empty=empty)
+
+    def find(self, service: Api, wanted: str) -> dict[str, Any]:
+        return named(service.get(self.url)[self.field], wanted, self.noun, *self.known_by, see=self.see)
+
+    def chosen(self, wanted: str) -> tuple[Api, dict[str, Any]]:
+        """The service, and the object that a word names."""
+        service = connection.api()
+        return service, self.find(service, wanted)
+
+    def url_of(self, found: dict[str, Any]) -> str:
+        return f"{self.url.rstrip('/')}/{found['id']}"
+
+    def remove(
+        self, service: Api, found: dict[str, Any], sentence: str, *, as_json: bool, question: str = "", yes: bool = True
+    ) -> None:
+        """Remove an object, after a yes to the question."""
+        confirm(question, yes=yes)
+        service.delete(self.url_of(found))
+        done(sentence, as_json=as_json, id=found["id"])
 
 
 def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str, see: str) -> dict[str, Any]:
@@ -42,6 +75,20 @@ def named(things: Iterable[dict[str, Any]], wanted: str, noun: str, *fields: str
     return fail(
         f"there is no {noun} called {wanted}. See: holdfast {see}", exit_codes.NOT_FOUND, key="client.not_found"
     )
+
+
+REPOSITORIES = Collection("/api/repositories/", "repositories", "repository", "repos", ("name", "path"))
+MACHINES = Collection("/api/managed-machines/", "machines", "machine", "machines")
+AGENTS = Collection("/api/managed-machines/agents", "agents", "agent", "machines agents", ("name", "agent_id"))
+SSH_MACHINES = Collection("/api/ssh-connections", "connections", "ssh machine", "ssh")
+USERS = Collection("/api/users", "users", "user", "users", ("username",))
+SCRIPTS = Collection("/api/scripts/", "scripts", "script", "scripts list")
+find_repository = REPOSITORIES.find
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The fields of a request that were given on the command line."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def find_machine(service: Api, wanted: str) -> tuple[str, int | None]:

@@ -1,58 +1,35 @@
 """`holdfast machines`: machines that are backed up, and agents on them."""
 
-from typing import Annotated, Any
-from urllib.parse import quote
+from typing import Annotated
 
 import typer
 
 from holdfast.entry.client import connection
-from holdfast.entry.client.connection import Api
-from holdfast.entry.client.groups import group, shown
-from holdfast.entry.client.lookup import named
-from holdfast.entry.client.output import (
-    AsJson,
-    Column,
-    Yes,
-    confirm,
-    done,
-    print_fields,
-    print_json,
-    print_table,
-    remark,
-    say,
-)
+from holdfast.entry.client.groups import by_default, group_with_default, shown
+from holdfast.entry.client.lookup import AGENTS, MACHINES, Collection
+from holdfast.entry.client.output import AsJson, Yes, confirm, print_json, remark, report, say
+from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import age, when
 
-machines = group(
+machines = group_with_default(
     "Machines: list them, enrol new ones, disable, enable and revoke agents. (ssh machines: holdfast ssh)",
     "holdfast machines",
     "holdfast machines enroll web1",
     "holdfast machines revoke web1",
-    no_args_is_help=False,
-    invoke_without_command=True,
 )
 AgentWord = Annotated[str, typer.Argument(help="Name or id of an agent.")]
 
-
-@machines.callback()
-def default(context: typer.Context, as_json: AsJson = False) -> None:
-    if context.invoked_subcommand is None:
-        list_machines(as_json=as_json)
+TOKENS = Collection("/api/managed-machines/enrollment-tokens", "tokens", "enrolment token", "machines tokens")
 
 
+@by_default(machines)
 @machines.command("list")
 def list_machines(as_json: AsJson = False) -> None:
     """List all machines."""
-    answer = connection.api().get("/api/managed-machines/")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "TYPE", "STATUS", "LAST SEEN"),
-        (
-            (one["id"], one["name"], one["connection_type"], one["status"], age(one["last_seen_at"]))
-            for one in answer["machines"]
-        ),
+    last_seen = Column("LAST SEEN", lambda one: age(one["last_seen_at"]))
+    MACHINES.print(
+        (ID, NAME, Column("TYPE", "connection_type"), "STATUS", last_seen),
+        as_json=as_json,
         empty="No machines. Enrol one: holdfast machines enroll NAME; or by ssh: holdfast ssh add NAME HOST",
     )
 
@@ -66,7 +43,7 @@ def enroll(
     """Make a token with which one machine can enrol, and print the command to run there."""
     service = connection.api()
     body = {"name": name, "expires_in_minutes": expires_in}
-    answer = service.post("/api/managed-machines/enrollment-tokens", body)
+    answer = service.post(TOKENS.url, body)
     if as_json:
         print_json(answer)
         return
@@ -82,18 +59,9 @@ def enroll(
 @machines.command("tokens")
 def list_tokens(as_json: AsJson = False) -> None:
     """List enrolment tokens."""
-    answer = connection.api().get("/api/managed-machines/enrollment-tokens")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "PREFIX", "STATUS", "EXPIRES"),
-        (
-            (one["id"], one["name"], one["token_prefix"], one["status"], when(one["expires_at"]))
-            for one in answer["tokens"]
-        ),
-        empty="No enrolment tokens. Make one: holdfast machines enroll NAME",
-    )
+    expires = Column("EXPIRES", lambda one: when(one["expires_at"]))
+    columns = (ID, NAME, Column("PREFIX", "token_prefix"), "STATUS", expires)
+    TOKENS.print(columns, as_json=as_json, empty="No enrolment tokens. Make one: holdfast machines enroll NAME")
 
 
 @machines.command("revoke-token")
@@ -101,37 +69,25 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], as_json: AsJson = False
 ) -> None:
     """Revoke an enrolment token that has not been used."""
-    service = connection.api()
-    tokens = service.get("/api/managed-machines/enrollment-tokens")["tokens"]
-    found = named(tokens, token, "enrolment token", "name", see="machines tokens")
-    answer = service.post(f"/api/managed-machines/enrollment-tokens/{found['id']}/revoke")
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"The token {answer['name']} was revoked.")
+    service, found = TOKENS.chosen(token)
+    answer = service.post(f"{TOKENS.url_of(found)}/revoke")
+    report(answer, f"The token {answer['name']} was revoked.", as_json=as_json)
 
 
 @machines.command("agents")
 def list_agents(as_json: AsJson = False) -> None:
     """List agents."""
-    answer = connection.api().get("/api/managed-machines/agents")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "HOST", "STATUS", "LAST SEEN", "VERSION", "ENGINES"),
+    AGENTS.print(
         (
-            (
-                one["id"],
-                one["name"],
-                one["hostname"],
-                one["status"],
-                age(one["last_seen_at"]),
-                one["agent_version"],
-                [engine["version"] for engine in one["engine_versions"]],
-            )
-            for one in answer["agents"]
+            ID,
+            NAME,
+            Column("HOST", "hostname"),
+            "STATUS",
+            Column("LAST SEEN", lambda one: age(one["last_seen_at"])),
+            Column("VERSION", "agent_version"),
+            Column("ENGINES", lambda one: [engine["version"] for engine in one["engine_versions"]]),
         ),
+        as_json=as_json,
         empty="No agents. Enrol a machine: holdfast machines enroll NAME",
     )
 
@@ -139,16 +95,14 @@ def list_agents(as_json: AsJson = False) -> None:
 @machines.command("show")
 def show_agent(agent: AgentWord, as_json: AsJson = False) -> None:
     """Show one agent."""
-    found = _find(connection.api(), agent)
-    if as_json:
-        print_json(found)
-        return
-    print_fields(
+    _, found = AGENTS.chosen(agent)
+    print_object(
+        found,
         (
-            ("id", found["id"]),
-            ("name", found["name"]),
+            "id",
+            "name",
             ("host", found["hostname"]),
-            ("status", found["status"]),
+            "status",
             ("last seen", when(found["last_seen_at"])),
             ("last error", found["last_error"]),
             ("system", f"{found['os']} {found['arch']}"),
@@ -156,7 +110,8 @@ def show_agent(agent: AgentWord, as_json: AsJson = False) -> None:
             ("engines", [f"{one['version']} ({one['path']})" for one in found["engine_versions"]]),
             ("can do", found["capabilities"]),
             ("clock differs by", f"{found['clock_skew_seconds']:.0f} s" if found["clock_skew_seconds"] else None),
-        )
+        ),
+        as_json=as_json,
     )
 
 
@@ -182,24 +137,13 @@ def revoke_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) ->
 @machines.command("remove")
 def remove_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove an agent and its machine from the service."""
-    service = connection.api()
-    found = _find(service, agent)
-    confirm(f"Remove {found['name']}?", yes=yes)
-    service.delete(f"/api/managed-machines/agents/{found['id']}")
-    done(f"{found['name']} was removed.", as_json=as_json, id=found["id"])
+    service, found = AGENTS.chosen(agent)
+    name = found["name"]
+    AGENTS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
 
 
 def _act(agent: str, verb: str, question: str, *, yes: bool, as_json: bool) -> None:
-    service = connection.api()
-    found = _find(service, agent)
+    service, found = AGENTS.chosen(agent)
     confirm(question, yes=yes)
-    answer = service.post(f"/api/managed-machines/agents/{quote(str(found['id']))}/{verb}")
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"{answer['name']} is {answer['status']}.")
-
-
-def _find(service: Api, wanted: str) -> dict[str, Any]:
-    agents = service.get("/api/managed-machines/agents")["agents"]
-    return named(agents, wanted, "agent", "name", "agent_id", see="machines agents")
+    answer = service.post(f"{AGENTS.url_of(found)}/{verb}")
+    report(answer, f"{answer['name']} is {answer['status']}.", as_json=as_json)

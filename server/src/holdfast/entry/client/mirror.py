@@ -5,13 +5,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from holdfast.entry.client import connection
-from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.lookup import Repository, find_repository
-from holdfast.entry.client.output import AsJson, Column, Yes, confirm, done, print_json, print_table, remark
-from holdfast.entry.client.remotes import find_remote
+from holdfast.entry.client.lookup import REPOSITORIES, Repository, given
+from holdfast.entry.client.output import AsJson, Yes, confirm, done, print_json, remark
+from holdfast.entry.client.remotes import REMOTES
+from holdfast.entry.client.table import Column, print_table
 from holdfast.entry.client.units import size, when
 
 mirror = group(
@@ -25,12 +24,12 @@ mirror = group(
 @mirror.command()
 def status(repository: Repository, as_json: AsJson = False) -> None:
     """Show where a repository is mirrored to, and how current the mirror is."""
-    service = connection.api()
-    answer = service.get(f"{_place(service, repository)}/mirror")
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(_url(found))
     if as_json:
         print_json(answer)
-        return
-    _print(answer)
+    else:
+        _print(answer)
 
 
 @mirror.command("set")
@@ -56,18 +55,17 @@ def set_mirror(
     as_json: AsJson = False,
 ) -> None:
     """Mirror a repository to a remote, or change how it is mirrored."""
-    service = connection.api()
+    service, found = REPOSITORIES.chosen(repository)
     body: dict[str, Any] = {
-        "remote_id": find_remote(service, remote)["id"],
+        "remote_id": REMOTES.find(service, remote)["id"],
         "path": path,
         "mode": mode,
         "shrink_threshold_percent": shrink_threshold,
         "verify": verify,
         "verify_sample": verify_sample,
-        **({"interval_minutes": interval_minutes} if interval_minutes else {}),
-        **({"bandwidth_limit_kib": bandwidth_limit} if bandwidth_limit else {}),
+        **given(interval_minutes=interval_minutes, bandwidth_limit_kib=bandwidth_limit),
     }
-    answer = service.put(f"{_place(service, repository)}/mirror", body)
+    answer = service.put(_url(found), body)
     if as_json:
         print_json(answer)
         return
@@ -79,10 +77,9 @@ def set_mirror(
 @mirror.command("off")
 def remove_mirror(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Stop mirroring a repository. The files on the remote stay."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     confirm(f"Stop mirroring {found['name']}? What is on the remote stays.", yes=yes)
-    service.delete(f"/api/repositories/{found['id']}/mirror")
+    service.delete(_url(found))
     done(f"{found['name']} is no longer mirrored; the files on the remote stay.", as_json=as_json, id=found["id"])
 
 
@@ -96,9 +93,7 @@ def sync(
     as_json: AsJson = False,
 ) -> None:
     """Make the mirror equal to the repository."""
-    service = connection.api()
-    answer = service.post(f"{_place(service, repository)}/mirror/sync", {"override_sanity": override_sanity})
-    after_start(service, answer, no_wait=no_wait, as_json=as_json)
+    _start(repository, "sync", {"override_sanity": override_sanity}, no_wait=no_wait, as_json=as_json)
 
 
 @mirror.command()
@@ -112,26 +107,25 @@ def hydrate(
     """Make a repository from its mirror in a new place."""
     folder = str(destination.absolute())
     confirm(f"Fill {folder} with the content of the mirror?", yes=yes)
-    service = connection.api()
     body = {"destination": folder, "confirm": True}
-    answer = service.post(f"{_place(service, repository)}/mirror/hydrate", body)
-    after_start(service, answer, no_wait=no_wait, as_json=as_json)
+    _start(repository, "hydrate", body, no_wait=no_wait, as_json=as_json)
 
 
-def _place(service: Api, repository: str) -> str:
-    return f"/api/repositories/{find_repository(service, repository)['id']}"
+def _start(repository: str, verb: str, body: dict[str, Any], *, no_wait: bool, as_json: bool) -> None:
+    service, found = REPOSITORIES.chosen(repository)
+    after_start(service, service.post(f"{_url(found)}/{verb}", body), no_wait=no_wait, as_json=as_json)
+
+
+def _url(repository: dict[str, Any]) -> str:
+    return f"{REPOSITORIES.url_of(repository)}/mirror"
 
 
 def _print(answer: dict[str, Any]) -> None:
-    print_table(
-        (Column("MIRROR", elastic=True), "MODE", "LAST SYNC", "VERIFIED", Column("SIZE", right=True)),
-        (
-            (
-                f"{answer['remote']}:{answer['path']}",
-                answer["mode"],
-                when(answer["last_sync_at"]),
-                when(answer["verified_at"]),
-                size(answer["mirrored_bytes"]),
-            ),
-        ),
+    columns = (
+        Column("MIRROR", lambda one: f"{one['remote']}:{one['path']}", elastic=True),
+        "MODE",
+        Column("LAST SYNC", lambda one: when(one["last_sync_at"])),
+        Column("VERIFIED", lambda one: when(one["verified_at"])),
+        Column("SIZE", lambda one: size(one["mirrored_bytes"]), right=True),
     )
+    print_table(columns, [answer])

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.entry.client import connection, exit_codes
-from holdfast.entry.client.connection import Api, read_secret
+from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.lookup import named
-from holdfast.entry.client.output import AsJson, Column, fail, print_json, print_table, say
+from holdfast.entry.client.lookup import Collection, given
+from holdfast.entry.client.output import AsJson, fail, print_json, report, say
+from holdfast.entry.client.table import ID, Column, print_list
 from holdfast.entry.client.units import when
 
 notify = group(
@@ -18,22 +19,17 @@ notify = group(
     "holdfast notify test ops",
     "holdfast notify deliveries --state failed",
 )
-DESTINATIONS = "/api/notifications/destinations"
+DESTINATIONS = Collection("/api/notifications/destinations", "destinations", "destination", "notify list")
 
 
 @notify.command("list")
 def list_destinations(as_json: AsJson = False) -> None:
     """List all destinations."""
-    answer = connection.api().get(DESTINATIONS)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "NAME", "KIND", Column("WHERE", elastic=True), "STATE", "WAITING", "LAST SENT"),
-        (
-            (one["id"], one["name"], one["kind"], _where(one), _state(one), one["waiting"], when(one["last_sent_at"]))
-            for one in answer["destinations"]
-        ),
+    where, state = Column("WHERE", _where, elastic=True), Column("STATE", _state)
+    last_sent = Column("LAST SENT", lambda one: when(one["last_sent_at"]))
+    DESTINATIONS.print(
+        (ID, "NAME", "KIND", where, state, "WAITING", last_sent),
+        as_json=as_json,
         empty="No destinations yet, so failures are not reported. Add one: holdfast notify add NAME webhook --url URL",
     )
 
@@ -68,8 +64,8 @@ def add_destination(
         options["password"] = read_secret(
             "Password of the mail server", from_input=password_stdin, variable="HOLDFAST_SMTP_PASSWORD"
         )
-    given = {option: value for option, value in options.items() if value is not None}
-    answer = connection.api().post(DESTINATIONS, {"name": name, "kind": kind, "options": given})
+    body = {"name": name, "kind": kind, "options": given(**options)}
+    answer = connection.api().post(DESTINATIONS.url, body)
     if as_json:
         print_json(answer)
         return
@@ -83,8 +79,8 @@ def send_test(
     destination: Annotated[str, typer.Argument(help="Name or id of the destination.")], as_json: AsJson = False
 ) -> None:
     """Send a test message now and report whether it was accepted."""
-    service = connection.api()
-    answer = service.post(f"{DESTINATIONS}/{_id_of(service, destination)}/test")
+    service, found = DESTINATIONS.chosen(destination)
+    answer = service.post(f"{DESTINATIONS.url_of(found)}/test")
     if as_json:
         print_json(answer)
     if not answer["ok"]:
@@ -96,26 +92,22 @@ def send_test(
 @notify.command("rules")
 def list_rules(as_json: AsJson = False) -> None:
     """List the rules: which events become messages."""
-    answer = connection.api().get("/api/notifications/rules")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "NAME", "ON", Column("EVENTS", elastic=True), "FROM", "SEND", "DESTINATIONS"),
-        (
-            (
-                one["id"],
-                one["name"],
-                "yes" if one["enabled"] else "no",
-                ", ".join(one["events"]) or "all",
-                one["least_severity"],
-                one["send"],
-                "all" if one["destination_ids"] is None else ", ".join(map(str, one["destination_ids"])),
-            )
-            for one in answer["rules"]
-        ),
-        empty="No rules: no messages are sent. Add one with POST /api/notifications/rules.",
+    columns = (
+        ID,
+        "NAME",
+        Column("ON", "enabled"),
+        Column("EVENTS", lambda one: ", ".join(one["events"]) or "all", elastic=True),
+        Column("FROM", "least_severity"),
+        "SEND",
+        Column("DESTINATIONS", _destinations),
     )
+    empty = "No rules: no messages are sent. Add one with POST /api/notifications/rules."
+    print_list(connection.api().get("/api/notifications/rules"), "rules", columns, as_json=as_json, empty=empty)
+
+
+def _destinations(rule: dict[str, Any]) -> str:
+    ids = rule["destination_ids"]
+    return "all" if ids is None else ", ".join(map(str, ids))
 
 
 @notify.command("deliveries")
@@ -127,30 +119,17 @@ def list_deliveries(
 ) -> None:
     """Show the delivery log, newest first."""
     service = connection.api()
-    wanted: dict[str, Any] = {"limit": limit}
-    if state is not None:
-        wanted["state"] = state
-    if destination is not None:
-        wanted["destination_id"] = _id_of(service, destination)
-    answer = service.get("/api/notifications/deliveries", **wanted)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "WHEN", "TO", "STATE", Column("TRIES", right=True), Column("MESSAGE", elastic=True)),
-        (
-            (
-                one["id"],
-                when(one["created_at"]),
-                one["destination"] or one["destination_id"],
-                one["state"],
-                one["attempts"],
-                one["last_error"] or one["subject"] or one["type"],
-            )
-            for one in answer["deliveries"]
-        ),
-        empty="No deliveries.",
+    only = DESTINATIONS.find(service, destination)["id"] if destination is not None else None
+    answer = service.get("/api/notifications/deliveries", limit=limit, state=state, destination_id=only)
+    columns = (
+        ID,
+        Column("WHEN", lambda one: when(one["created_at"])),
+        Column("TO", lambda one: one["destination"] or one["destination_id"]),
+        "STATE",
+        Column("TRIES", "attempts", right=True),
+        Column("MESSAGE", lambda one: one["last_error"] or one["subject"] or one["type"], elastic=True),
     )
+    print_list(answer, "deliveries", columns, as_json=as_json, empty="No deliveries.")
 
 
 @notify.command("retry")
@@ -159,15 +138,7 @@ def retry_delivery(
 ) -> None:
     """Send a failed delivery again."""
     answer = connection.api().post(f"/api/notifications/deliveries/{delivery_id}/retry")
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Delivery {delivery_id} is sent again.")
-
-
-def _id_of(service: Api, name: str) -> int:
-    known = service.get(DESTINATIONS)["destinations"]
-    return int(named(known, name, "destination", "name", see="notify list")["id"])
+    report(answer, f"Delivery {delivery_id} is sent again.", as_json=as_json)
 
 
 def _where(destination: dict[str, Any]) -> str:

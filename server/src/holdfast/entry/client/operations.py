@@ -11,19 +11,11 @@ from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import ENDED, after_start, follow_and_end, print_last_lines
 from holdfast.entry.client.groups import examples, group, shown
 from holdfast.entry.client.lookup import find_repository
-from holdfast.entry.client.output import AsJson, Column, fail, print_fields, print_json, print_table, say
+from holdfast.entry.client.output import AsJson, fail, print_json, report, say
+from holdfast.entry.client.table import ID, Column, print_fields, print_table
 from holdfast.entry.client.text import clean
 from holdfast.entry.client.units import duration, when
-
-
-class StatusWord(StrEnum):
-    PENDING = "pending"
-    RUNNING = "running"
-    COMPLETED = "completed"
-    COMPLETED_WITH_WARNINGS = "completed_with_warnings"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    SKIPPED = "skipped"
+from holdfast.operations.status import Status
 
 
 class CategoryWord(StrEnum):
@@ -41,7 +33,7 @@ SHOWN = 20
 """Maximum number of warnings and other items that `ops show` prints; the log has all."""
 OperationId = Annotated[int, typer.Argument(help="Id of a job.")]
 Statuses = Annotated[
-    list[StatusWord] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
+    list[Status] | None, typer.Option("--status", metavar="STATUS", help="Only this status; may be repeated.")
 ]
 Kinds = Annotated[
     list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind, such as backup; may be repeated.")
@@ -71,14 +63,8 @@ def activity(
     as_json: AsJson = False,
 ) -> None:
     """Show what happened lately."""
-    service = connection.api()
-    answer = service.get(
-        "/api/activity/recent", limit=limit, status=status, category=category, repository_id=_id_of(service, repository)
-    )
-    if as_json:
-        print_json(answer)
-        return
-    _print_operations(answer)
+    answer = _some("/api/activity/recent", repository, limit=limit, status=status, category=category)
+    _print_operations(answer, answer, as_json=as_json)
 
 
 @examples("holdfast logs 42", "holdfast logs 42 -f")
@@ -97,19 +83,8 @@ def list_operations(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    service = connection.api()
-    answer = service.get(
-        "/api/operations/",
-        status=status,
-        kind=kind,
-        category=category,
-        repository_id=_id_of(service, repository),
-        limit=limit,
-    )
-    if as_json:
-        print_json(answer)
-        return
-    _print_operations(answer["items"])
+    answer = _some("/api/operations/", repository, limit=limit, status=status, kind=kind, category=category)
+    _print_operations(answer, answer["items"], as_json=as_json)
 
 
 @operations.command("show")
@@ -157,10 +132,7 @@ def _state(operation: dict[str, Any]) -> str:
 def cancel_operation(operation_id: OperationId, as_json: AsJson = False) -> None:
     """Ask a job to stop."""
     answer = connection.api().post(f"/api/operations/{operation_id}/cancel")
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"{answer['status']}: {answer['message']}")
+    report(answer, f"{answer['status']}: {answer['message']}", as_json=as_json)
 
 
 @operations.command("retry")
@@ -196,41 +168,30 @@ def resume(as_json: AsJson = False) -> None:
 
 
 def _paused(answer: dict[str, Any], *, as_json: bool) -> None:
+    sentence = "Follow-up work is paused." if answer["paused"] else "Follow-up work starts again."
+    report(answer, sentence, as_json=as_json)
+
+
+def _some(url: str, repository: str | None, **filters: Any) -> Any:
+    service = connection.api()
+    only = None if repository is None else find_repository(service, repository)["id"]
+    return service.get(url, repository_id=only, **filters)
+
+
+def _print_operations(answer: Any, items: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
-    else:
-        say("Follow-up work is paused." if answer["paused"] else "Follow-up work starts again.")
-
-
-def _id_of(service: Api, repository: str | None) -> int | None:
-    return None if repository is None else find_repository(service, repository)["id"]
-
-
-def _print_operations(items: list[dict[str, Any]]) -> None:
-    print_table(
-        (
-            Column("ID", right=True),
-            "KIND",
-            "STATUS",
-            Column("REPOSITORY", elastic=True),
-            "STARTED",
-            Column("TOOK", right=True),
-            Column("ERROR", elastic=True),
-        ),
-        (
-            (
-                one["id"],
-                one["kind"],
-                one["status"],
-                one["repository"] or one["package_name"],
-                when(one["started_at"]),
-                duration(one["duration_seconds"]),
-                one["error_key"],
-            )
-            for one in items
-        ),
-        empty="No jobs. Start one: holdfast backup NAME",
+        return
+    columns = (
+        ID,
+        "KIND",
+        "STATUS",
+        Column("REPOSITORY", lambda one: one["repository"] or one["package_name"], elastic=True),
+        Column("STARTED", lambda one: when(one["started_at"])),
+        Column("TOOK", lambda one: duration(one["duration_seconds"]), right=True),
+        Column("ERROR", "error_key", elastic=True),
     )
+    print_table(columns, items, empty="No jobs. Start one: holdfast backup NAME")
 
 
 def _print_logs(service: Api, operation_id: int, *, follow_on: bool, as_json: bool) -> None:

@@ -4,18 +4,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from holdfast.entry.client import exit_codes
-from holdfast.entry.client.text import clean, clean_json, clean_lines, padded, shorten, width
-from holdfast.entry.client.units import UNKNOWN
+from holdfast.entry.client.text import clean, clean_json, clean_lines
 
-MINIMUM_COLUMN = 8
-GAP = "  "
 AsJson = Annotated[bool, typer.Option("--json", help="Print the service's answer as JSON; errors, too (on stderr).")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -27,14 +22,6 @@ class _Errors:
 
 def errors_as_json(wanted: bool) -> None:
     _Errors.as_json = wanted
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    right: bool = False
-    elastic: bool = False
-    """May be shortened when the table is wider than the terminal."""
 
 
 def say(text: str) -> None:
@@ -69,49 +56,14 @@ def done(sentence: str, *, as_json: bool, **facts: Any) -> None:
         say(sentence)
 
 
-def print_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]], *, empty: str = "") -> None:
-    """A table that fits the terminal; one line per row, cells separated by tabs, when piped."""
-    shown = [[_cell(value) for value in row] for row in rows]
-    if not shown:
-        if empty:
-            remark(empty)
+def report(answer: Any, sentence: str, *, as_json: bool, hint: str = "") -> None:
+    """The end of a command whose answer people need not see: a sentence and a hint, or the answer as JSON."""
+    if as_json:
+        print_json(answer)
         return
-    if not sys.stdout.isatty():
-        for row in shown:
-            typer.echo("\t".join(row))
-        return
-    layout = [column if isinstance(column, Column) else Column(column) for column in columns]
-    widths = fitted(layout, shown, terminal_width())
-    typer.echo(bold(_line(layout, [column.title for column in layout], widths)))
-    for row in shown:
-        typer.echo(_line(layout, row, widths))
-
-
-def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """Names and values of one object, a line each; empty ones are left out."""
-    shown = [(name, _cell(value)) for name, value in fields if value not in (None, "", [])]
-    if not sys.stdout.isatty():
-        for name, value in shown:
-            typer.echo(f"{name}\t{value}")
-        return
-    widest = max((width(name) for name, _ in shown), default=0)
-    for name, value in shown:
-        typer.echo(f"{bold(padded(name, widest))}{GAP}{value}")
-
-
-def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], available: int) -> list[int]:
-    """The width of each column so that a line fits: elastic columns give way first, the widest first."""
-    widths = [
-        max(width(row[place]) for row in (*rows, [one.title for one in columns])) for place in range(len(columns))
-    ]
-    available -= len(GAP) * (len(columns) - 1)
-    for candidates in ([place for place, one in enumerate(columns) if one.elastic], range(len(columns))):
-        while sum(widths) > available:
-            widest = max(candidates, key=lambda place: widths[place], default=None)
-            if widest is None or widths[widest] <= MINIMUM_COLUMN:
-                break
-            widths[widest] -= 1
-    return widths
+    say(sentence)
+    if hint:
+        remark(hint)
 
 
 def terminal_width() -> int:
@@ -136,21 +88,3 @@ def confirm(question: str, *, yes: bool) -> None:
     if not typer.confirm(clean(question)):
         remark("Nothing was done.")
         raise typer.Exit(exit_codes.FAILED)
-
-
-def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
-    shown = [
-        padded(shorten(cell, columns_), columns_, right=column.right)
-        for column, cell, columns_ in zip(columns, cells, widths, strict=True)
-    ]
-    return GAP.join(shown).rstrip()
-
-
-def _cell(value: Any) -> str:
-    if value is None or value == "":
-        return UNKNOWN
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(clean(one) for one in value) or UNKNOWN
-    return clean(value)

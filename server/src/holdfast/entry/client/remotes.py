@@ -6,16 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.entry.client import connection, exit_codes
-from holdfast.entry.client.connection import Api, read_secret
+from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import group, shown
-from holdfast.entry.client.lookup import named
-from holdfast.entry.client.output import AsJson, Column, Yes, confirm, done, fail, print_json, print_table, remark, say
+from holdfast.entry.client.lookup import Collection
+from holdfast.entry.client.output import AsJson, Yes, fail, print_json, report
+from holdfast.entry.client.table import ID, NAME, Column, print_table
 
 remotes = group(
     "Remotes that mirrors are stored on: list, add, change, test, remove.",
     "holdfast remotes add nas sftp -o host=nas.example.com -o user=backup --secret pass",
     "holdfast remotes test nas --path backups",
 )
+REMOTES = Collection("/api/rclone/remotes", "remotes", "remote", "remotes list")
 RemoteWord = Annotated[str, typer.Argument(help="Name or id of a remote.")]
 Options = Annotated[
     list[str] | None,
@@ -34,15 +36,9 @@ Secrets = Annotated[
 @remotes.command("list")
 def list_remotes(as_json: AsJson = False) -> None:
     """List the remotes."""
-    answer = connection.api().get("/api/rclone/remotes")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "PROVIDER", Column("REPOSITORIES", right=True)),
-        ((one["id"], one["name"], one["provider"], len(one["repository_ids"])) for one in answer["remotes"]),
-        empty="No remotes. Add one: holdfast remotes add NAME PROVIDER (see: holdfast remotes providers)",
-    )
+    repositories = Column("REPOSITORIES", lambda one: len(one["repository_ids"]), right=True)
+    empty = "No remotes. Add one: holdfast remotes add NAME PROVIDER (see: holdfast remotes providers)"
+    REMOTES.print((ID, NAME, "PROVIDER", repositories), as_json=as_json, empty=empty)
 
 
 @remotes.command("providers")
@@ -60,14 +56,10 @@ def list_providers(
     if as_json:
         print_json({"providers": found})
     elif provider is None:
-        print_table(
-            ("PROVIDER", Column("DESCRIPTION", elastic=True)), ((one["name"], one["description"]) for one in found)
-        )
+        print_table((Column("PROVIDER", "name"), Column("DESCRIPTION", elastic=True)), found)
     else:
-        print_table(
-            ("OPTION", "REQUIRED", "SECRET", Column("MEANING", elastic=True)),
-            ((one["name"], one["required"], one["secret"], one["help"].split("\n")[0]) for one in found[0]["options"]),
-        )
+        meaning = Column("MEANING", lambda one: one["help"].split("\n")[0], elastic=True)
+        print_table((Column("OPTION", "name"), "REQUIRED", "SECRET", meaning), found[0]["options"])
 
 
 @remotes.command("add", epilog=shown("holdfast remotes add nas sftp -o host=nas.example.com --secret pass"))
@@ -80,12 +72,9 @@ def add_remote(
 ) -> None:
     """Add a remote. Secret options are never given as arguments."""
     body = {"name": name, "provider": provider, "options": _options(option, secret)}
-    answer = connection.api().post("/api/rclone/remotes", body)
-    if as_json:
-        print_json(answer)
-        return
-    say(f"Remote {answer['name']} was added (id {answer['id']}).")
-    remark(f"Next: holdfast remotes test {answer['name']}")
+    answer = connection.api().post(REMOTES.url, body)
+    hint = f"Next: holdfast remotes test {answer['name']}"
+    report(answer, f"Remote {answer['name']} was added (id {answer['id']}).", as_json=as_json, hint=hint)
 
 
 @remotes.command("change")
@@ -100,24 +89,19 @@ def change_remote(
     as_json: AsJson = False,
 ) -> None:
     """Change a remote; fields that are not given stay."""
-    service = connection.api()
-    found = find_remote(service, remote)
+    service, found = REMOTES.chosen(remote)
     options = {**_options(option, secret), **dict.fromkeys(unset or [])}
-    answer = service.put(f"/api/rclone/remotes/{found['id']}", {**({"name": name} if name else {}), "options": options})
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Remote {answer['name']} was changed.")
+    answer = service.put(REMOTES.url_of(found), {**({"name": name} if name else {}), "options": options})
+    report(answer, f"Remote {answer['name']} was changed.", as_json=as_json)
 
 
 @remotes.command("remove")
 def remove_remote(remote: RemoteWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a remote. The files stored there stay."""
-    service = connection.api()
-    found = find_remote(service, remote)
-    confirm(f"Remove the remote {found['name']}? What is stored there stays.", yes=yes)
-    service.delete(f"/api/rclone/remotes/{found['id']}")
-    done(f"Remote {found['name']} was removed.", as_json=as_json, id=found["id"])
+    service, found = REMOTES.chosen(remote)
+    question = f"Remove the remote {found['name']}? What is stored there stays."
+    sentence = f"Remote {found['name']} was removed."
+    REMOTES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
 
 
 @remotes.command("test")
@@ -127,26 +111,24 @@ def try_remote(
     as_json: AsJson = False,
 ) -> None:
     """Write, read back and delete a small object, and show how each step went."""
-    service = connection.api()
-    verdict = service.post(f"/api/rclone/remotes/{find_remote(service, remote)['id']}/test", {"path": path})
+    service, found = REMOTES.chosen(remote)
+    verdict = service.post(f"{REMOTES.url_of(found)}/test", {"path": path})
+    end_test(verdict, passed=verdict["ok"], as_json=as_json)
+
+
+def end_test(verdict: dict[str, Any], *, passed: bool, as_json: bool) -> None:
+    """Print the steps of a connection test; the exit code shows whether it passed."""
     if as_json:
         print_json(verdict)
     else:
         print_steps(verdict["steps"])
-    if not verdict["ok"]:
+    if not passed:
         raise typer.Exit(exit_codes.FAILED)
 
 
 def print_steps(steps: list[dict[str, Any]]) -> None:
     """The steps of a connection test."""
-    print_table(
-        ("STEP", "VERDICT", "KEY", Column("MESSAGE", elastic=True)),
-        ((one["step"], one["verdict"], one["key"], one["message"]) for one in steps),
-    )
-
-
-def find_remote(service: Api, wanted: str) -> dict[str, Any]:
-    return named(service.get("/api/rclone/remotes")["remotes"], wanted, "remote", "name", see="remotes list")
+    print_table(("STEP", "VERDICT", "KEY", Column("MESSAGE", elastic=True)), steps)
 
 
 def _options(given: list[str] | None, secrets: list[str] | None) -> dict[str, Any]:

@@ -4,36 +4,24 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from holdfast.entry.client import connection
+from holdfast.entry.client import connection, retention_rules
 from holdfast.entry.client.connection import Api, read_secret
 from holdfast.entry.client.follow import until_ended
-from holdfast.entry.client.groups import group, shown
-from holdfast.entry.client.lookup import Repository, find_repository, named
-from holdfast.entry.client.output import (
-    AsJson,
-    Column,
-    Yes,
-    confirm,
-    done,
-    print_fields,
-    print_json,
-    print_table,
-    remark,
-    say,
-)
-from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
+from holdfast.entry.client.groups import by_default, group_with_default, shown
+from holdfast.entry.client.lookup import MACHINES, REPOSITORIES, SSH_MACHINES, Repository, given
+from holdfast.entry.client.option_groups import NOTHING, Given, with_options
+from holdfast.entry.client.output import AsJson, Yes, confirm, print_json, remark, report, say
+from holdfast.entry.client.table import ID, NAME, Column, print_fields, print_table
 from holdfast.entry.client.units import age, count, size, when
 
 MISSING_SHOWN = 20
 PASSPHRASE = "HOLDFAST_PASSPHRASE"  # noqa: S105 - the name of a variable
-repositories = group(
+repositories = group_with_default(
     "Repositories: list, show, create, import, change, forget.",
     "holdfast repos",
     "holdfast repos create etc /srv/backup/etc --source /etc",
     "holdfast repos import old /srv/backup/old --passphrase-stdin < passphrase",
     "holdfast repos change etc --source /etc --source /usr/local/etc",
-    no_args_is_help=False,
-    invoke_without_command=True,
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the repository.")]
@@ -52,6 +40,7 @@ Template = Annotated[
 IndexMode = Annotated[
     Literal["full", "archives", "off"] | None, typer.Option(help="How much of the archives is indexed (default: full).")
 ]
+UploadLimit = Annotated[int | None, typer.Option("--upload-limit", min=1, help="Upload limit in KiB per second.")]
 PassphraseStdin = Annotated[
     bool, typer.Option("--passphrase-stdin", help=f"Read the passphrase from standard input (or set {PASSPHRASE}).")
 ]
@@ -61,78 +50,62 @@ Machine = Annotated[
         "--machine", help="Machine whose files are backed up: an agent or ssh machine (default: this service's)."
     ),
 ]
+FILES = {
+    "source_paths": Sources,
+    "exclude_patterns": Excludes,
+    "own_places_confirmed": Annotated[
+        bool | None,
+        typer.Option(
+            "--own-places-confirmed",
+            help="Back up the service's own data, too: its secrets are then in the archives.",
+        ),
+    ],
+}
+STORING = {"compression": Compression, "archive_name_template": Template, "upload_ratelimit_kib": UploadLimit}
 RemotePath = Annotated[str | None, typer.Option(help="The engine's program on the far side of an ssh:// place.")]
 PassphraseOnAgent = Annotated[
     bool,
     typer.Option("--passphrase-on-agent", help="The passphrase is kept on the agent's machine, not by the service."),
 ]
-UploadLimit = Annotated[int | None, typer.Option("--upload-limit", min=1, help="Upload limit in KiB per second.")]
 
 
-@repositories.callback()
-def default(context: typer.Context, as_json: AsJson = False) -> None:
-    if context.invoked_subcommand is None:
-        list_repositories(as_json=as_json)
-
-
+@by_default(repositories)
 @repositories.command("list")
 def list_repositories(as_json: AsJson = False) -> None:
     """List repositories and how well they are backed up."""
     service = connection.api()
-    answer = service.get("/api/repositories/")
+    answer = service.get(REPOSITORIES.url)
     if as_json:
         print_json(answer)
         return
     health = {one["repository_id"]: one for one in service.get("/api/activity/status")["repositories"]}
     print_table(
         (
-            Column("ID", right=True),
-            Column("NAME", elastic=True),
+            ID,
+            NAME,
             Column("PATH", elastic=True),
-            Column("ARCHIVES", right=True),
-            Column("STORED", right=True),
-            "LAST BACKUP",
-            Column("HEALTH", elastic=True),
+            Column("ARCHIVES", "archive_count", right=True),
+            Column("STORED", lambda one: size(one["unique_size"]), right=True),
+            Column("LAST BACKUP", lambda one: age(one["last_backup"]) if one["last_backup"] else "never"),
+            Column("HEALTH", lambda one: health[one["id"]]["summary"] if one["id"] in health else None, elastic=True),
         ),
-        (
-            (
-                one["id"],
-                one["name"],
-                one["path"],
-                one["archive_count"],
-                size(one["unique_size"]),
-                age(one["last_backup"]) if one["last_backup"] else "never",
-                health[one["id"]]["summary"] if one["id"] in health else None,
-            )
-            for one in answer["repositories"]
-        ),
+        answer["repositories"],
         empty="No repositories. Make one: holdfast repos create NAME PATH --source FOLDER",
     )
-
-
-OwnPlaces = Annotated[
-    bool,
-    typer.Option(
-        "--own-places-confirmed",
-        help="Back up the service's own data, too: its secrets are then in the archives.",
-    ),
-]
 
 
 @repositories.command("show")
 def show_repository(repository: Repository, as_json: AsJson = False) -> None:
     """Show one repository: its settings and what is known of it."""
-    service = connection.api()
-    found = service.get(f"/api/repositories/{find_repository(service, repository)['id']}")
+    service, listed = REPOSITORIES.chosen(repository)
+    found = service.get(REPOSITORIES.url_of(listed))
     if as_json:
         print_json(found)
         return
     print_repository(found)
-    cells = service.get(f"/api/repositories/{found['id']}/status")["cells"]
-    print_table(
-        ("WHAT", "STATUS", "LAST", "OVERDUE"),
-        ((one["cell"], one["status"], when(one["completed_at"]), one["overdue"]) for one in cells),
-    )
+    cells = service.get(f"{REPOSITORIES.url_of(found)}/status")["cells"]
+    last = Column("LAST", lambda one: when(one["completed_at"]))
+    print_table((Column("WHAT", "cell"), "STATUS", last, "OVERDUE"), cells)
 
 
 def print_repository(found: dict[str, Any]) -> None:
@@ -162,13 +135,11 @@ def print_repository(found: dict[str, Any]) -> None:
 
 
 @repositories.command("create", epilog=shown("holdfast repos create etc /srv/backup/etc --source /etc --keep-daily 7"))
-@with_rules
+@with_options(files=FILES, storing=STORING, rules=retention_rules.OPTIONS)
 def create_repository(
     name: Name,
     path: Place,
-    source: Sources = None,
-    exclude: Excludes = None,
-    own_places_confirmed: OwnPlaces = False,
+    files: Given = NOTHING,
     encryption: Annotated[
         str | None,
         typer.Option(help="Encryption mode (default: repokey-blake2, engine 2: aes256-ocb); `none` for no encryption."),
@@ -178,37 +149,33 @@ def create_repository(
     engine: Engine = 1,
     machine: Machine = None,
     remote_path: RemotePath = None,
-    compression: Compression = None,
-    archive_name: Template = None,
-    upload_limit: UploadLimit = None,
+    storing: Given = NOTHING,
     index_mode: IndexMode = None,
-    rules: Rules = NO_RULES,
+    rules: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
     """Create a repository. Prompts for the passphrase, unless it is piped in or encryption is `none`."""
     service = connection.api()
     chosen = encryption or ("repokey-blake2" if engine == 1 else "aes256-ocb")
     body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
-    body |= _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
-    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
+    body |= {**files, **storing, **given(index_mode=index_mode)}
     body |= {"encryption": chosen}
     body["retention"] = dict(rules)
     if chosen != "none" and not passphrase_on_agent:
         body["passphrase"] = read_secret(
             "Passphrase of the new repository", from_input=passphrase_stdin, variable=PASSPHRASE, repeat=True
         )
-    _registered(service, service.post("/api/repositories/", body), "created", as_json=as_json)
+    _registered(service, service.post(REPOSITORIES.url, body), "created", as_json=as_json)
 
 
 @repositories.command(
     "import", epilog=shown("holdfast repos import old /srv/backup/old --passphrase-stdin < passphrase")
 )
+@with_options(files=FILES, storing=STORING)
 def import_repository(
     name: Name,
     path: Place,
-    source: Sources = None,
-    exclude: Excludes = None,
-    own_places_confirmed: OwnPlaces = False,
+    files: Given = NOTHING,
     passphrase_stdin: PassphraseStdin = False,
     passphrase_on_agent: PassphraseOnAgent = False,
     no_passphrase: Annotated[bool, typer.Option("--no-passphrase", help="The repository has none.")] = False,
@@ -218,9 +185,7 @@ def import_repository(
     engine: Engine = 1,
     machine: Machine = None,
     remote_path: RemotePath = None,
-    compression: Compression = None,
-    archive_name: Template = None,
-    upload_limit: UploadLimit = None,
+    storing: Given = NOTHING,
     index_mode: IndexMode = None,
     observe: Annotated[bool, typer.Option("--observe", help="Only look at it: never write to it.")] = False,
     as_json: AsJson = False,
@@ -228,8 +193,7 @@ def import_repository(
     """Import a repository that exists already; its archives are indexed."""
     service = connection.api()
     body = _new(service, name, path, engine, machine, remote_path, passphrase_on_agent=passphrase_on_agent)
-    body |= _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
-    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
+    body |= {**files, **storing, **given(index_mode=index_mode)}
     body |= {"mode": "observe"} if observe else {}
     body |= {"keyfile": keyfile.read()} if keyfile else {}
     if not no_passphrase and not passphrase_on_agent:
@@ -238,17 +202,14 @@ def import_repository(
 
 
 @repositories.command("change", epilog=shown("holdfast repos change etc --source /etc --exclude '*.tmp'"))
+@with_options(files=FILES, storing=STORING)
 def change_repository(
     repository: Repository,
     name: Annotated[str | None, typer.Option(help="New name.")] = None,
     path: Annotated[str | None, typer.Option(help="Where the repository was moved to.")] = None,
-    source: Sources = None,
-    exclude: Excludes = None,
-    own_places_confirmed: OwnPlaces = False,
+    files: Given = NOTHING,
     no_excludes: Annotated[bool, typer.Option("--no-excludes", help="Remove all excludes.")] = False,
-    compression: Compression = None,
-    archive_name: Template = None,
-    upload_limit: UploadLimit = None,
+    storing: Given = NOTHING,
     no_upload_limit: Annotated[bool, typer.Option("--no-upload-limit", help="Lift the upload limit.")] = False,
     index_mode: IndexMode = None,
     mode: Annotated[Literal["full", "observe"] | None, typer.Option(help="`observe` never writes to it.")] = None,
@@ -260,20 +221,14 @@ def change_repository(
     as_json: AsJson = False,
 ) -> None:
     """Change settings of a repository; those not given stay. Sources and excludes replace the old ones."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    body = _settings(source, exclude, compression, archive_name, upload_limit, index_mode)
-    body |= {"own_places_confirmed": True} if own_places_confirmed else {}
-    body |= {
-        key: value
-        for key, value in (("name", name), ("path", path), ("mode", mode), ("remote_path", remote_path))
-        if value is not None
-    }
+    service, found = REPOSITORIES.chosen(repository)
+    body = {**files, **storing}
+    body |= given(index_mode=index_mode, name=name, path=path, mode=mode, remote_path=remote_path)
     body |= {"exclude_patterns": []} if no_excludes else {}
     body |= {"upload_ratelimit_kib": None} if no_upload_limit else {}
     if passphrase or passphrase_stdin:
         body["passphrase"] = read_secret("Passphrase", from_input=passphrase_stdin, variable=PASSPHRASE)
-    answer = service.put(f"/api/repositories/{found['id']}", body)
+    answer = service.put(REPOSITORIES.url_of(found), body)
     if as_json:
         print_json(answer)
     elif not body:
@@ -285,48 +240,41 @@ def change_repository(
 @repositories.command("forget")
 def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Forget a repository and its index. The data stays where it is."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    confirm(f"Forget {found['name']}? Its data in {found['path']} stays.", yes=yes)
-    service.delete(f"/api/repositories/{found['id']}")
-    done(f"{found['name']} was forgotten; its data is still in {found['path']}.", as_json=as_json, id=found["id"])
+    service, found = REPOSITORIES.chosen(repository)
+    question = f"Forget {found['name']}? Its data in {found['path']} stays."
+    sentence = f"{found['name']} was forgotten; its data is still in {found['path']}."
+    REPOSITORIES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
 
 
 @repositories.command("export-key")
 def export_key(repository: Repository, as_json: AsJson = False) -> None:
     """Print the key of a repository, to keep it in a safe place (admins; audited)."""
-    service = connection.api()
-    answer = service.get(f"/api/repositories/{find_repository(service, repository)['id']}/key")
-    if as_json:
-        print_json(answer)
-    else:
-        say(answer["key"].rstrip("\n"))
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/key")
+    report(answer, answer["key"].rstrip("\n"), as_json=as_json)
 
 
 @repositories.command("break-lock")
 def break_lock(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a lock that a dead program left in a repository."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     confirm(f"Break the lock of {found['name']}? Only if no other program uses it.", yes=yes)
-    _done(service.post(f"/api/repositories/{found['id']}/break-lock"), as_json=as_json)
+    _act(service, found, "break-lock", as_json=as_json)
 
 
 @repositories.command("confirm-relocation")
 def confirm_relocation(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Confirm that a repository was moved on purpose."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     confirm(f"Was {found['name']} moved to {found['path']} on purpose?", yes=yes)
-    _done(service.post(f"/api/repositories/{found['id']}/confirm-relocation"), as_json=as_json)
+    _act(service, found, "confirm-relocation", as_json=as_json)
 
 
 @repositories.command("confirm-older")
 def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Confirm that an older copy of a repository was put back, after showing which archives it lacks."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    place = f"/api/repositories/{found['id']}/confirm-older"
+    service, found = REPOSITORIES.chosen(repository)
+    place = f"{REPOSITORIES.url_of(found)}/confirm-older"
     if not yes:
         lacking = service.post(place, {"dry_run": True})
         remark(f"The repository lacks {count(lacking['missing_count'], 'archive')} that the index knows.")
@@ -334,10 +282,7 @@ def confirm_older(repository: Repository, yes: Yes = False, as_json: AsJson = Fa
             remark(f"  {one['name']}")
     confirm(f"Use the older state of {found['name']}? Archives that it lacks stay listed, as lost.", yes=yes)
     answer = service.post(place, {"dry_run": False})
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"The older state of {found['name']} is in use; lost archives stay listed.")
+    report(answer, f"The older state of {found['name']} is in use; lost archives stay listed.", as_json=as_json)
 
 
 @repositories.command("accept-replacement")
@@ -345,26 +290,25 @@ def accept_replacement(
     repository: Repository, passphrase_stdin: PassphraseStdin = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Accept another repository at the path, and use it from now on."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     confirm(f"Use the other repository at {found['path']} as {found['name']} from now on?", yes=yes)
     body = {"passphrase": read_secret("Passphrase", from_input=True)} if passphrase_stdin else {}
-    _done(service.post(f"/api/repositories/{found['id']}/accept-replacement", body), as_json=as_json)
+    _act(service, found, "accept-replacement", body, as_json=as_json)
 
 
 @repositories.command("setup")
 def set_up_again(repository: Repository, as_json: AsJson = False) -> None:
     """Set a repository of an agent up again, after its set-up failed or was cancelled."""
-    service = connection.api()
-    answer = service.post(f"/api/repositories/{find_repository(service, repository)['id']}/setup")
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.post(f"{REPOSITORIES.url_of(found)}/setup")
     _registered(service, answer, "set up", as_json=as_json)
 
 
-def _done(answer: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        say(answer["message"])
+def _act(
+    service: Api, repository: dict[str, Any], verb: str, body: dict[str, Any] | None = None, *, as_json: bool
+) -> None:
+    answer = service.post(f"{REPOSITORIES.url_of(repository)}/{verb}", body)
+    report(answer, answer["message"], as_json=as_json)
 
 
 def _new(
@@ -387,38 +331,17 @@ def _new(
 
 def _target(service: Api, wanted: str) -> dict[str, Any]:
     """Where the engine of a repository runs, by the name of a machine."""
-    machine = named(service.get("/api/managed-machines/")["machines"], wanted, "machine", "name", see="machines")
+    machine = MACHINES.find(service, wanted)
     if machine["connection_type"] == "agent":
         return {"execution_target": "agent", "agent_machine_id": machine["id"]}
-    connections = service.get("/api/ssh-connections")["connections"]
-    found = named(connections, machine["name"], "ssh machine", "name", see="ssh")
-    return {"execution_target": "ssh", "ssh_connection_id": found["id"]}
-
-
-def _settings(
-    source: list[str] | None,
-    exclude: list[str] | None,
-    compression: str | None,
-    archive_name: str | None,
-    upload_limit: int | None,
-    index_mode: str | None,
-) -> dict[str, Any]:
-    settings = {
-        "source_paths": source,
-        "exclude_patterns": exclude,
-        "compression": compression,
-        "archive_name_template": archive_name,
-        "upload_ratelimit_kib": upload_limit,
-        "index_mode": index_mode,
-    }
-    return {key: value for key, value in settings.items() if value is not None and value != []}
+    return {"execution_target": "ssh", "ssh_connection_id": SSH_MACHINES.find(service, machine["name"])["id"]}
 
 
 def _registered(service: Api, answer: dict[str, Any], how: str, *, as_json: bool) -> None:
     if answer["setup_operation_id"] is not None and not as_json:
         remark("The agent sets it up; this waits for its machine.")
         until_ended(service, answer["setup_operation_id"], quiet=False)
-        answer = service.get(f"/api/repositories/{answer['id']}")
+        answer = service.get(REPOSITORIES.url_of(answer))
     if as_json:
         print_json(answer)
         return

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes, retention_strip
+from holdfast.entry.client import exit_codes, retention_strip
+from holdfast.entry.client.connection import Api
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.lookup import Repository, find_repository
-from holdfast.entry.client.output import AsJson, fail, print_fields, print_json, remark, say
+from holdfast.entry.client.lookup import REPOSITORIES, Repository
+from holdfast.entry.client.output import AsJson, fail, print_json, remark, say
 from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
+from holdfast.entry.client.table import print_fields
 
 retention = group(
     "Retention: which archives a prune of a repository keeps.",
@@ -24,15 +26,18 @@ retention = group(
 Days = Annotated[int, typer.Option(min=0, max=731, help="How many days ahead to look.")]
 Every = Annotated[
     int | None,
-    typer.Option(min=5, help="Minutes between backups to come, instead of what schedules or past backups tell."),
+    typer.Option(
+        "--every-minutes",
+        min=5,
+        help="Minutes between backups to come, instead of what schedules or past backups tell.",
+    ),
 ]
 
 
 @retention.command("show")
 def show_retention(repository: Repository, as_json: AsJson = False) -> None:
     """Show the rules of a repository."""
-    service = connection.api()
-    found = find_repository(service, repository)
+    _, found = REPOSITORIES.chosen(repository)
     if as_json:
         print_json(found["retention"])
     else:
@@ -54,45 +59,36 @@ def set_retention(
         fail(
             "no rule was given, such as --keep-daily 7. Drop all rules with: holdfast retention clear", exit_codes.USAGE
         )
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     before = {name: value for name, value in found["retention"].items() if value is not None} if add else {}
-    _change(found["id"], {**before, **rules}, service, as_json=as_json)
+    _change(service, found, {**before, **rules}, as_json=as_json)
 
 
 @retention.command("clear")
 def clear_retention(repository: Repository, as_json: AsJson = False) -> None:
     """Drop all rules of a repository: a prune without rules of its own is refused then."""
-    service = connection.api()
-    _change(find_repository(service, repository)["id"], {}, service, as_json=as_json)
+    service, found = REPOSITORIES.chosen(repository)
+    _change(service, found, {}, as_json=as_json)
 
 
 @retention.command("simulate")
 @with_rules
 def simulate_retention(
-    repository: Repository,
-    rules: Rules = NO_RULES,
-    days: Days = 90,
-    every_minutes: Every = None,
-    as_json: AsJson = False,
+    repository: Repository, rules: Rules = NO_RULES, days: Days = 90, every: Every = None, as_json: AsJson = False
 ) -> None:
     """Show what the rules of a repository, or the given ones, would keep today and later. Nothing is removed."""
-    _simulate(repository, {"policy": rules or None}, days, every_minutes, as_json=as_json)
+    _simulate(repository, {"policy": rules or None}, days, every, as_json=as_json)
 
 
 @retention.command("compare")
 @with_rules
 def compare_retention(
-    repository: Repository,
-    rules: Rules = NO_RULES,
-    days: Days = 90,
-    every_minutes: Every = None,
-    as_json: AsJson = False,
+    repository: Repository, rules: Rules = NO_RULES, days: Days = 90, every: Every = None, as_json: AsJson = False
 ) -> None:
     """Compare the rules of a repository with the given ones: what each would keep today and later."""
     if not rules:
         fail("no rule to compare with was given, such as --keep-daily 14", exit_codes.USAGE)
-    _simulate(repository, {"compare_with": rules}, days, every_minutes, as_json=as_json)
+    _simulate(repository, {"compare_with": rules}, days, every, as_json=as_json)
 
 
 @retention.command("past")
@@ -102,38 +98,33 @@ def past_retention(
     as_json: AsJson = False,
 ) -> None:
     """Show which restore points there were on past days, and which of them are left."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{found['id']}/retention/past", days=days)
-    if as_json:
-        print_json(answer)
-    else:
-        _draw(retention_strip.draw_past, found["name"], answer)
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/retention/past", days=days)
+    _draw(retention_strip.draw_past, found["name"], answer, as_json=as_json)
 
 
 def _simulate(
     repository: str, policies: dict[str, Any], days: int, every_minutes: int | None, *, as_json: bool
 ) -> None:
-    service = connection.api()
-    found = find_repository(service, repository)
+    service, found = REPOSITORIES.chosen(repository)
     until = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
     body = {**policies, "until": until, "every_minutes": every_minutes}
-    answer = service.post(f"/api/repositories/{found['id']}/retention/simulate", body)
+    answer = service.post(f"{REPOSITORIES.url_of(found)}/retention/simulate", body)
+    _draw(retention_strip.draw, found["name"], answer, as_json=as_json)
+
+
+def _draw(drawing: Callable[[str, dict[str, Any]], None], name: str, answer: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(answer)
-    else:
-        _draw(retention_strip.draw, found["name"], answer)
-
-
-def _draw(drawing: Callable[[str, dict[str, Any]], None], name: str, answer: dict[str, Any]) -> None:
+        return
     try:
         drawing(name, answer)
     except (LookupError, ValueError):
         fail("the service sent an answer that cannot be drawn; --json shows it", exit_codes.FAILED)
 
 
-def _change(repository_id: int, rules: dict[str, Any], service: connection.Api, *, as_json: bool) -> None:
-    answer = service.put(f"/api/repositories/{repository_id}", {"retention": rules})
+def _change(service: Api, repository: dict[str, Any], rules: dict[str, Any], *, as_json: bool) -> None:
+    answer = service.put(REPOSITORIES.url_of(repository), {"retention": rules})
     if as_json:
         print_json(answer["retention"])
         return

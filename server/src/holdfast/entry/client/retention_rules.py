@@ -1,12 +1,12 @@
 """The options for the archives that a prune keeps."""
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
+
+from holdfast.entry.client.option_groups import with_options
 
 Rules = Mapping[str, str | int]
 """The rules that were given, as the service names them."""
@@ -28,25 +28,5 @@ OPTIONS: dict[str, Any] = {
     "keep_monthly": _for("months"),
     "keep_yearly": _for("years"),
 }
-
-
-def with_rules(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each rule, in the place of its parameter `rules`."""
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        rules = {name: value for name in OPTIONS if (value := values.pop(name)) is not None}
-        command(rules=rules, **values)
-
-    parameters = []
-    for parameter in inspect.signature(command).parameters.values():
-        if parameter.name == "rules":
-            parameters += [
-                inspect.Parameter(name, parameter.kind, default=None, annotation=option)
-                for name, option in OPTIONS.items()
-            ]
-        else:
-            parameters.append(parameter)
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+with_rules = with_options(rules=OPTIONS)
+"""A command with an option for each rule, in the place of its parameter `rules`."""

@@ -8,9 +8,10 @@ import typer
 
 from holdfast.entry.client import connection, exit_codes, schedule_words
 from holdfast.entry.client.connection import Api
-from holdfast.entry.client.lookup import find_repository, named
+from holdfast.entry.client.lookup import SCRIPTS, Collection, find_repository, given
 from holdfast.entry.client.output import fail
 
+SCHEDULES = Collection("/api/schedules/", "schedules", "schedule", "schedules list")
 URL = "/api/schedules"
 MOST_NAMES = 3
 RULES = {"before": ("stop", "warn"), "after": ("always", "success", "warning", "failure")}
@@ -48,7 +49,7 @@ Repositories = Annotated[
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Repositories with this label, now or later.")
 ]
-All = Annotated[bool, typer.Option("--all", help="Every repository, now or later.")]
+All = Annotated[bool | None, typer.Option("--all", help="Every repository, now or later.")]
 Windows = Annotated[
     list[str] | None,
     typer.Option("--window", metavar="WINDOW", help="Start only then, such as 'mon-fri 22:00-06:00'."),
@@ -76,7 +77,27 @@ After = Annotated[
 Description = Annotated[str | None, typer.Option(help="What the schedule is for.")]
 
 
-def calendar(cron: str | None, at: str | None, every: str | None, laptop: str | None, tz: str | None) -> dict[str, Any]:
+TARGETS = {"repository": Repositories, "label": Labels, "everything": All}
+CALENDAR = {"cron": Cron, "at": At, "every": Every, "laptop": Laptop, "tz": Tz}
+STEPS = {
+    "compact": Compact,
+    "check_every": CheckEvery,
+    "restore_check_every": RestoreCheckEvery,
+    "mirror": Mirror,
+    "dump": Dump,
+    "before": Before,
+    "after": After,
+}
+LIMITS = {"spread": Spread, "retries": Retries, "description": Description}
+
+
+def calendar(
+    cron: str | None = None,
+    at: str | None = None,
+    every: str | None = None,
+    laptop: str | None = None,
+    tz: str | None = None,
+) -> dict[str, Any]:
     """The fields of the calendar. Fail when more than one kind was given."""
     if sum(value is not None for value in (cron, at, every, laptop)) > 1:
         fail("give only one of --cron, --at, --every and --laptop.", exit_codes.USAGE)
@@ -92,15 +113,20 @@ def calendar(cron: str | None, at: str | None, every: str | None, laptop: str | 
     return zone
 
 
-def targets(service: Api, repositories: list[str] | None, labels: list[str] | None, everything: bool) -> dict[str, Any]:
+def targets(
+    service: Api,
+    repository: Sequence[str] | None = None,
+    label: Sequence[str] | None = None,
+    everything: bool | None = None,
+) -> dict[str, Any]:
     """The fields of the targets."""
-    if sum((bool(repositories), bool(labels), everything)) > 1:
+    if sum((bool(repository), bool(label), bool(everything))) > 1:
         fail("give only one of --repository, --label and --all.", exit_codes.USAGE)
-    if repositories:
-        ids = [find_repository(service, word)["id"] for word in repositories]
+    if repository:
+        ids = [find_repository(service, word)["id"] for word in repository]
         return {"targets": {"repository_ids": ids}}
-    if labels:
-        return {"targets": {"labels": dict(map(schedule_words.label, labels))}}
+    if label:
+        return {"targets": {"labels": dict(map(schedule_words.label, label))}}
     return {"targets": {"all": True}} if everything else {}
 
 
@@ -109,13 +135,13 @@ class StepOptions:
     """What of the steps was given; None stays as it is."""
 
     keep: Mapping[str, Any]
-    compact: bool | None
-    check_every: int | None
-    restore_check_every: int | None
-    mirror: bool | None
-    dump: bool | None
-    before: Sequence[str] | None
-    after: Sequence[str] | None
+    compact: bool | None = None
+    check_every: int | None = None
+    restore_check_every: int | None = None
+    mirror: bool | None = None
+    dump: bool | None = None
+    before: Sequence[str] | None = None
+    after: Sequence[str] | None = None
 
 
 def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptions) -> list[dict[str, Any]]:
@@ -135,10 +161,10 @@ def steps(service: Api, present: Sequence[Mapping[str, Any]], options: StepOptio
             by_kind[kind] = {**by_kind.get(kind, {}), "kind": kind, "every_days": days}
         elif days == 0:
             by_kind.pop(kind, None)
-    for place, given in (("before", options.before), ("after", options.after)):
-        if given:
+    for place, words in (("before", options.before), ("after", options.after)):
+        if words:
             scripts = [step for step in scripts if step.get("when", "before") != place]
-            scripts += [_script(service, place, word) for word in given]
+            scripts += [_script(service, place, word) for word in words]
     return [*scripts, *by_kind.values()]
 
 
@@ -146,24 +172,15 @@ def _script(service: Api, place: str, word: str) -> dict[str, Any]:
     """Given `NAME`, `NAME:RULE` or either with `:once`, return the step."""
     word, once = (word.removesuffix(ONCE), True) if word.endswith(ONCE) else (word, False)
     name, _, rule = word.rpartition(":") if word.rpartition(":")[2] in RULES[place] else (word, "", "")
-    found = named(service.get("/api/scripts/")["scripts"], name, "script", "name", see="scripts list")
+    found = SCRIPTS.find(service, name)
     field = "on_failure" if place == "before" else "run_on"
     more = {**({field: rule} if rule else {}), **({"scope": "once"} if once else {})}
     return {"kind": "script", "when": place, "script_id": found["id"], **more}
 
 
 def limits(
-    windows: list[str] | None, spread: int | None, retries: int | None, description: str | None
+    windows: list[str] | None, spread: int | None = None, retries: int | None = None, description: str | None = None
 ) -> dict[str, Any]:
     """The other fields that were given."""
-    values = {
-        "windows": [schedule_words.window(text) for text in windows] if windows else None,
-        "spread_minutes": spread,
-        "retries": retries,
-        "description": description,
-    }
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def find(service: Api, wanted: str) -> dict[str, Any]:
-    return named(service.get("/api/schedules/")["schedules"], wanted, "schedule", "name", see="schedules list")
+    parsed = [schedule_words.window(text) for text in windows] if windows else None
+    return given(windows=parsed, spread_minutes=spread, retries=retries, description=description)

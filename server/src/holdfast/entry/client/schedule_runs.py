@@ -11,9 +11,10 @@ from holdfast.entry.client import connection, exit_codes, schedule_calendar, sch
 from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import POLL_SECONDS, NoWait, print_ending, until_ended
 from holdfast.entry.client.lookup import find_repository
-from holdfast.entry.client.output import AsJson, Column, fail, print_json, print_table, remark, say
+from holdfast.entry.client.output import AsJson, fail, print_json, remark, report, say
 from holdfast.entry.client.schedule_options import (
     MOST_NAMES,
+    SCHEDULES,
     URL,
     At,
     Cron,
@@ -22,9 +23,11 @@ from holdfast.entry.client.schedule_options import (
     ScheduleWord,
     Tz,
     Windows,
-    find,
 )
+from holdfast.entry.client.table import Column, print_list, print_table
 from holdfast.entry.client.units import UNKNOWN, count, duration, moment, when
+
+DUE = Column("DUE", lambda one: when(one["due_at"]))
 
 
 def run(
@@ -40,20 +43,17 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a schedule now, and follow it to the end."""
-    service = connection.api()
-    found = find(service, schedule)
+    service, found = SCHEDULES.chosen(schedule)
     ids = [find_repository(service, word)["id"] for word in repository or []]
     body = {
         "respect_windows": respect_windows,
         **({"repository_ids": ids} if ids else {}),
         **({"steps": step} if step else {}),
     }
-    started = service.post(f"{URL}/{found['id']}/run", body)
+    started = service.post(f"{SCHEDULES.url_of(found)}/run", body)
     if no_wait:
-        if as_json:
-            print_json(started)
-        else:
-            say(f"Started {found['name']}. Follow it: holdfast schedules history {found['name']}")
+        sentence = f"Started {found['name']}. Follow it: holdfast schedules history {found['name']}"
+        report(started, sentence, as_json=as_json)
         return
     _follow(service, found, started, as_json=as_json)
 
@@ -64,9 +64,8 @@ def next_fires(
     as_json: AsJson = False,
 ) -> None:
     """Show the next due times of a schedule."""
-    service = connection.api()
-    found = find(service, schedule)
-    answer = service.get(f"{URL}/{found['id']}/next", count=number)
+    service, found = SCHEDULES.chosen(schedule)
+    answer = service.get(f"{SCHEDULES.url_of(found)}/next", count=number)
     if as_json:
         print_json(answer)
         return
@@ -97,8 +96,9 @@ def calendar(
     elif sys.stdout.isatty():
         schedule_calendar.draw(answer, midnight.date(), days)
     else:
-        rows = [(when(e["due_at"]), e["name"], e["outcome"] or "to come", _names(e)) for e in answer["entries"]]
-        print_table(("DUE", "SCHEDULE", "OUTCOME", "TARGETS"), rows, empty="Nothing is due.")
+        outcome = Column("OUTCOME", lambda one: one["outcome"] or "to come")
+        columns = (DUE, Column("SCHEDULE", "name"), outcome, Column("TARGETS", _names))
+        print_table(columns, answer["entries"], empty="Nothing is due.")
 
 
 def history(
@@ -110,18 +110,11 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of a schedule's due times, newest first."""
-    service = connection.api()
-    place = f"{URL}/{find(service, schedule)['id']}/runs"
-    answer = service.get(place, limit=limit, outcome=outcome)
-    if as_json:
-        print_json(answer)
-        return
-    rows = [
-        (when(row["due_at"]), row["repository"], schedule_words.outcome(row), _took(row), _operations(row))
-        for row in answer["runs"]
-    ]
-    columns = ("DUE", Column("REPOSITORY", elastic=True), Column("OUTCOME", elastic=True), "TOOK", "JOBS")
-    print_table(columns, rows, empty="Nothing was due yet.")
+    service, found = SCHEDULES.chosen(schedule)
+    answer = service.get(f"{SCHEDULES.url_of(found)}/runs", limit=limit, outcome=outcome)
+    ended = Column("OUTCOME", schedule_words.outcome, elastic=True)
+    columns = (DUE, Column("REPOSITORY", elastic=True), ended, Column("TOOK", _took), Column("JOBS", _operations))
+    print_list(answer, "runs", columns, as_json=as_json, empty="Nothing was due yet.")
 
 
 def preview(
@@ -138,8 +131,8 @@ def preview(
     service = connection.api()
     body = {
         **schedule_options.calendar(cron, at, every, None, tz or schedule_words.local_zone()),
-        **schedule_options.targets(service, repository, None, everything=False),
-        **schedule_options.limits(window, None, None, None),
+        **schedule_options.targets(service, repository),
+        **schedule_options.limits(window),
         "count": number,
     }
     answer = service.post(f"{URL}/preview", body)
@@ -157,11 +150,9 @@ def preview(
 
 
 def _print_fires(fires: list[dict[str, Any]], empty: str) -> None:
-    rows = [
-        (schedule_words.soon(fire["start_at"]), schedule_words.there(fire["local"]), _names(fire), _why(fire))
-        for fire in fires
-    ]
-    print_table(("STARTS", "DUE THERE", Column("TARGETS", elastic=True), "NOTE"), rows, empty=empty)
+    starts = Column("STARTS", lambda fire: schedule_words.soon(fire["start_at"]))
+    there = Column("DUE THERE", lambda fire: schedule_words.there(fire["local"]))
+    print_table((starts, there, Column("TARGETS", _names, elastic=True), Column("NOTE", _why)), fires, empty=empty)
 
 
 WHY = {

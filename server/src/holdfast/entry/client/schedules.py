@@ -4,48 +4,19 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.entry.client import connection, exit_codes, schedule_options, schedule_runs, schedule_words
+from holdfast.entry.client import (
+    connection,
+    exit_codes,
+    retention_rules,
+    schedule_options,
+    schedule_runs,
+    schedule_words,
+)
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.output import (
-    AsJson,
-    Column,
-    Yes,
-    confirm,
-    done,
-    fail,
-    print_fields,
-    print_json,
-    print_table,
-    remark,
-    say,
-)
-from holdfast.entry.client.retention_rules import NO_RULES, Rules, with_rules
-from holdfast.entry.client.schedule_options import (
-    MOST_NAMES,
-    URL,
-    After,
-    All,
-    At,
-    Before,
-    CheckEvery,
-    Compact,
-    Cron,
-    Description,
-    Dump,
-    Every,
-    Labels,
-    Laptop,
-    Mirror,
-    Repositories,
-    RestoreCheckEvery,
-    Retries,
-    ScheduleWord,
-    Spread,
-    StepOptions,
-    Tz,
-    Windows,
-    find,
-)
+from holdfast.entry.client.option_groups import NOTHING, Given, with_options
+from holdfast.entry.client.output import AsJson, Yes, fail, print_json, remark, report
+from holdfast.entry.client.schedule_options import LIMITS, MOST_NAMES, SCHEDULES, ScheduleWord, StepOptions, Windows
+from holdfast.entry.client.table import NAME, Column, print_fields, print_list
 from holdfast.entry.client.units import when
 
 schedules = group(
@@ -60,142 +31,96 @@ schedules = group(
 @schedules.command("list")
 def list_schedules(as_json: AsJson = False) -> None:
     """List all schedules that you may see."""
-    answer = connection.api().get(f"{URL}/")
-    if as_json:
-        print_json(answer)
-        return
-    rows = [
-        (
-            one["name"],
-            schedule_words.state(one, paused=answer["paused"]),
-            schedule_words.explained(one),
-            schedule_words.soon(one["next_run"]),
-            schedule_words.last(one),
-            schedule_words.targets(one),
-        )
-        for one in answer["schedules"]
-    ]
+    answer = connection.api().get(SCHEDULES.url)
     columns = (
-        Column("NAME", elastic=True),
-        "STATE",
-        Column("WHEN", elastic=True),
-        "NEXT",
-        "LAST",
-        Column("TARGETS", elastic=True),
+        NAME,
+        Column("STATE", lambda one: schedule_words.state(one, paused=answer["paused"])),
+        Column("WHEN", schedule_words.explained, elastic=True),
+        Column("NEXT", lambda one: schedule_words.soon(one["next_run"])),
+        Column("LAST", schedule_words.last),
+        Column("TARGETS", schedule_words.targets, elastic=True),
     )
     hint = "There are no schedules. Create one: holdfast schedules create nightly --repository NAME --at 02:00"
-    print_table(columns, rows, empty=hint)
+    print_list(answer, "schedules", columns, as_json=as_json, empty=hint)
 
 
 @schedules.command()
 def show(schedule: ScheduleWord, as_json: AsJson = False) -> None:
     """Show one schedule: when, where, what, its next due time and what waits."""
-    service = connection.api()
-    found = service.get(f"{URL}/{find(service, schedule)['id']}")
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    service, listed = SCHEDULES.chosen(schedule)
+    _print(service.get(SCHEDULES.url_of(listed)), as_json=as_json)
+
+
+with_schedule_options = with_options(
+    targets=schedule_options.TARGETS,
+    calendar=schedule_options.CALENDAR,
+    rules=retention_rules.OPTIONS,
+    steps=schedule_options.STEPS,
+    limits=LIMITS,
+)
 
 
 @schedules.command()
-@with_rules
+@with_schedule_options
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new schedule.")],
-    repository: Repositories = None,
-    label: Labels = None,
-    everything: All = False,
-    cron: Cron = None,
-    at: At = None,
-    every: Every = None,
-    laptop: Laptop = None,
-    tz: Tz = None,
-    rules: Rules = NO_RULES,
-    compact: Compact = None,
-    check_every: CheckEvery = None,
-    restore_check_every: RestoreCheckEvery = None,
-    mirror: Mirror = None,
-    dump: Dump = None,
-    before: Before = None,
-    after: After = None,
+    targets: Given = NOTHING,
+    calendar: Given = NOTHING,
+    rules: Given = NOTHING,
+    steps: Given = NOTHING,
     window: Windows = None,
-    spread: Spread = None,
-    retries: Retries = None,
-    description: Description = None,
+    limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
     """Create a schedule. It backs up; options add what comes after that."""
-    if cron is None and at is None and every is None and laptop is None:
+    if not set(calendar) - {"tz"}:
         fail("say when: --at 02:00, --cron '30 2 * * 1-5', --every 6h or --laptop 1d.", exit_codes.USAGE)
     service = connection.api()
-    options = StepOptions(dict(rules), compact, check_every, restore_check_every, mirror, dump, before, after)
     body = {
         "name": name,
-        **schedule_options.calendar(cron, at, every, laptop, tz or schedule_words.local_zone()),
-        **schedule_options.targets(service, repository, label, everything),
-        "steps": schedule_options.steps(service, [], options),
-        **schedule_options.limits(window, spread, retries, description),
+        **schedule_options.calendar(**{"tz": schedule_words.local_zone(), **calendar}),
+        **schedule_options.targets(service, **targets),
+        "steps": schedule_options.steps(service, [], StepOptions(dict(rules), **steps)),
+        **schedule_options.limits(window, **limits),
     }
-    created = service.post(f"{URL}/", body)
-    if as_json:
-        print_json(created)
-        return
-    _print(created)
-    remark(f"Try it now: holdfast schedules run {created['name']}")
+    created = service.post(SCHEDULES.url, body)
+    _print(created, as_json=as_json)
+    if not as_json:
+        remark(f"Try it now: holdfast schedules run {created['name']}")
 
 
 @schedules.command()
-@with_rules
+@with_schedule_options
 def edit(
     schedule: ScheduleWord,
     name: Annotated[str | None, typer.Option(help="New name.")] = None,
-    repository: Repositories = None,
-    label: Labels = None,
-    everything: All = False,
-    cron: Cron = None,
-    at: At = None,
-    every: Every = None,
-    laptop: Laptop = None,
-    tz: Tz = None,
-    rules: Rules = NO_RULES,
+    targets: Given = NOTHING,
+    calendar: Given = NOTHING,
+    rules: Given = NOTHING,
     no_prune: Annotated[bool, typer.Option("--no-prune", help="Do not prune any more.")] = False,
-    compact: Compact = None,
-    check_every: CheckEvery = None,
-    restore_check_every: RestoreCheckEvery = None,
-    mirror: Mirror = None,
-    dump: Dump = None,
-    before: Before = None,
-    after: After = None,
+    steps: Given = NOTHING,
     no_scripts: Annotated[bool, typer.Option("--no-scripts", help="Run no scripts any more.")] = False,
     window: Windows = None,
     no_windows: Annotated[bool, typer.Option("--no-windows", help="Start at any time.")] = False,
-    spread: Spread = None,
-    retries: Retries = None,
-    description: Description = None,
+    limits: Given = NOTHING,
     as_json: AsJson = False,
 ) -> None:
     """Change a schedule; what is not given stays. A new calendar counts from now."""
-    service = connection.api()
-    found = find(service, schedule)
-    options = StepOptions(dict(rules), compact, check_every, restore_check_every, mirror, dump, before, after)
+    service, found = SCHEDULES.chosen(schedule)
     left_out = {kind for kind, is_out in (("prune", no_prune), ("script", no_scripts)) if is_out}
     kept = [step for step in found["steps"] if step.get("kind") not in left_out]
-    steps = schedule_options.steps(service, kept, options)
+    changed = schedule_options.steps(service, kept, StepOptions(dict(rules), **steps))
     body = {
         **({"name": name} if name else {}),
-        **schedule_options.calendar(cron, at, every, laptop, tz),
-        **schedule_options.targets(service, repository, label, everything),
-        **({"steps": steps} if steps != found["steps"] else {}),
-        **schedule_options.limits(window, spread, retries, description),
+        **schedule_options.calendar(**calendar),
+        **schedule_options.targets(service, **targets),
+        **({"steps": changed} if changed != found["steps"] else {}),
+        **schedule_options.limits(window, **limits),
         **({"windows": []} if no_windows else {}),
     }
     if not body:
         fail("nothing to change was given. See: holdfast schedules edit --help", exit_codes.USAGE)
-    changed = service.put(f"{URL}/{found['id']}", {**body, "revision": found["revision"]})
-    if as_json:
-        print_json(changed)
-    else:
-        _print(changed)
+    _print(service.put(SCHEDULES.url_of(found), {**body, "revision": found["revision"]}), as_json=as_json)
 
 
 @schedules.command()
@@ -220,16 +145,11 @@ def snooze(
     """Skip the due times of a schedule for a while."""
     if (until is None) == (not off):
         fail("say how long, such as 3d, or --off.", exit_codes.USAGE)
-    service = connection.api()
     body = {"until": None if until is None else schedule_words.until(until)}
-    answer = service.post(f"{URL}/{find(service, schedule)['id']}/snooze", body)
-    if as_json:
-        print_json(answer)
-    elif off:
-        say(f"{answer['name']} is awake. Next run: {schedule_words.soon(answer['next_run'])}")
-    else:
-        say(f"{answer['name']} is snoozed until {when(answer['snoozed_until'])}.")
-        say(f"Next run: {schedule_words.soon(answer['next_run'])}")
+    service, found = SCHEDULES.chosen(schedule)
+    answer = service.post(f"{SCHEDULES.url_of(found)}/snooze", body)
+    state = "is awake. " if off else f"is snoozed until {when(answer['snoozed_until'])}.\n"
+    report(answer, f"{answer['name']} {state}Next run: {schedule_words.soon(answer['next_run'])}", as_json=as_json)
 
 
 for command_name, function in (
@@ -245,28 +165,26 @@ for command_name, function in (
 @schedules.command()
 def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a schedule. Its history and its archives stay."""
-    service = connection.api()
-    found = find(service, schedule)
-    confirm(f"Delete schedule {found['name']}? Its history and its archives stay.", yes=yes)
-    service.delete(f"{URL}/{found['id']}")
-    done(f"Deleted {found['name']}; its history and its archives stay.", as_json=as_json, id=found["id"])
+    service, found = SCHEDULES.chosen(schedule)
+    question = f"Delete schedule {found['name']}? Its history and its archives stay."
+    sentence = f"Deleted {found['name']}; its history and its archives stay."
+    SCHEDULES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
 
 
 # Parts ------------------------------------------------------------------------------------------------------------------
 
 
 def _switch(schedule: str, verb: str, *, as_json: bool) -> None:
-    service = connection.api()
-    answer = service.post(f"{URL}/{find(service, schedule)['id']}/{verb}")
+    service, found = SCHEDULES.chosen(schedule)
+    answer = service.post(f"{SCHEDULES.url_of(found)}/{verb}")
+    enabled = f"is enabled. Next run: {schedule_words.soon(answer['next_run'])}"
+    report(answer, f"{answer['name']} {enabled if answer['enabled'] else 'is disabled.'}", as_json=as_json)
+
+
+def _print(found: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(answer)
-    elif answer["enabled"]:
-        say(f"{answer['name']} is enabled. Next run: {schedule_words.soon(answer['next_run'])}")
-    else:
-        say(f"{answer['name']} is disabled.")
-
-
-def _print(found: dict[str, Any]) -> None:
+        print_json(found)
+        return
     print_fields(
         [
             ("name", found["name"]),

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.entry.client import connection, exit_codes
-from holdfast.entry.client.connection import Api
 from holdfast.entry.client.follow import NoWait, after_start
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.lookup import find_repository, named
-from holdfast.entry.client.output import AsJson, Column, done, fail, print_json, print_table, say
+from holdfast.entry.client.lookup import SCRIPTS, find_repository, given
+from holdfast.entry.client.output import AsJson, fail, print_json, report, say
+from holdfast.entry.client.table import ID, Column
 from holdfast.entry.client.units import when
 
 scripts = group(
@@ -25,33 +25,17 @@ ScriptWord = Annotated[str, typer.Argument(metavar="SCRIPT", help="Name or id of
 @scripts.command("list")
 def list_scripts(as_json: AsJson = False) -> None:
     """List the scripts that you may use."""
-    answer = connection.api().get("/api/scripts/")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), "NAME", "WHERE", Column("VERSION", right=True), "CHANGED", "BY", "OPERATORS"),
-        (
-            (
-                one["id"],
-                one["name"],
-                one["where"],
-                one["version"],
-                when(one["updated_at"]),
-                one["changed_by"],
-                "yes" if one["operators_may_use"] else "no",
-            )
-            for one in answer["scripts"]
-        ),
-        empty="No scripts. Add one: holdfast scripts put NAME FILE",
-    )
+    version, by = Column("VERSION", right=True), Column("BY", "changed_by")
+    changed = Column("CHANGED", lambda one: when(one["updated_at"]))
+    columns = (ID, "NAME", "WHERE", version, changed, by, Column("OPERATORS", "operators_may_use"))
+    SCRIPTS.print(columns, as_json=as_json, empty="No scripts. Add one: holdfast scripts put NAME FILE")
 
 
 @scripts.command("show")
 def show_script(script: ScriptWord, as_json: AsJson = False) -> None:
     """Show a script: its content goes to standard output, everything else to standard error."""
-    service = connection.api()
-    found = service.get(f"/api/scripts/{_find(service, script)['id']}")
+    service, listed = SCRIPTS.chosen(script)
+    found = service.get(SCRIPTS.url_of(listed))
     if as_json:
         print_json(found)
         return
@@ -78,24 +62,21 @@ def put_script(
 ) -> None:
     """Add a script, or change it."""
     service = connection.api()
-    given = {
-        "content": _content(file),
-        "interpreter": [interpreter] if interpreter else None,
-        "where": where,
-        "timeout_seconds": timeout,
-        "operators_may_use": operators,
-        "description": description,
-    }
-    body = {field: value for field, value in given.items() if value is not None}
-    known = next((one for one in service.get("/api/scripts/")["scripts"] if one["name"] == name), None)
+    body = given(
+        content=_content(file),
+        interpreter=[interpreter] if interpreter else None,
+        where=where,
+        timeout_seconds=timeout,
+        operators_may_use=operators,
+        description=description,
+    )
+    known = next((one for one in service.get(SCRIPTS.url)["scripts"] if one["name"] == name), None)
     if known is None:
-        answer = service.post("/api/scripts/", {"name": name, **body})
+        answer = service.post(SCRIPTS.url, {"name": name, **body})
     else:
-        answer = service.put(f"/api/scripts/{known['id']}", body)
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Script {answer['name']} has id {answer['id']} and version {answer['version']}.")
+        answer = service.put(SCRIPTS.url_of(known), body)
+    sentence = f"Script {answer['name']} has id {answer['id']} and version {answer['version']}."
+    report(answer, sentence, as_json=as_json)
 
 
 @scripts.command("run")
@@ -111,26 +92,19 @@ def run_script(
     as_json: AsJson = False,
 ) -> None:
     """Run a script."""
-    service = connection.api()
-    found = _find(service, script)
+    service, found = SCRIPTS.chosen(script)
     body: dict[str, Any] = {"parameters": _parameters(parameters or [])}
     if repository is not None:
         body["repository_id"] = find_repository(service, repository)["id"]
-    answer = service.post(f"/api/scripts/{found['id']}/run", body)
+    answer = service.post(f"{SCRIPTS.url_of(found)}/run", body)
     after_start(service, answer, no_wait=no_wait, as_json=as_json)
 
 
 @scripts.command("delete")
 def delete_script(script: ScriptWord, as_json: AsJson = False) -> None:
     """Delete a script that nothing uses."""
-    service = connection.api()
-    found = _find(service, script)
-    service.delete(f"/api/scripts/{found['id']}")
-    done(f"Script {found['name']} was deleted.", as_json=as_json, id=found["id"])
-
-
-def _find(service: Api, wanted: str) -> dict[str, Any]:
-    return named(service.get("/api/scripts/")["scripts"], wanted, "script", "name", see="scripts list")
+    service, found = SCRIPTS.chosen(script)
+    SCRIPTS.remove(service, found, f"Script {found['name']} was deleted.", as_json=as_json)
 
 
 def _content(file: str) -> str:

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from holdfast.entry.client import connection
 from holdfast.entry.client.groups import group
-from holdfast.entry.client.lookup import Repository, find_repository
-from holdfast.entry.client.output import AsJson, print_json, say
+from holdfast.entry.client.lookup import REPOSITORIES, Repository
+from holdfast.entry.client.output import AsJson, report
 
 services = group(
     "Services that backups of a repository stop and start again: show, set.",
@@ -19,14 +18,10 @@ services = group(
 @services.command("show")
 def show_services(repository: Repository, as_json: AsJson = False) -> None:
     """Show the services that backups of a repository stop."""
-    service = connection.api()
-    answer = service.get(f"/api/repositories/{find_repository(service, repository)['id']}/services")
-    if as_json:
-        print_json(answer)
-    elif not answer["services"]:
-        say("Backups of this repository stop nothing.")
-    for name in [] if as_json else answer["services"]:
-        say(name)
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(found)}/services")
+    names = "\n".join(answer["services"])
+    report(answer, names or "Backups of this repository stop nothing.", as_json=as_json)
 
 
 @services.command("set")
@@ -41,10 +36,7 @@ def set_services(
     as_json: AsJson = False,
 ) -> None:
     """Choose the services that backups of a repository stop, in place of those before."""
-    service = connection.api()
-    found = find_repository(service, repository)
-    answer = service.put(f"/api/repositories/{found['id']}/services", {"services": units or []})
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Backups of {found['name']} stop {', '.join(answer['services']) or 'nothing'}.")
+    service, found = REPOSITORIES.chosen(repository)
+    answer = service.put(f"{REPOSITORIES.url_of(found)}/services", {"services": units or []})
+    sentence = f"Backups of {found['name']} stop {', '.join(answer['services']) or 'nothing'}."
+    report(answer, sentence, as_json=as_json)

@@ -5,101 +5,72 @@ from typing import Annotated, Any, Literal
 import typer
 
 from holdfast.entry.client import connection
-from holdfast.entry.client.connection import Api, read_secret
-from holdfast.entry.client.groups import group, shown
-from holdfast.entry.client.lookup import Repository, find_repository, named
-from holdfast.entry.client.output import (
-    AsJson,
-    Column,
-    Yes,
-    confirm,
-    done,
-    print_fields,
-    print_json,
-    print_table,
-    remark,
-    say,
-)
+from holdfast.entry.client.connection import read_secret
+from holdfast.entry.client.groups import by_default, group_with_default, shown
+from holdfast.entry.client.lookup import REPOSITORIES, USERS, Repository, find_repository
+from holdfast.entry.client.output import AsJson, Yes, confirm, done, report
+from holdfast.entry.client.table import ID, Column, print_list, print_object, print_table
 from holdfast.entry.client.units import when
 
-users = group(
+users = group_with_default(
     "Users and their rights: list, create, change, disable; rights on repositories.",
     "holdfast users create anna --role operator",
     "holdfast users allow anna etc operator",
     "holdfast users disable anna",
-    no_args_is_help=False,
-    invoke_without_command=True,
 )
 RoleWord = Literal["viewer", "operator", "admin"]
 RightWord = Literal["viewer", "operator"]
 UserWord = Annotated[str, typer.Argument(help="Name or id of a user.")]
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 OnAll = Annotated[RightWord | None, typer.Option("--all-repositories", help="Right on every repository.")]
+USER_NAME = Column("NAME", "username", elastic=True)
 
 
-@users.callback()
-def default(context: typer.Context, as_json: AsJson = False) -> None:
-    if context.invoked_subcommand is None:
-        list_users(as_json=as_json)
-
-
+@by_default(users)
 @users.command("list")
 def list_users(as_json: AsJson = False) -> None:
     """List users."""
-    answer = connection.api().get("/api/users")
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
+    USERS.print(
         (
-            Column("ID", right=True),
-            Column("NAME", elastic=True),
+            ID,
+            USER_NAME,
             "ROLE",
-            "ALL REPOSITORIES",
-            Column("OTHER RIGHTS", right=True),
-            "STATE",
-            "LAST LOGIN",
+            Column("ALL REPOSITORIES", "all_repositories_role"),
+            Column("OTHER RIGHTS", lambda one: len(one["repositories"]), right=True),
+            Column("STATE", _state),
+            Column("LAST LOGIN", lambda one: when(one["last_login_at"])),
         ),
-        (
-            (
-                one["id"],
-                one["username"],
-                one["role"],
-                one["all_repositories_role"],
-                len(one["repositories"]),
-                "disabled" if one["disabled"] else "active",
-                when(one["last_login_at"]),
-            )
-            for one in answer["users"]
-        ),
+        as_json=as_json,
     )
+
+
+def _state(user: dict[str, Any]) -> str:
+    return "disabled" if user["disabled"] else "active"
 
 
 @users.command("show")
 def show_user(user: UserWord, as_json: AsJson = False) -> None:
     """Show one user and their rights."""
-    service = connection.api()
-    found = _find(service, user)
-    if as_json:
-        print_json(found)
-        return
-    print_fields(
+    service, found = USERS.chosen(user)
+    print_object(
+        found,
         (
-            ("id", found["id"]),
+            "id",
             ("name", found["username"]),
-            ("email", found["email"]),
-            ("role", found["role"]),
-            ("state", "disabled" if found["disabled"] else "active"),
+            "email",
+            "role",
+            ("state", _state(found)),
             ("second factor", found["totp_enabled"]),
             ("on all repositories", found["all_repositories_role"] or "no rights"),
             ("last login", when(found["last_login_at"])),
-        )
+        ),
+        as_json=as_json,
     )
-    names = {one["id"]: one["name"] for one in service.get("/api/repositories/")["repositories"]}
-    print_table(
-        (Column("REPOSITORY", elastic=True), "RIGHT"),
-        ((names.get(one["repository_id"], one["repository_id"]), one["role"]) for one in found["repositories"]),
-    )
+    if as_json:
+        return
+    names = {one["id"]: one["name"] for one in service.get(REPOSITORIES.url)["repositories"]}
+    name = Column("REPOSITORY", lambda one: names.get(one["repository_id"], one["repository_id"]), elastic=True)
+    print_table((name, Column("RIGHT", "role")), found["repositories"])
 
 
 @users.command("create", epilog=shown("holdfast users create anna --role operator --all-repositories viewer"))
@@ -124,15 +95,14 @@ def create_user(
     body |= {"all_repositories_role": all_repositories} if all_repositories else {}
     if not no_password:
         body["password"] = read_secret(f"Password of {username}", from_input=password_stdin, repeat=True)
-    answer = service.post("/api/users", body)
-    if as_json:
-        print_json(answer)
-        return
-    say(f"{answer['username']} was created as {answer['role']}.")
-    if no_password:
-        remark(f"They choose a password by a link: holdfast users invite {answer['username']}")
-    if answer["role"] != "admin" and not answer["all_repositories_role"]:
-        remark(f"They see no repository yet: holdfast users allow {answer['username']} REPOSITORY viewer")
+    answer = service.post(USERS.url, body)
+    sees_none = answer["role"] != "admin" and not answer["all_repositories_role"]
+    hints = [
+        f"They choose a password by a link: holdfast users invite {answer['username']}" if no_password else "",
+        f"They see no repository yet: holdfast users allow {answer['username']} REPOSITORY viewer" if sees_none else "",
+    ]
+    sentence = f"{answer['username']} was created as {answer['role']}."
+    report(answer, sentence, as_json=as_json, hint="\n".join(filter(None, hints)))
 
 
 @users.command("invite", epilog=shown("holdfast users invite anna", "holdfast users invite anna --hours 24"))
@@ -142,14 +112,10 @@ def invite_user(
     as_json: AsJson = False,
 ) -> None:
     """Print a link with which a user chooses their own password, once."""
-    service = connection.api()
-    found = _find(service, user)
-    made = service.post(f"/api/users/{found['id']}/invitation", {"expires_in_hours": hours})
-    if as_json:
-        print_json(made)
-        return
-    say(f"{service.server}{made['path']}")
-    remark(f"It works once, until {when(made['expires_at'])}. Give it to {found['username']} and nobody else.")
+    service, found = USERS.chosen(user)
+    made = service.post(f"{USERS.url_of(found)}/invitation", {"expires_in_hours": hours})
+    hint = f"It works once, until {when(made['expires_at'])}. Give it to {found['username']} and nobody else."
+    report(made, f"{service.server}{made['path']}", as_json=as_json, hint=hint)
 
 
 @users.command("change")
@@ -199,21 +165,18 @@ def allow(
     as_json: AsJson = False,
 ) -> None:
     """Give a user a right on a repository."""
-    service = connection.api()
-    found, place = _find(service, user), find_repository(service, repository)
-    answer = service.put(f"/api/users/{found['id']}/repositories/{place['id']}", {"role": role})
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"{found['username']} is {role} of {place['name']}.")
+    service, found = USERS.chosen(user)
+    place = find_repository(service, repository)
+    answer = service.put(f"{USERS.url_of(found)}/repositories/{place['id']}", {"role": role})
+    report(answer, f"{found['username']} is {role} of {place['name']}.", as_json=as_json)
 
 
 @users.command("forbid")
 def forbid(user: UserWord, repository: Repository, as_json: AsJson = False) -> None:
     """Take a user's right on a repository away."""
-    service = connection.api()
-    found, place = _find(service, user), find_repository(service, repository)
-    service.delete(f"/api/users/{found['id']}/repositories/{place['id']}")
+    service, found = USERS.chosen(user)
+    place = find_repository(service, repository)
+    service.delete(f"{USERS.url_of(found)}/repositories/{place['id']}")
     sentence = f"{found['username']} no longer has a right of their own on {place['name']}."
     done(sentence, as_json=as_json, user_id=found["id"], repository_id=place["id"])
 
@@ -225,41 +188,23 @@ def access(
     as_json: AsJson = False,
 ) -> None:
     """List what each user may do with a repository, and why."""
-    service = connection.api()
-    place = find_repository(service, repository)
-    answer = service.get(f"/api/repositories/{place['id']}/access", limit=limit)
-    if as_json:
-        print_json(answer)
-        return
-    print_table(
-        (Column("ID", right=True), Column("NAME", elastic=True), "ROLE HERE", "REASON", "GLOBAL ROLE"),
-        (
-            (one["user_id"], one["username"], one["role"], one["reason"].replace("_", " "), one["global_role"])
-            for one in answer["users"]
-        ),
-    )
-    if answer["next_cursor"] is not None:
-        remark(f"There are more than these {limit} users; use --limit.")
+    service, place = REPOSITORIES.chosen(repository)
+    answer = service.get(f"{REPOSITORIES.url_of(place)}/access", limit=limit)
+    reason = Column("REASON", lambda one: one["reason"].replace("_", " "))
+    columns = (Column("ID", "user_id", right=True), USER_NAME, Column("ROLE HERE", "role"), reason, "GLOBAL ROLE")
+    more = f"There are more than these {limit} users; use --limit." if answer["next_cursor"] is not None else ""
+    print_list(answer, "users", columns, as_json=as_json, note=more)
 
 
 @users.command("remove")
 def remove_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a user."""
-    service = connection.api()
-    found = _find(service, user)
-    confirm(f"Remove {found['username']}?", yes=yes)
-    service.delete(f"/api/users/{found['id']}")
-    done(f"{found['username']} was removed.", as_json=as_json, id=found["id"])
+    service, found = USERS.chosen(user)
+    name = found["username"]
+    USERS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
 
 
 def _change(user: str, body: dict[str, Any], done: str, *, as_json: bool) -> None:
-    service = connection.api()
-    answer = service.put(f"/api/users/{_find(service, user)['id']}", body)
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"{answer['username']} {done}.")
-
-
-def _find(service: Api, wanted: str) -> dict[str, Any]:
-    return named(service.get("/api/users")["users"], wanted, "user", "username", see="users")
+    service, found = USERS.chosen(user)
+    answer = service.put(USERS.url_of(found), body)
+    report(answer, f"{answer['username']} {done}.", as_json=as_json)

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from backup_engine.parse import ArchiveInfo
 from backup_engine.requests import CompactRequest, DeleteArchiveRequest, InvalidRequest
+from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import EVERYTHING, archives_now, ids, read_archives
 from backup_jobs.compact import compact_step
 from backup_jobs.host import Cancelled, Interrupted

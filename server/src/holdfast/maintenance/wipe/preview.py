@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backup_engine.parse import ArchiveInfo
+from backup_engine.results import ArchiveInfo
 from backup_jobs.archives import EVERYTHING
 from holdfast.access import audit
 from holdfast.access.caller import Caller
@@ -55,14 +55,8 @@ class Previews:
         with self.database.writing() as session:
             session.add(preview)
             session.flush()
-            audit.record(
-                session,
-                actor=caller,
-                action="wipe.previewed",
-                object_type="repository",
-                object_id=repository.id,
-                details={"preview_id": preview.public_id, "archives": len(archives)},
-            )
+            details = {"preview_id": preview.public_id, "archives": len(archives)}
+            audit.note(session, caller, "wipe.previewed", "repository", repository.id, details)
         return preview
 
     def read_archives(self, repository: Repository, *, wait_seconds: float | None = None) -> list[dict[str, Any]]:

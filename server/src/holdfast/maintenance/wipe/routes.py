@@ -139,9 +139,7 @@ def _cancel_preview(database: Database, caller: Caller, repository_id: int, job_
         preview = store.of_repository(session, repository_id, job_id)
         if not store.leave_previewed(session, preview, "cancelled"):
             raise _already_over(preview)
-        audit.record(
-            session, actor=caller, action="wipe.preview_cancelled", object_type="repository", object_id=repository_id
-        )
+        audit.note(session, caller, "wipe.preview_cancelled", "repository", repository_id)
     return CancelAnswer(id=job_id, status="cancelled", cancel_requested=True, message="The preview was cancelled.")
 
 

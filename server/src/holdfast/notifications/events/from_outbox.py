@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from holdfast.notifications.events.event import Event
 from holdfast.notifications.models import Severity
 from holdfast.operations.models import Operation, OutboxEntry
+from holdfast.operations.passing_causes import PASSING
 from holdfast.operations.status import TERMINAL, Status
 
 OPERATION, RUN, AGENT = "operation.updated", "schedule.run", "agent.updated"
@@ -28,17 +29,6 @@ WORK_OF_KIND = {
     "sync": "mirror",
     "script_execution": "script",
 }
-TRIED_AGAIN = frozenset(
-    {
-        "engine.unreachable",
-        "engine.locked",
-        "operations.interrupted",
-        "store.unavailable",
-        "rclone.unreachable",
-        "agents.offline",
-    }
-)
-"""Failures of scheduled runs that will be retried: the end of the run decides whether they are reported."""
 WORDS = {
     "backup": "Backup",
     "dump": "Database dump",
@@ -74,7 +64,8 @@ def events_of(session: Session, rows: Sequence[OutboxEntry]) -> Iterator[Event]:
 def _of_operation(operation: Operation) -> Iterator[Event]:
     if operation.executor == "inline":
         return
-    if operation.schedule_id is not None and operation.error_key in TRIED_AGAIN:
+    if operation.schedule_id is not None and operation.error_key in PASSING:
+        # Such a run is tried again: its end decides whether it is reported.
         return
     event = operation_event(operation)
     if event is not None:
@@ -146,7 +137,7 @@ def _failures_of(session: Session, run: dict[str, Any]) -> Iterator[Event]:
     )
     last = {operation.kind: operation for operation in session.scalars(failed.order_by(Operation.id))}
     for operation in last.values():
-        if operation.status == Status.FAILED and operation.error_key in TRIED_AGAIN:
+        if operation.status == Status.FAILED and operation.error_key in PASSING:
             event = operation_event(operation)
             if event is not None:
                 yield event

@@ -11,15 +11,11 @@ from pydantic import Field
 
 from holdfast.access.caller import SignedIn
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import TheDatabase
 from holdfast.api.router import router
 from holdfast.errors import Unprocessable
-from holdfast.kit.fields import RowId
 from holdfast.kit.schema import Schema
-from holdfast.repositories.own_places import ThePlaces
-from holdfast.restore import errors
 from holdfast.restore.download.opening import Opened
-from holdfast.restore.download.routes import TheDownloads, WantedPath, found
+from holdfast.restore.download.routes import Chosen
 from holdfast.restore.source import BrokenOff
 from holdfast.runner.engine_requests import asks_engine
 
@@ -53,19 +49,14 @@ class FilePreview(Schema):
 @routes.get("/preview", summary="The beginning of a file, to be shown", responses=documented(404, 423))
 @asks_engine
 def preview_file(
-    caller: SignedIn,
-    repository_id: RowId,
-    archive_id: RowId,
-    path: WantedPath,
-    database: TheDatabase,
-    downloads: TheDownloads,
-    places: ThePlaces,
+    caller: SignedIn,  # by whom `asks_engine` counts
+    chosen: Chosen,
     max_bytes: Annotated[int, Query(ge=1, le=MOST_BYTES, description="Bytes to look at.")] = DEFAULT_BYTES,
 ) -> FilePreview:
     """The kind is found in the content, never in the name. A picture is shown only whole."""
-    if not path:
-        raise errors.not_a_file()
-    repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
+    del caller
+    repository, archive, sealed = chosen.found_file()
+    downloads, path = chosen.downloads, chosen.path
     content = downloads.known(repository, archive, path)
     part = (0, min(content.size, max_bytes)) if content is not None and content.size else None
     opened = downloads.file(repository, archive, path, NEVER_GONE, sealed, content, part)

@@ -1,6 +1,7 @@
 """HTTP for downloads out of an archive."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Annotated, Any
 
@@ -57,6 +58,44 @@ TheDownloadRules = Annotated[DownloadRules, Depends(the_download_rules)]
 WantedPath = Annotated[bytes, Depends(wanted_path)]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a caller wants of an archive."""
+
+    caller: Caller
+    repository_id: int
+    archive_id: int
+    path: bytes
+    database: Database
+    downloads: Downloads
+    places: ServicePlaces
+
+    def found(self) -> tuple[Repository, Archive, Sealed]:
+        """Raise NotFound, or Forbidden if the caller may not read the path."""
+        return found(self.database, self.caller, self.repository_id, self.archive_id, (self.path,), self.places)
+
+    def found_file(self) -> tuple[Repository, Archive, Sealed]:
+        """As `found`. Raise Unprocessable without a path."""
+        if not self.path:
+            raise errors.not_a_file()
+        return self.found()
+
+
+async def the_choice(
+    caller: SignedIn,
+    repository_id: RowId,
+    archive_id: RowId,
+    path: WantedPath,
+    database: TheDatabase,
+    downloads: TheDownloads,
+    places: ThePlaces,
+) -> Choice:
+    return Choice(caller, repository_id, archive_id, path, database, downloads, places)
+
+
+Chosen = Annotated[Choice, Depends(the_choice)]
+
+
 def binary(*media_types: str) -> dict[int | str, dict[str, Any]]:
     content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
     return {**documented(404, 423, 429), 200: {"content": content, "description": "The content."}}
@@ -81,26 +120,13 @@ PARTS: dict[int | str, dict[str, Any]] = {
     response_class=Response,
     responses={**binary("application/octet-stream"), **PARTS},
 )
-def download_file(
-    request: Request,
-    caller: SignedIn,
-    repository_id: RowId,
-    archive_id: RowId,
-    path: WantedPath,
-    database: TheDatabase,
-    downloads: TheDownloads,
-    places: ThePlaces,
-    rules: TheDownloadRules,
-) -> Response:
+def download_file(request: Request, chosen: Chosen, rules: TheDownloadRules) -> Response:
     """`Range`, `If-Range` and `If-None-Match` count where the answer has `Accept-Ranges: bytes`: archives of a repository on
     the service's machine whose index knows the chunks of files. Elsewhere the whole file is sent.
 
     A connection that breaks off means that the content is not complete.
     """
-    if not path:
-        raise errors.not_a_file()
-    allowed = found(database, caller, repository_id, archive_id, (path,), places)
-    return file_answer(downloads, rules, caller, allowed, path, request)
+    return file_answer(chosen.downloads, rules, chosen.caller, chosen.found_file(), chosen.path, request)
 
 
 @routes.get(
@@ -110,23 +136,16 @@ def download_file(
     responses=binary("application/x-tar", "application/zip"),
 )
 def download_folder(
-    caller: SignedIn,
-    repository_id: RowId,
-    archive_id: RowId,
-    path: WantedPath,
-    database: TheDatabase,
-    downloads: TheDownloads,
-    places: ThePlaces,
-    rules: TheDownloadRules,
-    form: Annotated[Format, Query(alias="format")] = "tar",
+    chosen: Chosen, rules: TheDownloadRules, form: Annotated[Format, Query(alias="format")] = "tar"
 ) -> Response:
     """Created while it is sent. If the connection breaks off, the content is not complete."""
-    repository, archive, sealed = found(database, caller, repository_id, archive_id, (path,), places)
+    repository, archive, sealed = chosen.found()
+    paths = (chosen.path,) if chosen.path else ()
 
     def begin(gone: Event) -> Opened:
-        return downloads.folder(repository, archive, (path,) if path else (), form, gone, sealed)
+        return chosen.downloads.folder(repository, archive, paths, form, gone, sealed)
 
-    return Download(begin, rules, caller.user_id)
+    return Download(begin, rules, chosen.caller.user_id)
 
 
 def found(

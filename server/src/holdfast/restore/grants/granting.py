@@ -53,19 +53,14 @@ def remove(session: Session, caller: Caller, grant_id: int) -> None:
 def answers(session: Session, grants: list[RestoreGrant]) -> list[RestoreGrantAnswer]:
     users, ssh_machines, agent_machines = store.names(session)
     return [
-        RestoreGrantAnswer(
-            id=grant.id,
-            user_id=grant.user_id,
+        RestoreGrantAnswer.from_row(
+            grant,
             username=users.get(grant.user_id or 0),
-            role=grant.role,
-            machine_type=grant.machine_type,
             machine_id=grant.ssh_connection_id or grant.agent_machine_id,
             machine_name=ssh_machines.get(grant.ssh_connection_id or 0)
             or agent_machines.get(grant.agent_machine_id or 0),
             folder=shown["path"],
             folder_b64=shown.get("path_b64"),
-            created_by=grant.created_by,
-            created_at=grant.created_at,
         )
         for grant in grants
         for shown in (job_paths.shown(job_paths.from_json(grant.folder)),)

@@ -15,8 +15,8 @@ from backup_engine.command import Command
 from backup_engine.interface import Engine
 from backup_engine.listing import ListedFile, read_listing
 from backup_engine.outcome import Outcome
-from backup_engine.parse import GarbledOutput
 from backup_engine.requests import ExportTarRequest, InvalidRequest, ListFilesRequest, RepositoryLocation
+from backup_engine.results import GarbledOutput
 from backup_jobs import paths as job_paths
 from backup_jobs.restore import endings
 from backup_jobs.restore.layout import Placement

@@ -3,19 +3,9 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from holdfast.operations.passing_causes import PASSING
 from holdfast.schedules.running.steps import SCRIPT_KIND
 
-PASSING = frozenset(
-    {
-        "engine.unreachable",
-        "engine.locked",
-        "operations.interrupted",
-        "store.unavailable",
-        "rclone.unreachable",
-        "agents.offline",
-    }
-)
-"""Everything else needs a person: the same run would fail in the same way."""
 PREPARED = frozenset({"backup", "dump"})
 """Kinds that scripts prepare and clean up after."""
 FIRST = timedelta(minutes=5)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, ClassVar, NamedTuple, Self
 
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
@@ -49,6 +49,8 @@ class HelperProcess:
     """
 
     silence_seconds = SILENCE_SECONDS
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """How it opens the repository, where the caller does not say."""
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class HelperProcess:
     ) -> None:
         self._program = program
         self.major = major  # of the engine
-        self._opening = {"repository": repository, "niceness": niceness, **opening}
+        self._opening = {"repository": repository, "niceness": niceness, **self.defaults, **opening}
         self._environment = dict(environment)
         self._pass_fds = tuple(pass_fds)
         self._process: subprocess.Popen[bytes] | None = None
@@ -212,28 +214,9 @@ class HelperProcess:
 class EngineChunks(HelperProcess):
     """Metadata chunks of a repository, read under a shared lock."""
 
-    def __init__(
-        self,
-        program: Path,
-        repository: str,
-        *,
-        environment: Mapping[str, str],
-        pass_fds: Sequence[int] = (),
-        lock_wait: int = 60,
-        niceness: int = 10,
-        major: int = 1,
-    ) -> None:
-        super().__init__(
-            program,
-            repository,
-            environment=environment,
-            pass_fds=pass_fds,
-            niceness=niceness,
-            major=major,
-            lock_wait=lock_wait,
-        )
-        self._reader: threading.Thread | None = None
-        self.latest_nanoseconds = 0
+    defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 60}
+    _reader: threading.Thread | None = None
+    latest_nanoseconds = 0
 
     def chunk_ids(self, archive: str) -> list[bytes]:
         """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,

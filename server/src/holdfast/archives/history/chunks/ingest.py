@@ -42,15 +42,37 @@ def ingest_chunks(
 ) -> IngestResult:
     ids = source.chunk_ids(archive)
     state, doubt, carried_from = _carried(store, series, excludes)
-    base = base or carried_from
+
+    def read(known: SeriesState) -> IngestResult:
+        parser = _parser(store, source)
+        ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
+        ingest.compare_with(base or carried_from)
+        result = scan(ids, known.table, source.chunks, ingest.accept)
+        versions = result.assemble(known.versions, ingest.versions())
+        if source.major == 1:
+            ingest.chunks.locate(source.segments)
+        else:  # its packs have no numbers, and its items do not say how much is stored
+            ingest.chunks.note_stored(source.stored_sizes)
+        now = SeriesState(result.table, versions, excludes.fingerprint)
+        return ingest.finish(ROUTE, versions, series, now.dump())
+
     if state is not None:
         try:
-            return _read(store, archive, source, series, base, excludes, progress, ids, state)
+            return read(state)
         except (StateMismatch, GarbledItems) as mismatch:
             doubt = str(mismatch)  # if the archive itself is garbled, reading all of it will say so again
     nothing = SeriesState(ChunkTable.empty(), np.zeros(0, np.uint32), excludes.fingerprint)
-    result = _read(store, archive, source, series, base, excludes, progress, ids, nothing)
-    return replace(result, fallback=doubt)
+    return replace(read(nothing), fallback=doubt)
+
+
+def _parser(store: Store, source: ChunkSource) -> ItemParser:
+    """Of the items of this engine, naming contents as the index does. An index of engine 2 learns that it is one."""
+    with store.read() as snapshot:
+        meta = snapshot.meta()
+    if source.major == 2 and CONTENT_2 not in meta:
+        with store.write() as transaction:
+            transaction.set_meta(CONTENT_2, b"1")
+    return ItemParser(content_names(meta, source.major), source.latest_nanoseconds, source.major)
 
 
 def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState | None, str | None, str | None]:
@@ -68,32 +90,3 @@ def _carried(store: Store, series: str, excludes: Excludes) -> tuple[SeriesState
     if state.excludes != excludes.fingerprint:
         return None, "other patterns are excluded now", None
     return state, None, archives.get(number)
-
-
-def _read(
-    store: Store,
-    archive: str,
-    source: ChunkSource,
-    series: str,
-    base: str | None,
-    excludes: Excludes,
-    progress: Progress | None,
-    ids: list[bytes],
-    known: SeriesState,
-) -> IngestResult:
-    with store.read() as snapshot:
-        meta = snapshot.meta()
-    parser = ItemParser(content_names(meta, source.major), source.latest_nanoseconds, source.major)
-    if source.major == 2 and CONTENT_2 not in meta:
-        with store.write() as transaction:
-            transaction.set_meta(CONTENT_2, b"1")
-    ingest = Ingest(store, archive, ITEM, parser.parse, excludes, progress)
-    ingest.compare_with(base)
-    result = scan(ids, known.table, source.chunks, ingest.accept)
-    versions = result.assemble(known.versions, ingest.versions())
-    if source.major == 1:
-        ingest.chunks.locate(source.segments)
-    else:  # its packs have no numbers, and its items do not say how much is stored
-        ingest.chunks.note_stored(source.stored_sizes)
-    state = SeriesState(result.table, versions, excludes.fingerprint)
-    return ingest.finish(ROUTE, versions, series, state.dump())

@@ -1,0 +1,117 @@
+"""Lists of objects as tables, and one object as a list of its fields."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from holdfast.entry.client.output import bold, print_json, remark, terminal_width
+from holdfast.entry.client.text import clean, padded, shorten, width
+from holdfast.entry.client.units import UNKNOWN
+
+MINIMUM_COLUMN = 8
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    value: str | Callable[[Any], Any] | None = None
+    """The field of a row, or what makes its cell (default: the field with the name of the title)."""
+    right: bool = False
+    elastic: bool = False
+    """May be shortened when the table is wider than the terminal."""
+
+    def cell(self, row: Any) -> str:
+        if callable(self.value):
+            return _cell(self.value(row))
+        return _cell(row[self.value or self.title.lower().replace(" ", "_")])
+
+
+ID = Column("ID", right=True)
+NAME = Column("NAME", elastic=True)
+
+
+def print_list(
+    answer: Any, field: str, columns: Sequence[str | Column], *, as_json: bool, empty: str = "", note: str = ""
+) -> None:
+    """The objects in a field of an answer as a table, with a note below it; or the answer as JSON."""
+    if as_json:
+        print_json(answer)
+        return
+    print_table(columns, answer[field], empty=empty)
+    if note:
+        remark(note)
+
+
+def print_table(columns: Sequence[str | Column], rows: Iterable[Any], *, empty: str = "") -> None:
+    """A table that fits the terminal; one line per row, cells separated by tabs, when piped."""
+    layout = [column if isinstance(column, Column) else Column(column) for column in columns]
+    shown = [[column.cell(row) for column in layout] for row in rows]
+    if not shown:
+        if empty:
+            remark(empty)
+        return
+    if not sys.stdout.isatty():
+        for row in shown:
+            typer.echo("\t".join(row))
+        return
+    widths = fitted(layout, shown, terminal_width())
+    typer.echo(bold(_line(layout, [column.title for column in layout], widths)))
+    for row in shown:
+        typer.echo(_line(layout, row, widths))
+
+
+def print_object(answer: Any, fields: Iterable[str | tuple[str, Any]], *, as_json: bool) -> None:
+    """One object as a list of its fields, or as JSON. A field is a name in the object, or a label with its value."""
+    if as_json:
+        print_json(answer)
+    else:
+        print_fields((one, answer[one]) if isinstance(one, str) else one for one in fields)
+
+
+def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
+    """Names and values of one object, a line each; empty ones are left out."""
+    shown = [(name, _cell(value)) for name, value in fields if value not in (None, "", [])]
+    if not sys.stdout.isatty():
+        for name, value in shown:
+            typer.echo(f"{name}\t{value}")
+        return
+    widest = max((width(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        typer.echo(f"{bold(padded(name, widest))}{GAP}{value}")
+
+
+def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], available: int) -> list[int]:
+    """The width of each column so that a line fits: elastic columns give way first, the widest first."""
+    widths = [
+        max(width(row[place]) for row in (*rows, [one.title for one in columns])) for place in range(len(columns))
+    ]
+    available -= len(GAP) * (len(columns) - 1)
+    for candidates in ([place for place, one in enumerate(columns) if one.elastic], range(len(columns))):
+        while sum(widths) > available:
+            widest = max(candidates, key=lambda place: widths[place], default=None)
+            if widest is None or widths[widest] <= MINIMUM_COLUMN:
+                break
+            widths[widest] -= 1
+    return widths
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
+    shown = [
+        padded(shorten(cell, columns_), columns_, right=column.right)
+        for column, cell, columns_ in zip(columns, cells, widths, strict=True)
+    ]
+    return GAP.join(shown).rstrip()
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(clean(one) for one in value) or UNKNOWN
+    return clean(value)

@@ -1,0 +1,15 @@
+"""Rows by their ids."""
+
+from typing import TypeVar
+
+from sqlalchemy.orm import Session
+
+from holdfast.kit.fields import LARGEST_IDENTIFIER
+from holdfast.storage.base import Base
+
+Table = TypeVar("Table", bound=Base)
+
+
+def find_row(session: Session, table: type[Table], row_id: int) -> Table | None:
+    """The row, if there is one; an id that no row can have is not asked for."""
+    return session.get(table, row_id) if 0 < row_id <= LARGEST_IDENTIFIER else None
