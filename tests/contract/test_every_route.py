@@ -15,6 +15,8 @@ from tests.support.service import wait_until
 PUBLIC = {
     "POST /api/auth/login",
     "POST /api/auth/login/totp",
+    "POST /api/auth/invitation",  # the invitation is the credential
+    "POST /api/auth/invitation/accept",
     "GET /health/live",
     "GET /health/ready",
     "POST /api/agents/register",

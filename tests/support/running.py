@@ -265,8 +265,9 @@ class Running:
         return Outside(ENGINES[self.engine], self.new_folder("outside"))
 
     def engine_calls(self) -> list[str]:
-        """The command lines with which the engine has been started so far."""
-        return _calls_file(self.folder).read_text().splitlines()
+        """The command lines with which the engine has been started so far, but for its version: the service looks for
+        that when it likes."""
+        return [call for call in _calls_file(self.folder).read_text().splitlines() if call != "--version"]
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,12 @@ def test_the_list_has_every_archive_newest_first_with_all_fields(world: World) -
     for archive in found["archives"]:
         assert set(archive) == ARCHIVE | {"proven_at", "keep_rule"}
         assert (archive["proven_at"], archive["keep_rule"]) == (None, None)
-        times = {name for name in ARCHIVE if name.endswith("_at") or name in ("start", "end")} - {"lost_at"}
+        times = {name for name in ARCHIVE if name.endswith("_at") or name in ("start", "end")} - {
+            "lost_at",
+            "protected_at",
+        }
         assert all(is_timestamp(archive[name]) for name in times)
-        assert archive["lost_at"] is None
+        assert (archive["lost_at"], archive["protected_at"]) == (None, None)
 
 
 def test_an_archive_that_was_made_elsewhere_is_measured_and_indexed(world: World) -> None:

@@ -22,7 +22,7 @@ ARCHIVE = {
     *("id", "repository_id", "engine_id", "name", "series", "start", "end", "duration_seconds", "nfiles"),
     *("original_size", "compressed_size", "deduplicated_size", "hostname", "username", "comment"),
     *("backup_operation_id", "history_state", "history_indexed_at", "history_rows", "history_truncated"),
-    *("first_seen_at", "last_seen_at", "lost_at"),
+    *("first_seen_at", "last_seen_at", "lost_at", "protected_at"),
 }
 
 

@@ -54,10 +54,6 @@ def created(running: Running, connection: int, **more: Any) -> dict[str, Any]:
     return found
 
 
-def engine_runs(running: Running) -> list[str]:
-    return [call for call in running.engine_calls() if call != "--version"]
-
-
 def far_spools(machine: Sshd) -> list[Path]:
     return list((machine.home / ".cache" / "holdfast-shim" / "runs").glob("*"))
 
@@ -79,7 +75,7 @@ def nothing_left(machine: Sshd) -> Iterator[None]:
 def test_every_job_works_where_the_engine_runs_on_the_machine(
     running: Running, admin: Client, machine: Sshd, connection: int
 ) -> None:
-    before = engine_runs(running)
+    before = running.engine_calls()
     repository = created(running, connection, index_mode="full")
     assert (repository["execution_target"], repository["ssh_connection_id"]) == ("ssh", connection)
     assert (Path(repository["path"]) / "config").is_file()
@@ -102,7 +98,7 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
     assert error_of(wrong) == (422, "engine.passphrase_wrong")
     right = admin.post("/api/repositories/import", json={**body, "passphrase": PASSPHRASE, "index_mode": "off"})
     assert right.status_code == 201, right.text
-    assert engine_runs(running) == before, "no engine was run on the service's own machine"
+    assert running.engine_calls() == before, "no engine was run on the service's own machine"
 
 
 def test_the_same_place_cannot_be_registered_by_two_ways(
