@@ -39,6 +39,15 @@ def test_a_sync_that_is_queued_again_has_lost_its_turn(database: Database) -> No
         assert transitions.move(session, first, Status.PENDING, Status.RUNNING)
 
     assert not has_turn(database, repository, first), "although it is the older one"
+    assert has_turn(database, repository, second), "asked again after a restart"
+
+
+def test_of_two_running_syncs_the_older_one_goes_first_whichever_asks_first(database: Database) -> None:
+    repository = add_mirror(database)
+    first, second = running_sync(database, repository), running_sync(database, repository)
+
+    assert not has_turn(database, repository, second)
+    assert has_turn(database, repository, first)
 
 
 def test_what_a_sync_has_proven_is_not_noted_for_a_mirror_that_has_moved_meanwhile(database: Database) -> None:

@@ -133,13 +133,18 @@ def is_planned_in(session: Session, repository_id: int, run_id: str) -> bool:
 
 
 def take_turn(session: Session, repository_id: int, operation_id: int) -> bool:
-    """Make this sync the one that writes to the mirror. False while another one does."""
+    """Make this sync the one that writes to the mirror. False while another one does, or one that came first waits."""
     statement = select(RepositoryMirror).where(RepositoryMirror.repository_id == repository_id).with_for_update()
     mirror = session.scalars(statement).first()
     if mirror is None:
         return True
+    if mirror.turn_operation_id == operation_id:
+        return True
     holder = pages.get(session, mirror.turn_operation_id or 0)
-    if holder is not None and holder.id != operation_id and holder.status == Status.RUNNING:
+    if holder is not None and holder.status == Status.RUNNING:
+        return False
+    running = (Operation.repository_id == repository_id, Operation.kind == SYNC, Operation.status == Status.RUNNING)
+    if session.scalar(select(Operation.id).where(*running, Operation.id < operation_id).limit(1)) is not None:
         return False
     mirror.turn_operation_id = operation_id
     return True
