@@ -1,7 +1,6 @@
 """200 slow clients of each sort must not slow normal work: its p99 beside them, against that of the service idle just before.
 
 The control: as many engines as a user may have run at once, started by somebody else. What they cost is the machine's doing.
-The thread that measures asks for short turns, as the one that answers does: its own waiting is not the service's.
 """
 
 import json
@@ -25,7 +24,6 @@ from bench.fleet import enroll
 from bench.report import Bench, Measurement, Options
 from bench.running import folder, pid_of, serving, settings_for, signed_in
 from bench.timing import milliseconds, percentile
-from holdfast.entry.short_turns import ask_for_short_turns
 from holdfast.settings import Settings
 from tests.support.service import Client, ServiceProcess, wait_until
 
@@ -44,7 +42,6 @@ Calls = dict[str, Callable[[], object]]
 def run(options: Options) -> list[Measurement]:
     number = QUICK_CLIENTS if options.quick else CLIENTS
     seconds = QUICK_SECONDS if options.quick else SECONDS
-    ask_for_short_turns()
     with folder() as place, settings_for(place / "data", options.store) as settings:
         database = prepare(settings)
         agents = enroll(database, number + BESIDE)

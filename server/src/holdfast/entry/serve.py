@@ -26,7 +26,6 @@ from holdfast.entry.connection_gate import (
 )
 from holdfast.entry.guarded_http import guarded
 from holdfast.entry.shared_folder import FolderNotShared, require_shared
-from holdfast.entry.short_turns import ask_for_short_turns
 from holdfast.errors import HoldfastError
 from holdfast.settings import Settings
 from holdfast.storage.migrate import StoreTooNew, migrate
@@ -136,7 +135,6 @@ def run(service: Service, first: FirstAdmin | None, bound: socket.socket, settin
     # The server listens to signals only while it runs, and raises them again once it has stopped: one that comes earlier
     # must not be lost, and one that comes again must not end the process before the exit code is set.
     stop.pass_on(lambda: setattr(server, "should_exit", True))
-    ask_for_short_turns()  # only now: what runs beside this thread, and was started before, has ordinary ones
     server.run(sockets=[bound])
     return 0
 
