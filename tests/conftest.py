@@ -91,6 +91,7 @@ AT_LENGTH = (
     "attacks/identity/test_repository_identity.py::test_an_older_copy_is_imported_after_the_record_of_the_lost_one_was_deleted",
     "contract/engine2/test_maintenance.py::test_a_prune_removes_what_its_dry_run_told_and_it_can_be_brought_back_until_a_compaction",
     "contract/mirror/test_engine_2.py",
+    "contract/notifications/test_routes.py::test_a_backup_fails_and_recovers_and_both_are_heard_of_by_mail_and_webhook",
     "real/archives",
     "real/history/test_equal_to_the_engine.py::test_a_history_of_backups_changes_deletions_and_renames_is_answered_as_by_the_engine",
     "real/history/test_file_chunks.py::test_reads_beside_delete_compact_create_and_prune_give_the_right_bytes_or_none",

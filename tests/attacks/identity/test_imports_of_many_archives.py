@@ -18,7 +18,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     services.stop()
 
 
-@pytest.mark.parametrize("mode", ["archives", "full"])
+@pytest.mark.parametrize("mode", ["archives", pytest.param("full", marks=pytest.mark.campaign)])
 def test_the_sizes_of_all_imported_archives_are_asked_for_once(running: Running, mode: str) -> None:
     path, source = running.new_path("imported"), running.new_source()
     running.outside.init(path, encryption="none")
