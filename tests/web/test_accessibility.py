@@ -96,6 +96,10 @@ def test_axe_finds_nothing_on_any_page_in_both_themes_and_none_is_too_wide_for_a
     page.goto("/")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     found = in_both_themes(page, "login")
+    invited = running.new_user("viewer")
+    page.goto(running.admin.post(f"/api/users/{invited['id']}/invitation").json()["path"])
+    expect(page.get_by_label("Your password")).to_be_visible()
+    found += in_both_themes(page, "join")
     log_in(page)
     operation = running.admin.get("/api/operations/").json()["items"][0]["id"]
     sideways = []

@@ -194,3 +194,26 @@ def test_a_heartbeat_in_many_pieces_is_understood(machines: Machines) -> None:
 
     answer = agent.client.post("/api/agents/heartbeat", content=pieces(), headers={"Content-Type": "application/json"})
     assert answer.status_code == 200
+
+
+def test_a_diagnosis_names_what_is_wrong_with_an_agent_and_asks_only_those_that_can_answer(machines: Machines) -> None:
+    agent = machines.agent()
+    agent.heartbeat(agent_version="0.0.1", engine_versions=[], capabilities=["backup.create"], last_error="oh")
+    url = f"/api/managed-machines/agents/{agent.agent_id}"
+
+    told = machines.admin.post(f"{url}/diagnose").json()
+
+    assert told["verdict"] == "failed"
+    verdicts = {one["step"]: one["verdict"] for one in told["findings"]}
+    assert verdicts.pop("clock", "ok") == "ok"
+    assert verdicts == {
+        "access": "ok",
+        "connection": "ok",
+        "answer": "warning",
+        "engine": "failed",
+        "version": "warning",
+        "last_error": "warning",
+    }
+    assert machines.admin.post(f"{url}/disable").status_code == 200
+    (only,) = machines.admin.post(f"{url}/diagnose").json()["findings"]
+    assert (only["step"], only["verdict"]) == ("access", "failed")

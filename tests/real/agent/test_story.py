@@ -18,6 +18,8 @@ def test_a_registered_machine_is_online_and_tells_its_engines(site: AgentSite) -
     assert agent["status"] == "online"
     assert agent["engine_versions"][0]["major"] == 1
     assert {"backup.create", "restore.extract", "backup.cancel", "logs.stream"} <= set(agent["capabilities"])
+    told = site.admin.post(f"/api/managed-machines/agents/{site.agent.agent_id}/diagnose").json()
+    assert {one["step"]: one["verdict"] for one in told["findings"]}["answer"] == "ok", told
 
 
 def test_a_backup_shows_its_lines_while_it_runs_and_ends_with_sizes_and_archive(site: AgentSite) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from backup_agent import AGENT_VERSION
+from backup_protocol import Capability
 from holdfast.agents.models import AgentMachine
 from holdfast.agents.schemas import AgentFinding, FindingVerdict
 from holdfast.agents.store import SHUT_OUT
@@ -44,6 +45,8 @@ def findings(known: Known, agents: AgentEngines) -> Iterator[AgentFinding]:
 
 
 def _answer(agent: AgentMachine, agents: AgentEngines) -> AgentFinding:
+    if Capability.FOLDERS_LOOK not in (agent.capabilities or ()):
+        return _found("answer", "warning", "This agent cannot be asked a question; a newer version of it can.")
     began = time.monotonic()
     try:
         answer = agents.look(agent.id, ROOT)
