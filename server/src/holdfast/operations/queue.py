@@ -1,6 +1,6 @@
 """The queue: adds operations, and takes those that may start."""
 
-import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -38,8 +38,6 @@ from holdfast.storage.bulk import insert_many, next_ids
 CLAIM_LOCK = 0x486F6C64
 
 
-VARIANTS = {f"{digit:x}": "89ab"[digit % 4] for digit in range(16)}
-"""The digit of a random UUID that names its variant."""
 MOST_WAITING = 1000
 """Operations of one repository that people may have waiting. Every claim and every list looks at all of them."""
 AGENT_CALL = "engine.call"
@@ -157,19 +155,13 @@ def enqueue_chains(session: Session, chains: Sequence[Sequence[Link]]) -> list[l
     return ids
 
 
-def _random_uuid() -> str:
-    """As `uuid.uuid4().hex`, which takes ten times as long: thousands of operations may be due at once."""
-    random = os.urandom(16).hex()
-    return f"{random[:12]}4{random[13:16]}{VARIANTS[random[16]]}{random[17:]}"
-
-
 def _new_row(
     kind: Kind, params: dict[str, Any], origin: Origin, subject: Subject | None, now: datetime | None = None
 ) -> dict[str, Any]:
     executor, job_kind = _executed_by(kind, subject)
     now = now or clock.now()
     return {
-        "uuid": _random_uuid(),
+        "uuid": uuid.uuid4().hex,
         "kind": kind.name,
         "category": kind.category,
         "status": Status.PENDING,
@@ -213,7 +205,7 @@ def _of_origin(origin: Origin) -> dict[str, Any]:
     return {
         "trigger": origin.trigger,
         "priority": PRIORITY[origin.trigger],
-        "run_id": origin.run_id or _random_uuid(),
+        "run_id": origin.run_id or uuid.uuid4().hex,
         "parent_id": origin.parent_id,
         "depends_on_id": origin.depends_on_id,
         "depends_needs": origin.depends_needs,
