@@ -29,6 +29,8 @@ from holdfast.repositories import store as repositories
 NAME = re.compile(r"(?P<agent>\d{1,18})-[0-9a-f]{32}")
 SAME_MOMENT = 200_000_000
 """Nanoseconds. Two changes within a tick of the system's clock leave the folder with one time."""
+FETCHED_SECONDS = 120.0
+"""Longer than an agent waits between two polls."""
 OFFERED_SECONDS = 10.0
 """How long an agent has to come for a call before it is offered again."""
 
@@ -47,7 +49,13 @@ class Calls:
         self._seen: int | None = None
         self._waiting: dict[int, tuple[str, ...]] = {}
         self._offered: dict[str, float] = {}
+        self._fetched_at = float("-inf")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    @property
+    def are_fetched(self) -> bool:
+        """Whether any agent has come for work lately."""
+        return time.monotonic() - self._fetched_at < FETCHED_SECONDS
 
     def look(self) -> None:
         """Look for new calls. Costs some microseconds while nothing changes."""
@@ -67,7 +75,8 @@ class Calls:
         self._wake(frozenset(waiting))
 
     def wait_for(self, agent_machine_id: int) -> bool:
-        """Whether a call waits for an agent and was not just offered to it."""
+        """Whether a call waits for an agent, which has come for work, and was not just offered to it."""
+        self._fetched_at = time.monotonic()
         return any(self._may_be_offered(name) for name in self._waiting.get(agent_machine_id, ()))
 
     def _may_be_offered(self, name: str) -> bool:

@@ -31,7 +31,8 @@ TICK_SECONDS = 0.3
 BOARD_SECONDS = 2.0
 """Hints may be missed: the store is read this often in any case."""
 BETWEEN_LOOKS_SECONDS = 0.02
-CALLS_SECONDS = 0.05
+CALLS_SECONDS, CALLS_REST_SECONDS = 0.05, 1.0
+"""How often new calls are looked for while agents come for work, and while none does."""
 FLUSH_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 EXPIRY_SECONDS = 60.0
@@ -86,7 +87,7 @@ class Gateway:
 
     def start(self) -> None:
         self._supervisor.keep("agents-board", self._follow_board)
-        self._supervisor.every("agents-calls", CALLS_SECONDS, self.calls.look)
+        self._supervisor.keep("agents-calls", self._follow_calls)
         self._supervisor.keep("agents-ticks", self._tick_forever)
 
     def stop(self) -> None:
@@ -126,6 +127,10 @@ class Gateway:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
             self._supervisor.attempt("agents-board", self.board.look_again)
             self._stopping.wait(BETWEEN_LOOKS_SECONDS)
+
+    def _follow_calls(self) -> None:
+        while not self._stopping.wait(CALLS_SECONDS if self.calls.are_fetched else CALLS_REST_SECONDS):
+            self._supervisor.attempt("agents-calls", self.calls.look)
 
     def _tick_forever(self) -> None:
         due = [

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 import structlog
-from sqlalchemy import CursorResult, and_, case, func, or_, select, update
+from sqlalchemy import CursorResult, Select, and_, bindparam, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.kit import clock
@@ -192,15 +192,16 @@ def _count(session: Session, destination: Destination, state: str, number: int =
         outbox.tell_news(session, ENDED_TOPIC, [details] * number)
 
 
-def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
-    """For each destination the message that may be sent now, the longest due first; and when the next one is due."""
+def _looking() -> Select[Any]:
+    """For each destination: what is being sent, what was tried, what may go, and what follows."""
+    now = bindparam("now", type_=Delivery.next_attempt_at.type)
     is_leased = and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until > now)
     is_tried = Delivery.attempts > 0
     may_go = or_(
         and_(Delivery.state == DeliveryState.WAITING, Delivery.next_attempt_at <= now),
         and_(Delivery.state == DeliveryState.SENDING, Delivery.lease_until <= now),
     )
-    statement = (
+    return (
         select(
             func.sum(case((is_leased, 1), else_=0)).label("leased"),
             func.min(case((is_tried, Delivery.id))).label("tried"),
@@ -214,9 +215,19 @@ def _look(session: Session, now: datetime, destination_id: int | None = None) ->
         .group_by(Delivery.destination_id)
         .order_by("since")
     )
-    if destination_id is not None:
-        statement = statement.where(Delivery.destination_id == destination_id)
-    rows = session.execute(statement).all()
+
+
+# Made once: it runs after every commit, and making it takes longer than running it.
+_LOOKING = _looking()
+_LOOKING_AT_ONE = _LOOKING.where(Delivery.destination_id == bindparam("destination_id"))
+
+
+def _look(session: Session, now: datetime, destination_id: int | None = None) -> tuple[list[int], datetime | None]:
+    """For each destination the message that may be sent now, the longest due first; and when the next one is due."""
+    if destination_id is None:
+        rows = session.execute(_LOOKING, {"now": now}).all()
+    else:
+        rows = session.execute(_LOOKING_AT_ONE, {"now": now, "destination_id": destination_id}).all()
     chosen = [row.tried_due if row.tried is not None else row.due for row in rows if not row.leased]
     following = min((row.following for row in rows if row.following is not None), default=None)
     return [delivery_id for delivery_id in chosen if delivery_id is not None], following
