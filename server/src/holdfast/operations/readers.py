@@ -32,9 +32,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Literal, cast
 
-from sqlalchemy import CursorResult, bindparam, delete, func, select, text, update
+from sqlalchemy import CursorResult, Select, and_, bindparam, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
@@ -158,8 +159,31 @@ class Readers:
         A failure is recorded, not raised.
         """
         complete = self._horizon.look()
-        unfinished = [reader.name for reader in self._readers if self._attempt(reader, complete)]
+        unfinished = [reader.name for reader in self._concerned(complete) if self._attempt(reader, complete)]
         return bool(unfinished)
+
+    def _concerned(self, complete: int) -> list[Reader]:
+        """The readers that have rows to handle, or a position to store. One look for all: it follows every commit."""
+        behind = [reader for reader in self._readers if complete > self._passed.get(reader.name, 0)]
+        if not behind:
+            return []
+        with self._database.reading() as session:
+            positions: dict[str, int] = dict(session.execute(_POSITIONS).tuples().all())
+            for reader in behind:
+                self._passed[reader.name] = max(self._passed.get(reader.name, 0), positions.get(reader.name, 0))
+            after = min(self._passed[reader.name] for reader in behind)
+            newest: dict[str, int] = dict(
+                session.execute(_NEWEST_OF_TOPICS, {"after": after, "complete": complete}).tuples().all()
+            )
+        concerned = []
+        for reader in behind:
+            topics = newest.keys() if reader.topics is None else newest.keys() & reader.topics
+            is_new = any(newest[topic] > self._passed[reader.name] for topic in topics)
+            if reader.name in positions and (is_new or complete - positions[reader.name] >= MOST_UNRECORDED):
+                concerned.append(reader)
+            elif reader.name in positions:
+                self._passed[reader.name] = complete
+        return concerned
 
     def _read_forever(self) -> None:
         seen = -1
@@ -179,37 +203,21 @@ class Readers:
 
         def step() -> None:
             nonlocal has_more
-            has_more = self._read(reader, complete)
+            has_more = self._handle_batch(reader, complete)
 
         self._supervisor.attempt(f"reader-{reader.name}", step)
         return has_more
 
-    def _read(self, reader: Reader, complete: int) -> bool:
-        """Handle one batch. Return whether there is more."""
-        passed = self._passed.get(reader.name, 0)
-        if complete <= passed:
-            return False
-        with self._database.reading() as session:
-            position = _position(session, reader.name)
-            if position is None:
-                return False
-            passed = max(passed, position)
-            concerned = session.scalar(_wanted(reader, select(func.min(OutboxEntry.id)), passed, complete)) is not None
-        if not concerned and complete - position < MOST_UNRECORDED:
-            self._passed[reader.name] = complete
-            return False
-        return self._handle_batch(reader, complete)
-
     def _handle_batch(self, reader: Reader, complete: int) -> bool:
+        """Handle one batch. Return whether there is more."""
         with self._database.writing() as session:
-            own = select(OutboxReader).where(OutboxReader.name == reader.name).with_for_update(skip_locked=True)
-            row = session.scalar(own)
+            row = session.scalar(_OWN, {"name": reader.name})
             if row is None:
                 return False  # another process is reading right now
             if row.position >= complete:
                 return False
-            found = _wanted(reader, select(OutboxEntry), row.position, complete)
-            rows = session.scalars(found.order_by(OutboxEntry.id).limit(reader.most_rows)).all()
+            wanted = _wanted(reader.topics, reader.most_rows)
+            rows = session.scalars(wanted, {"after": row.position, "complete": complete}).all()
             if rows:
                 reader.handle(session, rows)
             has_more = len(rows) == reader.most_rows
@@ -244,17 +252,19 @@ def _know(session: Session, name: str, position: int) -> None:
     session.execute(update(OutboxReader).where(OutboxReader.name == name).values(seen_at=values["seen_at"]))
 
 
-def _position(session: Session, name: str) -> int | None:
-    return session.scalar(_POSITION, {"name": name})
+_IS_NEW = and_(OutboxEntry.id > bindparam("after"), OutboxEntry.id <= bindparam("complete"))
 
 
-def _wanted(reader: Reader, statement: Any, after: int, complete: int) -> Any:
-    wanted = statement.where(OutboxEntry.id > after, OutboxEntry.id <= complete)
-    return wanted if reader.topics is None else wanted.where(OutboxEntry.topic.in_(reader.topics))
+@cache
+def _wanted(topics: frozenset[str] | None, most: int) -> Select[OutboxEntry]:
+    found = select(OutboxEntry).where(_IS_NEW).order_by(OutboxEntry.id).limit(most)
+    return found if topics is None else found.where(OutboxEntry.topic.in_(topics))
 
 
 _NEWEST = select(func.max(OutboxEntry.id))
-_POSITION = select(OutboxReader.position).where(OutboxReader.name == bindparam("name"))
+_NEWEST_OF_TOPICS = select(OutboxEntry.topic, func.max(OutboxEntry.id)).where(_IS_NEW).group_by(OutboxEntry.topic)
+_POSITIONS = select(OutboxReader.name, OutboxReader.position)
+_OWN = select(OutboxReader).where(OutboxReader.name == bindparam("name")).with_for_update(skip_locked=True)
 _WRITERS = text(
     "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted"
     " AND relation = 'outbox'::regclass"
