@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -268,6 +269,17 @@ def test_how_much_engines_give_way_is_set_by_the_environment(
 ) -> None:
     monkeypatch.setenv(NICENESS_VARIABLE, given)
     assert niceness() == expected
+
+
+@pytest.mark.parametrize(("gives_way", "expected"), [(False, "5"), (True, "14")])
+def test_an_engine_that_gives_way_to_other_engines_is_nicer_than_they_are(
+    tmp_path: Path, gives_way: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NICENESS_VARIABLE, "5")
+    usual = os.nice(0)
+    spool = Spool(tmp_path / "run")
+    run(spool, replace(shell("nice"), gives_way=gives_way))
+    assert int(content(spool.out)) == min(19, usual + int(expected))
 
 
 def test_a_shim_in_the_session_of_others_leaves_their_priority_alone() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.operations.queue import lane_of
 from holdfast.runner import engine_requests
 from holdfast.runner.engine_requests import EngineRequests
 from holdfast.runner.inline import INLINE_CALLS
-from holdfast.runner.lane_ticket import TICKET, LaneNotFree, without_a_thread
+from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 from tests.contract.fields import error_of
@@ -135,6 +136,33 @@ def test_one_user_never_takes_the_places_of_all(tmp_path: Path) -> None:
     asyncio.run(story())
 
     assert sorted(running) == [1] * 10 + [2]
+
+
+def test_of_simultaneous_requests_of_one_user_only_the_first_runs_at_the_usual_priority(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, engine_requests=8, engine_requests_per_user=3, inline_wait_seconds=PATIENCE)
+    requests = EngineRequests(chosen, Database(chosen.store_url))
+    seen: list[tuple[int, bool]] = []
+
+    async def story() -> None:
+        release = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work(user: int) -> None:
+            seen.append((user, GIVES_WAY.get()))
+            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(PATIENCE)
+
+        started = []
+        for user in (1, 1, 1, 2):
+            started.append(asyncio.create_task(requests.run(waits(), user, partial(work, user))))
+            while len(seen) < len(started):  # noqa: ASYNC110 - filled by threads
+                await asyncio.sleep(0.01)
+        release.set()
+        await asyncio.gather(*started)
+        await requests.run(waits(), 1, partial(work, 1))
+
+    asyncio.run(story())
+
+    assert seen == [(1, False), (1, True), (1, True), (2, False), (1, False)]
 
 
 def test_a_request_is_called_again_until_its_lane_is_free_and_gives_up_its_place_when_it_fails() -> None:

@@ -113,6 +113,8 @@ class Command:
     into: tuple[str, ...] = ()
     """A program on this machine that reads the command's output; both are one run and end together."""
     script: Script | None = None
+    gives_way: bool = False
+    """Whether other engines of this machine come first: it runs at a lower priority than they do."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

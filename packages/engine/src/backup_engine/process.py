@@ -24,7 +24,7 @@ from backup_engine.far.streaming import joined
 from backup_engine.file_lock import locked_if_free
 
 MAX_SECRET_BYTES = 60_000
-ENGINE_NICENESS = 10
+ENGINE_NICENESS, FURTHER_NICENESS, LOWEST_NICENESS = 10, 9, 19
 NICENESS_VARIABLE = "BACKUP_ENGINE_NICENESS"
 """Niceness of the engines of this process, 0 to 19, if it differs from the default."""
 PIPE_BYTES = 1 << 20
@@ -67,9 +67,10 @@ def io_priority_command() -> tuple[str, ...]:
     return (program, "-c", "2", "-n", "7", "-p") if program else ()
 
 
-def niceness() -> int:
+def niceness(*, gives_way: bool = False) -> int:
     given = os.environ.get(NICENESS_VARIABLE, "")
-    return min(19, int(given)) if given.isascii() and given.isdigit() else ENGINE_NICENESS
+    usual = int(given) if given.isascii() and given.isdigit() else ENGINE_NICENESS
+    return min(LOWEST_NICENESS, usual + FURTHER_NICENESS if gives_way else usual)
 
 
 class Spool:
@@ -121,7 +122,7 @@ class Spool:
             raise FileExistsError(f"a run was launched over {self.folder} already")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a late shim of before may have put a lock there
         self._reserve("started.json", "engine.json", "exit.json")
-        self._write("command.json", _command_record(command))
+        self._write("command.json", _command_record(command, gives_way=wanted.gives_way))
         reading, writing = os.pipe()
         passed = (reading,) if output is None else (reading, output)
         try:
@@ -254,14 +255,14 @@ def _widen(pipe: int) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
-def _command_record(command: Command) -> dict[str, Any]:
+def _command_record(command: Command, *, gives_way: bool = False) -> dict[str, Any]:
     return {
         "argv": list(command.argv),
         "environment": dict(command.environment),
         "secret_names": sorted(command.secrets),
         "working_directory": command.working_directory,
         "most_output": command.most_output,
-        "nice": niceness(),
+        "nice": niceness(gives_way=gives_way),
         "io_priority": io_priority_command(),
         "guard": command.guard.record() if command.guard else None,
         "script": command.script.record() if command.script else None,

@@ -17,7 +17,7 @@ from fastapi import Depends, Request
 from holdfast.access.caller import Caller
 from holdfast.api.parts import Part
 from holdfast.errors import Unavailable
-from holdfast.runner.lane_ticket import without_a_thread
+from holdfast.runner.lane_ticket import GIVES_WAY, without_a_thread
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -34,6 +34,8 @@ class _Places:
     def __init__(self, number: int) -> None:
         self.semaphore = Semaphore(number)
         self.requests = 0
+        """Those that wait too."""
+        self.running = 0
 
 
 class EngineRequests:
@@ -51,24 +53,29 @@ class EngineRequests:
     async def run(self, request: Request, user_id: int, call: Callable[[], Result]) -> Result:
         """Run a use case for a user. Raise Unavailable if no place becomes free in time, Locked if the lane does not.
 
-        A client that has left while waiting for a place is not served: no engine runs without a reader.
+        A client that has left while waiting for a place is not served: no engine runs without a reader. Engines of a
+        second request of the same user give way to everything else: one person who waits is served as any other work,
+        a crowd of requests takes what the others leave.
         """
-        async with self._place(user_id):
+        async with self._place(user_id) as places:
+            GIVES_WAY.set(places.running > 1)
             if await request.is_disconnected():
                 raise Unavailable("api.client_left", "The client has left.")
             return await without_a_thread(self._in_thread, call, self._work, self.wait_seconds)
 
     @asynccontextmanager
-    async def _place(self, user_id: int) -> AsyncIterator[None]:
+    async def _place(self, user_id: int) -> AsyncIterator[_Places]:
         places = self._users.setdefault(user_id, _Places(self._per_user))
         if places.requests >= self._per_user * (1 + WAITING_FOR_EACH_PLACE):
             raise _too_many()
         places.requests += 1
         try:
             await self._acquired(places.semaphore)
+            places.running += 1
             try:
-                yield
+                yield places
             finally:
+                places.running -= 1
                 places.semaphore.release()
         finally:
             places.requests -= 1

@@ -27,7 +27,7 @@ from holdfast.operations.outcome import Outcome
 from holdfast.operations.queue import Subject
 from holdfast.operations.status import LockMode, Status
 from holdfast.runner.engine_stream import EngineStream, messages_of
-from holdfast.runner.lane_ticket import TICKET, LaneNotFree, LaneTicket
+from holdfast.runner.lane_ticket import GIVES_WAY, TICKET, LaneNotFree, LaneTicket
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
 
@@ -205,6 +205,10 @@ def _interrupted() -> Unavailable:
     return Unavailable("engine.interrupted", "The engine call was interrupted; try again.", retry_after=5)
 
 
+def _in_turn(command: Command) -> Command:
+    return replace(command, gives_way=True) if GIVES_WAY.get() else command
+
+
 class Hold:
     """A lane that is held: engine commands may be run."""
 
@@ -216,7 +220,7 @@ class Hold:
     def run(self, command: Command) -> Step:
         """Run one engine command to its end."""
         spool = self._next_spool()
-        self._wait(spool, spool.launch(command))
+        self._wait(spool, spool.launch(_in_turn(command)))
         exit_record = spool.exit_record()
         if exit_record is None:
             raise _interrupted()
@@ -229,7 +233,7 @@ class Hold:
     @contextmanager
     def stream(self, command: Command) -> Iterator[EngineStream]:
         """Run one engine command and read its output as it comes. The engine is stopped when the reader leaves."""
-        stream = EngineStream(self._next_spool(), command)
+        stream = EngineStream(self._next_spool(), _in_turn(command))
         try:
             yield stream
         finally:

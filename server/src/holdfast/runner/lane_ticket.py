@@ -42,6 +42,8 @@ class LaneTicket:
 
 
 TICKET: ContextVar[LaneTicket | None] = ContextVar("lane ticket", default=None)
+GIVES_WAY: ContextVar[bool] = ContextVar("gives way", default=False)
+"""Whether engines of this request run at a lower priority than others."""
 
 
 async def without_a_thread(in_thread: InThread, call: Callable[[], Result], work: Wake, seconds: float) -> Result:
