@@ -121,11 +121,12 @@ class Gateway:
     # --- threads ---------------------------------------------------------------------------------------------------
 
     def _follow_board(self) -> None:
-        """Keep the work cache fresh: look after every hint, and now and then without one."""
+        """Keep the work cache fresh while agents come for work: look after every hint, and now and then without one."""
         seen = -1
         while not self.is_stopping:
             seen = self.database.work.wait(seen, BOARD_SECONDS)
-            self._supervisor.attempt("agents-board", self.board.look_again)
+            if self.calls.are_fetched:
+                self._supervisor.attempt("agents-board", self.board.look_again)
             self._stopping.wait(BETWEEN_LOOKS_SECONDS)
 
     def _follow_calls(self) -> None:

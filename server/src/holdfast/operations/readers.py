@@ -168,13 +168,12 @@ class Readers:
         if not behind:
             return []
         with self._database.reading() as session:
-            positions: dict[str, int] = dict(session.execute(_POSITIONS).tuples().all())
+            positions = {row.name: row.position for row in session.execute(_POSITIONS)}
             for reader in behind:
                 self._passed[reader.name] = max(self._passed.get(reader.name, 0), positions.get(reader.name, 0))
             after = min(self._passed[reader.name] for reader in behind)
-            newest: dict[str, int] = dict(
-                session.execute(_NEWEST_OF_TOPICS, {"after": after, "complete": complete}).tuples().all()
-            )
+            new = session.execute(_NEWEST_OF_TOPICS, {"after": after, "complete": complete})
+            newest = {row.topic: row.newest for row in new}
         concerned = []
         for reader in behind:
             topics = newest.keys() if reader.topics is None else newest.keys() & reader.topics
@@ -262,7 +261,9 @@ def _wanted(topics: frozenset[str] | None, most: int) -> Select[OutboxEntry]:
 
 
 _NEWEST = select(func.max(OutboxEntry.id))
-_NEWEST_OF_TOPICS = select(OutboxEntry.topic, func.max(OutboxEntry.id)).where(_IS_NEW).group_by(OutboxEntry.topic)
+_NEWEST_OF_TOPICS = (
+    select(OutboxEntry.topic, func.max(OutboxEntry.id).label("newest")).where(_IS_NEW).group_by(OutboxEntry.topic)
+)
 _POSITIONS = select(OutboxReader.name, OutboxReader.position)
 _OWN = select(OutboxReader).where(OutboxReader.name == bindparam("name")).with_for_update(skip_locked=True)
 _WRITERS = text(
