@@ -173,3 +173,19 @@ def test_other_work_does_not_send_a_known_caller_to_the_queue_for_threads(
     for module in (caller, users):
         monkeypatch.setattr(module, "in_thread", no_thread)
     assert service.client.get("/api/auth/me", headers=anna).json()["username"] == "anna"
+
+
+def test_other_work_does_not_make_a_known_caller_be_looked_up_again(
+    service: Service, anna: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if service.database.version is None:
+        pytest.skip("on PostgreSQL nothing is remembered")
+    assert service.client.get("/api/auth/me", headers=anna).status_code == 200
+    service.add_repository()
+
+    def no_session() -> None:
+        raise AssertionError("a known caller was looked up again")
+
+    monkeypatch.setattr(service.database, "reading_at_once", no_session)
+    monkeypatch.setattr(service.database, "reading", no_session)
+    assert service.client.get("/api/auth/me", headers=anna).json()["username"] == "anna"

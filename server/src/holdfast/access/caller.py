@@ -29,7 +29,7 @@ from holdfast.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from holdfast.kit import clock
 from holdfast.kit.tokens import token_hash
 from holdfast.settings import Settings
-from holdfast.storage.remembered import Remembered
+from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database, Reading
 
 ACCOUNT_TOKEN_PREFIX = "bk_user_"  # noqa: S105 - the public part of a token
@@ -110,6 +110,9 @@ SESSION_BY_ID = _SESSION.where(LoginSession.id == bindparam("wanted"))
 TOKEN_BY_HASH = _TOKEN.where(AccountToken.token_hash == bindparam("wanted"))
 TOKEN_BY_ID = _TOKEN.where(AccountToken.id == bindparam("wanted"))
 
+_SESSION_QUERY = Query(SESSION_BY_PUBLIC_ID, "wanted")
+_TOKEN_QUERY = Query(TOKEN_BY_HASH, "wanted")
+
 
 # From a credential to a caller ----------------------------------------------------------------------------------------
 
@@ -123,6 +126,7 @@ class Known:
     """Of the access token; account tokens have theirs in the row."""
     keys: tuple[Key, ...]
     """The keys of the service by which the token was found to be signed."""
+    proof: Proof
 
 
 @dataclass(frozen=True)
@@ -162,13 +166,15 @@ def look_up(reading: Reading, vault: Vault, credential: str) -> Known:
     """Given a credential, return its meaning. Raise Unauthenticated if it is not valid."""
     keys = vault.keys
     if credential.startswith(ACCOUNT_TOKEN_PREFIX):
-        row, expires_at = _row(reading, TOKEN_BY_HASH, token_hash(credential)), None
+        wanted, expires_at, query = token_hash(credential), None, _TOKEN_QUERY
+        row = _row(reading, TOKEN_BY_HASH, wanted)
     else:
         token = access_tokens.read(vault, credential)
-        row, expires_at = _row(reading, SESSION_BY_PUBLIC_ID, token.session), token.expires_at
+        wanted, expires_at, query = token.session, token.expires_at, _SESSION_QUERY
+        row = _row(reading, SESSION_BY_PUBLIC_ID, wanted)
     if row is None:
         raise token_invalid()
-    return Known(row, expires_at, keys)
+    return Known(row, expires_at, keys, ((query, wanted),))
 
 
 def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_expired: bool) -> Identified:
@@ -179,13 +185,13 @@ def _admitted(known: Known, settings: Settings, address: str | None, *, may_be_e
 
 
 class Identities:
-    """The owners of credentials. A lookup stays valid until anything is committed to the store."""
+    """The owners of credentials. A lookup stays valid until a row that it was made from differs."""
 
     def __init__(self, settings: Settings, database: Database, vault: Vault) -> None:
         self._settings = settings
         self._database = database
         self._vault = vault
-        self._known: Remembered[Known] = Remembered(database.version, MOST_KNOWN)
+        self._known: Remembered[Known] = Remembered(database.version, MOST_KNOWN, lambda known: known.proof)
         self._asking: dict[str, Future[None]] = {}
 
     async def identify(self, credential: str, address: str | None, *, may_be_expired: bool) -> Identified:

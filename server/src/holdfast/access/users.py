@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends
-from sqlalchemy import and_, delete, select
+from sqlalchemy import and_, bindparam, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,7 +23,7 @@ from holdfast.errors import Conflict, NotFound, Unavailable
 from holdfast.kit import clock
 from holdfast.settings import Settings
 from holdfast.storage.inserts import insert_or_replace, insert_unless_there
-from holdfast.storage.remembered import Remembered
+from holdfast.storage.remembered import Proof, Query, Remembered
 from holdfast.storage.session import Database, Reading
 
 FEW_RIGHTS = 50
@@ -87,12 +87,26 @@ class AccountRecord:
     rights: list[RepositoryRight]
 
 
+_USER = Query(select(User.__table__).where(User.id == bindparam("wanted")), "wanted")
+_RIGHTS = Query(
+    select(RepositoryRight.__table__)
+    .where(RepositoryRight.user_id == bindparam("wanted"))
+    .order_by(RepositoryRight.repository_id),
+    "wanted",
+)
+
+
+def _proof_of(known: AccountRecord) -> Proof:
+    """Of small accounts alone: it is read on the event loop."""
+    return ((_USER, known.user.id), (_RIGHTS, known.user.id)) if len(known.rights) <= FEW_RIGHTS else ()
+
+
 class Accounts:
-    """The accounts of users who read their own. A lookup stays valid until anything is committed."""
+    """The accounts of users who read their own. A lookup stays valid until a row that it was made from differs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: Remembered[AccountRecord] = Remembered(database.version, MOST_KNOWN)
+        self._known: Remembered[AccountRecord] = Remembered(database.version, MOST_KNOWN, _proof_of)
 
     async def of(self, user_id: int) -> AccountRecord:
         known = self._known.get(user_id) or self._renewed(user_id)
