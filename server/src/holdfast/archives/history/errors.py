@@ -45,6 +45,10 @@ class ChunkRouteFailed(HistoryError):
     """The engine's metadata chunks could not be read; the CLI listing has to be used."""
 
 
+class ProgramChanged(ChunkRouteFailed):
+    """The engine's program on another machine is not the one that has passed the self-test."""
+
+
 class GarbledItems(ChunkRouteFailed):
     """The metadata chunks do not hold a stream of items."""
 

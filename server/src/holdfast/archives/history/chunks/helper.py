@@ -79,11 +79,11 @@ def serve(request: Any, output: IO[bytes]) -> None:
         serve_files(Contents(request["repository"]), output)
     else:
         with open_repository(request["repository"], request["lock_wait"]) as repository:
-            serve_metadata(Metadata(repository), output)
+            serve_metadata(Metadata(repository), repository.id, output)
 
 
-def serve_metadata(metadata: Any, output: IO[bytes]) -> None:
-    greet(output, latest_nanoseconds=latest_nanoseconds())
+def serve_metadata(metadata: Any, repository_id: Any, output: IO[bytes]) -> None:
+    greet(output, latest_nanoseconds=latest_nanoseconds(), repository_id=repository_id.hex())
     budget = Budget()
     for line in sys.stdin.buffer:
         try:

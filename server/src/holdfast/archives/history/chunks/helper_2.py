@@ -29,7 +29,7 @@ def serve(request: Any, output: IO[bytes]) -> None:
         shared.serve_files(Contents(path), output)
         return
     with Repository(path, exclusive=False, lock_wait=request["lock_wait"], permissions=READ_ONLY) as repository:
-        shared.serve_metadata(Metadata(repository), output)
+        shared.serve_metadata(Metadata(repository), repository.id, output)
 
 
 class Objects:
