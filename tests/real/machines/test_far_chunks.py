@@ -27,7 +27,6 @@ from tests.support.service import wait_until
 from tests.support.sshd import Sshd, sshd
 
 
-
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with sshd(tmp_path_factory.mktemp("machine")) as host:
@@ -105,26 +104,29 @@ def test_a_machine_sends_the_chunks_that_its_repository_has(
     there.close()
 
 
-def test_the_self_test_on_the_machine_decides_and_holds_for_that_program_alone(
-    repository: RealRepository, far: FarEngine, tmp_path: Path
-) -> None:
-    chooser = RouteChooser(tmp_path / "verdicts.json")
-    assert chooser.known_there(far, "1.4.5") is None
-    decision = chooser.choose_there(far, "1.4.5")
-    assert (decision.route, chooser.known_there(far, "1.4.5")) == (Route.CHUNKS, decision)
-    with chunks_there(repository, replace(far, tested=decision.tested)) as chunks:
-        assert chunks.program_there == decision.tested
-    with pytest.raises(ProgramChanged), chunks_there(repository, replace(far, tested="another one")):
+def test_only_the_program_that_was_tested_is_used(repository: RealRepository, far: FarEngine, tmp_path: Path) -> None:
+    with chunks_there(repository, far) as chunks:
+        program = chunks.program_there
+    with chunks_there(repository, replace(far, tested=program)) as chunks:
+        assert chunks.program_there == program
+    copy = tmp_path / "borg"
+    copy.write_bytes(repository.program.read_bytes())
+    with (
+        pytest.raises(ProgramChanged),
+        chunks_there(repository, replace(far, program=str(copy), tested=program)),
+    ):
         pytest.fail("opened")
     assert locks(repository) == []
-    chooser.forget_there(far)
-    assert chooser.known_there(far, "1.4.5") is None
 
 
 @pytest.mark.campaign
 def test_the_self_test_passes_on_a_machine_with_the_other_series(far: FarEngine, tmp_path: Path) -> None:
-    there = replace(far, program=str(ENGINES["1.2"]))
-    assert RouteChooser(tmp_path / "verdicts.json").choose_there(there, "1.2.4").route is Route.CHUNKS
+    there, chooser = replace(far, program=str(ENGINES["1.2"])), RouteChooser(tmp_path / "verdicts.json")
+    assert chooser.known_there(there, "1.2.4") is None
+    decision = chooser.choose_there(there, "1.2.4")
+    assert (decision.route, chooser.known_there(there, "1.2.4")) == (Route.CHUNKS, decision)
+    chooser.forget_there(there)
+    assert chooser.known_there(there, "1.2.4") is None
 
 
 @pytest.mark.parametrize(

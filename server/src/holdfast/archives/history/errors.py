@@ -69,6 +69,10 @@ class ArchiveGone(ChunkRouteFailed):
     """The repository has no archive with that id."""
 
 
+class RepositoryReplaced(ChunkRouteFailed):
+    """The helper has ended because another repository is in the place of the one that it had opened."""
+
+
 class ContentMoved(ChunkRouteFailed):
     """An engine is writing to the repository and has moved the chunk; it may be found in a moment."""
 

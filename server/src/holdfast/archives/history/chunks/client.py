@@ -25,6 +25,7 @@ from holdfast.archives.history.errors import (
     ContentMoved,
     HistoryError,
     ProgramChanged,
+    RepositoryReplaced,
 )
 
 PROTOCOL = 3
@@ -220,7 +221,9 @@ class HelperProcess:
             raise self._unusable("the helper's answer is garbled")
         data = self._exactly(pipe, length)
         if letter == b"E":
-            raise _named(data)
+            error = _named(data)
+            self.is_usable = self.is_usable and not isinstance(error, RepositoryReplaced)
+            raise error
         return data
 
     def _exactly(self, pipe: IO[bytes], size: int) -> bytes:
@@ -366,7 +369,7 @@ class Part(NamedTuple):
 
 
 class FileChunks(HelperProcess):
-    """Chunks of files of a repository on this machine, read without a lock. Any number of threads may ask.
+    """Chunks of files of a repository on the engine's machine, read without a lock. Any number of threads may ask.
 
     Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
     """
@@ -436,6 +439,8 @@ def _named(data: bytes) -> HistoryError:
         return ArchiveGone(message)
     if kind == "Moved":
         return ContentMoved(message)
+    if kind == "Replaced":
+        return RepositoryReplaced(message)
     if kind in _TOO_LARGE:
         return ArchiveTooLarge(message or "reading the archive's metadata takes more memory than is allowed")
     return ChunkRouteFailed(f"{kind}: {message}" if message else kind)

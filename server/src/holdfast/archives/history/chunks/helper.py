@@ -49,6 +49,10 @@ class TooLarge(Exception):
     """Unpacking would take more memory than a real archive needs."""
 
 
+class Replaced(Exception):
+    """Another repository is in the place of the one that was opened."""
+
+
 class Moved(Exception):
     """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
 
@@ -106,6 +110,8 @@ def serve_files(contents: Any, output: IO[bytes]) -> None:
         line = sys.stdin.buffer.readline()
         if not line:
             return
+        if contents.is_replaced():
+            raise Replaced("another repository is in its place")
         try:
             parts = [contents.part(bytes.fromhex(chunk), *rest) for chunk, *rest in json.loads(line)["parts"]]
             send_bytes(output, b"C", b"".join(parts))
@@ -257,6 +263,18 @@ class UnlockedChunks:
     repository_id: Any
     _files_since = 0.0
 
+    def __init__(self, identity: Path) -> None:
+        self._identity = identity
+        self._identity_status = self._look()
+
+    def is_replaced(self) -> bool:
+        return bool(self._look() != self._identity_status)
+
+    def _look(self) -> Any:
+        """What the file that names the repository looks like: it is written when a repository is made."""
+        status = self._identity.stat()
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
     def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
         """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
         if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
@@ -306,6 +324,7 @@ class Contents(UnlockedChunks):
         from borg.helpers import Manifest
         from borg.repository import Repository
 
+        super().__init__(Path(path) / "config")
         self._repository = Repository(path, lock=False, check_segment_magic=False)
         self._repository.open(path, exclusive=False, lock=False)
         self.repository_id = self._repository.id.hex()

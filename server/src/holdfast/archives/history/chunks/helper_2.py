@@ -156,6 +156,7 @@ class Contents(shared.UnlockedChunks):  # type: ignore[misc]
     def __init__(self, path: str) -> None:
         from borg.repository import Repository
 
+        super().__init__(Path(path) / "config" / "id")
         repository = Repository(path, lock=False, permissions=READ_ONLY)
         repository.store.backend._quota_delete = lambda: None  # noqa: SLF001 - opening a store may remove a file of it
         repository.open(exclusive=False, lock_wait=0, lock=False)
