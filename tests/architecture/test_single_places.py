@@ -28,7 +28,7 @@ MAY_START_PROCESSES = {
     "backup_engine/detect.py": "asks a program for its version",
     "backup_engine/bounded.py": "asks ssh and rclone short questions, and takes no more than an answer from them",
     "holdfast/archives/history/chunks/client.py": "starts the reader of metadata chunks under the engine's own Python",
-    "holdfast/archives/history/chunks/trial.py": "has the engine make a repository for that comparison",
+    "backup_engine/chunks/trial.py": "has the engine make a repository for that comparison",
     "holdfast/archives/history/chunks/selftest.py": "compares that reader with the engine before it is trusted",
     "holdfast/execution/ssh.py": "asks another machine by ssh, and its sshd for its key",
     "holdfast/notifications/deliver/apprise_child.py": "runs Apprise apart, with a deadline",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from backup_engine import repository_guard
 from backup_engine.causes import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
@@ -16,6 +16,7 @@ from backup_engine.interface import Engine
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled
+from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.history.chunks.far import FarEngine
 from holdfast.archives.history.chunks.route import Route, RouteChooser, major_of
 from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed, ProgramChanged
@@ -25,6 +26,7 @@ from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
+    from holdfast.archives.called_chunks import CalledChunks
     from holdfast.archives.history.chunks.client import EngineChunks
     from holdfast.archives.history.index import HistoryIndex
     from holdfast.archives.history.ingest import IngestResult
@@ -37,9 +39,9 @@ class Reader:
     work: RepositoryWork
     index: HistoryIndex
     excludes: Excludes
-    chunks: EngineChunks | None
+    chunks: EngineChunks | CalledChunks | None
     reason: str
-    _spent: list[Path] = field(default_factory=list)
+    spent: list[Path] = field(default_factory=list)
 
     def read(self, archive: Archive, base: str | None) -> IngestResult:
         """Index one archive; nothing of it is visible unless all of it is.
@@ -68,7 +70,7 @@ class Reader:
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
         command = listing_command(self.work.engine, self.work.location, archive)
         step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
-        self._spent.append(step.stdout)
+        self.spent.append(step.stdout)
         _refuse(step.outcome)
         with step.stdout.open("rb") as output:
             return self.index.ingest_listing(
@@ -81,20 +83,12 @@ class Reader:
 
     def free(self) -> None:
         """Remove listings whose archives are indexed, and are known to be: until then a restart may want them again."""
-        while self._spent:
-            self._spent.pop().unlink(missing_ok=True)
+        while self.spent:
+            self.spent.pop().unlink(missing_ok=True)
 
     def _stop_if_cancelled(self, _records: int) -> None:
         if self.work.context.is_cancelled():
             raise Cancelled
-
-
-class EngineRefused(Exception):
-    """The engine does not open the repository: no archive is to blame."""
-
-    def __init__(self, outcome: EngineOutcome) -> None:
-        super().__init__(outcome.message)
-        self.outcome = outcome
 
 
 OF_ONE_ARCHIVE = frozenset({FAILED, DAMAGED})
@@ -117,25 +111,25 @@ def _refuse(outcome: EngineOutcome) -> None:
 @contextlib.contextmanager
 def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> Iterator[Reader]:
     """Open a repository for reading its archives."""
-    excludes = Excludes(work.repository.history_index_excludes)
+    found = Reader(work, index, Excludes(work.repository.history_index_excludes), None, "")
     with contextlib.ExitStack() as stack:
         try:
-            chunks, reason = _opened(work, chooser, stack)
+            found.chunks, found.reason = _opened(work, chooser, stack, found.spent)
         except ChunkRouteFailed as failure:
-            chunks, reason = None, f"the chunk route failed: {failure}"
-        yield Reader(work, index, excludes, chunks, reason)
+            found.reason = f"the chunk route failed: {failure}"
+        yield found
 
 
 def _opened(
-    work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack
-) -> tuple[EngineChunks | None, str]:
+    work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack, spent: list[Path]
+) -> tuple[EngineChunks | CalledChunks | None, str]:
     """The reader of chunks, None where archives are read by the listing; and why. Raise ChunkRouteFailed, EngineRefused."""
     program, path = work.engine.program, work.location.path
     major = major_of(program.version)
-    if isinstance(work.location.machine, CalledAgent):
-        return None, "the engine runs on an agent's machine"
     if major != 1 and not path.startswith("/"):
         return None, "the repository is not on the engine's machine"
+    if isinstance(work.location.machine, CalledAgent):
+        return _called(work, work.location.machine, chooser, spent)
     if work.location.machine is not None:
         return _opened_there(work, work.location.machine, chooser, stack)
     decision = chooser.choose(Path(program.path), program.version)
@@ -148,6 +142,23 @@ def _opened(
     environment, descriptors = stack.enter_context(inherited_secrets(command))
     opened = EngineChunks(Path(program.path), path, environment=environment, pass_fds=descriptors, major=major)
     return stack.enter_context(opened), decision.reason
+
+
+def _called(
+    work: RepositoryWork, agent: CalledAgent, chooser: RouteChooser, spent: list[Path]
+) -> tuple[CalledChunks | None, str]:
+    """The same by calls of the agent that opens the repository."""
+    if not getattr(work.engine, "reads_chunks", False):
+        return None, "the agent is too old to read chunks"
+    from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
+
+    program, calls = work.engine.program, cast("ChunkCalls", work.engine)
+    major = major_of(program.version)
+    test = tried(work, calls, major, spent)
+    decision = chooser.choose_called(f"{agent.agent_machine_id} {program.path}", program.version, test)
+    if decision.route is not Route.CHUNKS:
+        return None, decision.reason
+    return CalledChunks(work, calls, major, spent), decision.reason
 
 
 def _opened_there(

@@ -30,14 +30,14 @@ from holdfast.archives.history.errors import (
 
 PROTOCOL = 3
 
-_FRAME = struct.Struct(">cQ")
+FRAME = struct.Struct(">cQ")
 _SEGMENT_BYTES = 4
-_ANSWER_BYTES_MOST = 64 * 1024
-_IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
-_CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
+ANSWER_BYTES_MOST = 64 * 1024
+IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
+CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
 _AHEAD_BYTES = 4 * 1024 * 1024
 _SAME_CHUNK_MOST = 4  # times, on average: the helper refuses more, but one on another machine may not be ours
-_TRIAL_BYTES_MOST = 4 * 1024 * 1024
+TRIAL_BYTES_MOST = 4 * 1024 * 1024
 SILENCE_SECONDS = 600.0
 """How long the helper may take for one answer; opening a large repository without an index is the longest of them."""
 _STOP_SECONDS = 10.0
@@ -206,7 +206,7 @@ class HelperProcess:
         except (OSError, ValueError) as error:
             raise self._failed("the helper does not listen") from error
 
-    def _json(self, most: int = _ANSWER_BYTES_MOST) -> Any:
+    def _json(self, most: int = ANSWER_BYTES_MOST) -> Any:
         data = self._frame(b"J", most)
         try:
             return json.loads(data)
@@ -216,12 +216,12 @@ class HelperProcess:
     def _frame(self, wanted: bytes, most: int) -> bytes:
         pipe = self._running().stdout
         assert pipe is not None
-        letter, length = _FRAME.unpack(self._exactly(pipe, _FRAME.size))
-        if letter not in (wanted, b"E") or length > (_ANSWER_BYTES_MOST if letter == b"E" else most):
+        letter, length = FRAME.unpack(self._exactly(pipe, FRAME.size))
+        if letter not in (wanted, b"E") or length > (ANSWER_BYTES_MOST if letter == b"E" else most):
             raise self._unusable("the helper's answer is garbled")
         data = self._exactly(pipe, length)
         if letter == b"E":
-            error = _named(data)
+            error = named_error(data)
             self.is_usable = self.is_usable and not isinstance(error, RepositoryReplaced)
             raise error
         return data
@@ -267,7 +267,7 @@ class FarTrial(HelperProcess):
 
     def _greet(self) -> None:
         self._send(self._opening)
-        made = self._json(_TRIAL_BYTES_MOST)
+        made = self._json(TRIAL_BYTES_MOST)
         if not isinstance(made, dict):
             raise ChunkRouteFailed("the machine answers something else than a trial")
         self.made = made
@@ -285,12 +285,7 @@ class EngineChunks(HelperProcess):
         """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
         ArchiveTooLarge."""
         self._ask({"op": "ids", "archive": archive})
-        joined = self._frame(b"I", _IDS_BYTES_MOST)
-        if len(joined) % ID_BYTES:
-            raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
-        ids = [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
-        if len(ids) > _SAME_CHUNK_MOST * len(set(ids)):
-            raise ArchiveTooLarge("the archive names the same chunks of metadata again and again")
+        ids = joined_ids(self._frame(b"I", IDS_BYTES_MOST))
         self._left_bytes = LARGEST_STREAM
         return ids
 
@@ -330,7 +325,7 @@ class EngineChunks(HelperProcess):
         self._send({"op": "get", "ids": [one.hex() for one in ids]})
 
     def read_chunk(self) -> bytes:
-        data = self._frame(b"C", _CHUNK_BYTES_MOST)
+        data = self._frame(b"C", CHUNK_BYTES_MOST)
         self._left_bytes -= len(data)
         if self._left_bytes < 0:
             self._unusable("")
@@ -428,7 +423,17 @@ class FileChunks(HelperProcess):
         return True
 
 
-def _named(data: bytes) -> HistoryError:
+def joined_ids(joined: bytes) -> list[bytes]:
+    """Given ids side by side as a helper answers them, return them. Raise ChunkRouteFailed, ArchiveTooLarge."""
+    if len(joined) % ID_BYTES:
+        raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
+    ids = [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+    if len(ids) > _SAME_CHUNK_MOST * len(set(ids)):
+        raise ArchiveTooLarge("the archive names the same chunks of metadata again and again")
+    return ids
+
+
+def named_error(data: bytes) -> HistoryError:
     """Given the helper's error, return ours."""
     try:
         error = json.loads(data)

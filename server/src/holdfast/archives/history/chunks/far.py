@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backup_engine.chunks.commands import TRIAL
 from backup_engine.command import Secret
 from backup_engine.far import remote_talk, talk
-from holdfast.archives.history.chunks import trial
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2
 
 Texts = Sequence[tuple[str, str]]
@@ -54,7 +54,7 @@ def helper_texts(major: int) -> Texts:
 
 
 def trial_texts() -> Texts:
-    return [("trial", Path(trial.__file__).read_text())]
+    return [("trial", TRIAL.read_text())]
 
 
 def fingerprint(about: Any) -> str:

@@ -1,13 +1,11 @@
-"""Which Python an engine program runs under."""
+"""Which Python an engine program runs under, and what runs under it."""
 
 from pathlib import Path
 
+from backup_engine.chunks.commands import HELPER, HELPER_2
 from backup_engine.far import remote_talk
 
-HELPER = Path(__file__).with_name("helper.py")
-"""What runs under the engine's own Python."""
-HELPER_2 = Path(__file__).with_name("helper_2.py")
-"""The same for engine 2; it needs the other one beside it."""
+__all__ = ["HELPER", "HELPER_2", "interpreter_of"]
 
 
 def interpreter_of(program: Path) -> list[str] | None:

@@ -84,6 +84,23 @@ class RouteChooser:
             return RouteDecision(Route.LISTING, f"the self-test on the machine failed: {verdict}")
         return RouteDecision(Route.CHUNKS, f"the self-test on the machine with engine {version} passed", tested)
 
+    def choose_called(self, agent: str, version: str, test: Callable[[], None]) -> RouteDecision:
+        """The same for the engine of an agent, which is named with its program; the test is a call of it."""
+        if not _TRIED.fullmatch(version):
+            return _not_written_for(version)
+        key, tested = f"agent {hashlib.sha256(agent.encode()).hexdigest()[:24]}", f"{version} {_helpers()}"
+        failure = self._remembered(key)
+        if failure is None or self._read()[key].get("tested") != tested:
+            failure = ""
+            try:
+                test()
+            except SelfTestFailed as failed:
+                failure = str(failed) or "no reason given"
+            self._remember(key, failure, tested=tested)
+        if failure:
+            return RouteDecision(Route.LISTING, f"the self-test on the agent's machine failed: {failure}")
+        return RouteDecision(Route.CHUNKS, f"the self-test on the agent's machine with engine {version} passed")
+
     def forget_there(self, far: FarEngine) -> None:
         """Test this program again: it is another one now."""
         known = self._read()
@@ -157,5 +174,8 @@ def _identity(program: Path, version: str) -> str:
     """What a verdict holds for: this file of the engine, this version, this helper."""
     real = program.resolve()
     status = real.stat()
-    helper = hashlib.sha256(HELPER.read_bytes() + HELPER_2.read_bytes()).hexdigest()[:16]
-    return f"{real} {status.st_size} {status.st_mtime_ns} {version} {helper}"
+    return f"{real} {status.st_size} {status.st_mtime_ns} {version} {_helpers()}"
+
+
+def _helpers() -> str:
+    return hashlib.sha256(HELPER.read_bytes() + HELPER_2.read_bytes()).hexdigest()[:16]

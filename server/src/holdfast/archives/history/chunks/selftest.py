@@ -2,7 +2,6 @@
 
 import base64
 import io
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,61 +11,32 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from backup_engine.borg2.init import ENCRYPTION_MODES
-from backup_engine.borg2.list_files import ADDED_KEYS
+from backup_engine.chunks import trial
+from backup_engine.chunks.commands import specification
 from backup_engine.environment import SEARCH_PATH
-from holdfast.archives.history.chunks import trial
 from holdfast.archives.history.chunks.client import EngineChunks, FarTrial, FileChunks, Part
 from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.ingest import ChunkSource
 from holdfast.archives.history.entry import Entry, listed
 from holdfast.archives.history.errors import HistoryError, SelfTestFailed
 from holdfast.archives.history.index import HistoryIndex
 from holdfast.archives.history.json_listing import listing_of
-from holdfast.archives.history.listing import ENVIRONMENT, listing_arguments
 from holdfast.archives.history.sqlite import SqliteStore
 
 _NONSENSE = (ValueError, TypeError, LookupError, AttributeError)  # what a machine may answer in place of a trial
-REPOSITORY, ARCHIVE = "@repository", "@archive"
-
-
-def _commands(major: int) -> Mapping[str, tuple[str, ...]]:
-    """The engine's commands, as its major version takes them."""
-    if major == 1:
-        return {
-            "make": ("init", "--encryption", "repokey-blake2", REPOSITORY),
-            "back_up": ("create", f"{REPOSITORY}::{ARCHIVE}", "tree"),
-            "archive_ids": ("list", "--format", "{archive} {id}{NL}", REPOSITORY),
-            "listing": listing_arguments(REPOSITORY, ARCHIVE),
-        }
-    mode, *options = ENCRYPTION_MODES["aes256-ocb"]
-    here = ("-r", REPOSITORY)
-    return {
-        "make": ("repo-create", *here, f"--encryption={mode}", *options),
-        "back_up": ("create", *here, ARCHIVE, "tree"),
-        "archive_ids": ("repo-list", *here, "--format", "{archive} {id}{NL}"),
-        "listing": ("list", *here, "--json-lines", f"--format={ADDED_KEYS}", ARCHIVE),
-    }
-
-
-def _specification(program: str, major: int) -> dict[str, Any]:
-    return {
-        "program": program,
-        "commands": _commands(major),
-        "environment": {**ENVIRONMENT, "BORG_PASSPHRASE": secrets.token_hex(16), "BORG_SELFTEST": "disabled"},
-    }
 
 
 def self_test(program: Path, major: int = 1) -> None:
     """Back up a small tree twice and read both archives both ways. Raise SelfTestFailed when the answers differ."""
     with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-") as folder:
-        made = trial.made(Path(folder), _specification(str(program), major))
+        made = trial.made(Path(folder), specification(str(program), major))
         _compare(program, made, major, None)
 
 
 def self_test_there(far: FarEngine, major: int) -> str:
     """The same with an engine on another machine; return which program it was. Raise SelfTestFailed."""
     environment = {"PATH": SEARCH_PATH, "HOME": "~/", "LANG": "C.UTF-8"}
-    with _failures(), FarTrial(far, _specification(far.program, major), environment=environment) as there:
+    with _failures(), FarTrial(far, specification(far.program, major), environment=environment) as there:
         _compare(Path(far.program), there.made, major, replace(far, tested=there.program_there))
         return there.program_there
 
@@ -85,25 +55,40 @@ def _failures() -> Iterator[None]:
 
 def _compare(program: Path, made: Mapping[str, Any], major: int, far: FarEngine | None) -> None:
     ids, place = made["ids"], made["repository"]
-    if ids.keys() != {"first", "second"}:
-        raise SelfTestFailed("archives that were just made are not listed")
     with tempfile.TemporaryDirectory(prefix="holdfast-selftest-index-") as folder:
         index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
         opening: dict[str, Any] = {"environment": made["environment"], "major": major, "far": far}
         try:
             with EngineChunks(program, place, **opening) as chunks:
-                for archive in ("first", "second"):
-                    index.ingest_chunks(ids[archive], chunks, series="series")
-                    found = index.entries(ids[archive])
-                    as_listed = map(listed, found) if major == 1 else found
-                    _check_equal(archive, _listing(made["listings"][archive]), as_listed)
-            if not index.changes(ids["first"], ids["second"]).changes:
-                raise SelfTestFailed("a change between two archives was not seen")
+                _check_archives(index, made, chunks, major)
             with FileChunks(program, place, **opening) as files:
                 for path, content in made["contents"].items():
                     _check_content(index, ids["second"], _bytes(path), _bytes(content), files)
         finally:
             index.close()
+
+
+def compare_recorded(made: Mapping[str, Any], chunks: ChunkSource, major: int) -> None:
+    """Compare what a machine has listed of its trial with the chunks that it has sent. Raise SelfTestFailed."""
+    with _failures(), tempfile.TemporaryDirectory(prefix="holdfast-selftest-index-") as folder:
+        index = HistoryIndex(SqliteStore.create(Path(folder) / "index.db"))
+        try:
+            _check_archives(index, made, chunks, major)
+        finally:
+            index.close()
+
+
+def _check_archives(index: HistoryIndex, made: Mapping[str, Any], chunks: ChunkSource, major: int) -> None:
+    ids = made["ids"]
+    if ids.keys() != {"first", "second"}:
+        raise SelfTestFailed("archives that were just made are not listed")
+    for archive in ("first", "second"):
+        index.ingest_chunks(ids[archive], chunks, series="series")
+        found = index.entries(ids[archive])
+        as_listed = map(listed, found) if major == 1 else found
+        _check_equal(archive, _listing(made["listings"][archive]), as_listed)
+    if not index.changes(ids["first"], ids["second"]).changes:
+        raise SelfTestFailed("a change between two archives was not seen")
 
 
 def _listing(text: str) -> list[Entry]:

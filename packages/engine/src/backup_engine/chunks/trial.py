@@ -2,7 +2,8 @@
 
 It stands alone: on another machine its text runs under the engine's own Python, as the helper does, and speaks as that
 does. The first line on standard input is the request, the answer is one frame; then it waits for the end of its input
-and removes everything it has made.
+and removes everything it has made. With `--once HELPER REQUEST` it reads both archives with the helper instead of
+waiting, and passes its answers on.
 """
 
 import base64
@@ -109,17 +110,28 @@ def _text(data: bytes) -> str:
 def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-selftest-"))
+    is_once = sys.argv[1:2] == ["--once"]
     try:
         try:
-            request = json.loads(sys.stdin.buffer.readline())
-            _answer(b"J", made(folder, request))
+            result = made(folder, json.loads(sys.argv[3] if is_once else sys.stdin.buffer.readline()))
+            _answer(b"J", result)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to know it
             _answer(b"E", {"kind": type(error).__name__, "message": str(error)[:1000]})
             return 2
+        if is_once:
+            return _read(sys.argv[2], result)
         select.select([0], [], [], _KEPT_SECONDS)  # nothing more is said: only the end of the input
     finally:
         shutil.rmtree(str(folder), ignore_errors=True)
     return 0
+
+
+def _read(helper: str, result: Any) -> int:
+    opening = {"repository": result["repository"], "niceness": 0, "lock_wait": 10}
+    asks = [{"op": "whole", "archive": result["ids"][archive]} for archive in ("first", "second")]
+    words = [sys.executable, helper, "--once", *map(json.dumps, (opening, *asks))]
+    done = subprocess.run(words, env=result["environment"], timeout=_COMMAND_SECONDS, check=False)
+    return done.returncode
 
 
 def _answer(letter: bytes, value: Any) -> None:

@@ -11,6 +11,7 @@ The repository may be hostile. Nothing is unpacked before its size is known, an 
 stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
 """
 
+import io
 import json
 import lzma
 import os
@@ -64,6 +65,8 @@ def main(serve: Any) -> int:
     os.dup2(2, 1)  # whatever the engine prints must not get between the frames
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGHUP, _stop)
+    if sys.argv[1:2] == ["--once"]:  # all that would come on standard input, a line an argument
+        sys.stdin = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in sys.argv[2:]).encode()))
     try:
         serve(json.loads(sys.stdin.buffer.readline()), output)
     except BrokenPipeError:
@@ -191,6 +194,11 @@ def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> 
     if request["op"] == "ids":
         budget.reset()
         send_bytes(output, b"I", b"".join(real_chunks(metadata.item_chunks(bytes.fromhex(request["archive"])))))
+    elif request["op"] == "whole":
+        budget.reset()
+        ids = real_chunks(metadata.item_chunks(bytes.fromhex(request["archive"])))
+        send_bytes(output, b"I", b"".join(ids))
+        hand_out(ids, metadata, budget, output)
     elif request["op"] == "get":
         hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], metadata, budget, output)
     elif request["op"] == "segments":
