@@ -115,8 +115,9 @@ def test_archives_of_the_machine_are_indexed_by_chunks_and_their_files_are_read_
         return [one for one in found if one["history_state"] == "indexed"]
 
     (archive,) = wait_until(indexed, what="the archive is in the index")
-    runs = admin.get("/api/operations/", params={"repository_id": repository["id"], "kind": "history"}).json()["items"]
-    assert {"chunks": 1} in [run["result"]["routes"] for run in runs if run["result"]], runs
+    listed = admin.get("/api/operations/", params={"repository_id": repository["id"], "kind": "history"}).json()
+    runs = [admin.wait_for_end(run["id"]) for run in listed["items"]]
+    assert {"chunks": 1} in [run["result"]["routes"] for run in runs], runs
     before = running.engine_calls()
     files, asked = f"{place}/archives/{archive['id']}/files", {"path": f"{source}/large"}
     part = admin.get(files, params=asked, headers={"Range": "bytes=300-511"})

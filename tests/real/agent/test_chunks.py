@@ -17,7 +17,7 @@ def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(site: 
     agent.folder.mkdir()
     agent.register(site.admin).start()
     try:
-        repository = create_agent_repository(site.admin, agent, tmp_path / "repository", [source], index_mode="full")
+        repository = create_agent_repository(site.admin, agent, tmp_path / "by-chunks", [source], index_mode="full")
         for content in ("first", "second"):
             (source / "changing").write_text(content)
             assert site.wait_for_end(site.admin.start_backup(repository))["status"] == "completed"
