@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.agent_site import AgentSite
 from tests.support.agents import AgentProcess, create_agent_repository
 
 
+@pytest.mark.campaign
 def test_an_agent_reads_chunks_and_the_index_tells_what_its_listing_tells(site: AgentSite, tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "folder").mkdir(parents=True)
