@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -66,11 +68,7 @@ class CalledChunks:
             batch = ids[start : start + MOST_IDS]
             with self._answer(ReadChunksRequest(ids=tuple(one.hex() for one in batch))) as answer:
                 for _ in batch:
-                    data = answer.frame(b"C", CHUNK_BYTES_MOST)
-                    self._left_bytes -= len(data)
-                    if self._left_bytes < 0:
-                        raise ArchiveTooLarge("the archive's metadata is larger than any listing may be")
-                    yield data
+                    yield answer.frame(b"C", CHUNK_BYTES_MOST)
 
     def segments(self, joined_ids: bytes) -> bytes:
         """Unknown: the agent is not asked once more for a hint."""
@@ -81,9 +79,15 @@ class CalledChunks:
 
     def _answer(self, request: ReadChunksRequest) -> Answer:
         wanted = hashlib.sha256(json.dumps([self._archive, request.archive, request.ids]).encode()).hexdigest()[:24]
-        command = self._calls.read_chunks(self._work.location, request)
+        most = IDS_BYTES_MOST if request.archive else len(request.ids) * (FRAME.size + CHUNK_BYTES_MOST)
+        command = replace(
+            self._calls.read_chunks(self._work.location, request), most_output=most + 2 * ANSWER_BYTES_MOST
+        )
         answer = answer_of(self._work, f"chunks-{wanted}", command, self._spent)
         try:
+            self._left_bytes -= answer.size
+            if self._left_bytes < 0:
+                raise ArchiveTooLarge("the archive's metadata is larger than any listing may be")
             latest = answer.hello().get("latest_nanoseconds")
             if not isinstance(latest, int):
                 raise ChunkRouteFailed("the agent does not say which times its engine knows")
@@ -107,6 +111,8 @@ class Answer:
     """The frames of one answer, each within its bound. Use as a context manager."""
 
     def __init__(self, file: IO[bytes], outcome: EngineOutcome) -> None:
+        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         self._file = file
         self._outcome = outcome
 
@@ -160,7 +166,7 @@ def tried(work: RepositoryWork, calls: ChunkCalls, major: int, spent: list[Path]
     def test() -> None:
         from holdfast.archives.history.chunks.selftest import compare_recorded
 
-        command = calls.try_chunks(work.location, TryChunksRequest())
+        command = replace(calls.try_chunks(work.location, TryChunksRequest()), most_output=4 * TRIAL_BYTES_MOST)
         try:
             with answer_of(work, "chunks-self-test", command, spent) as answer:
                 made = answer.json(TRIAL_BYTES_MOST)
