@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from backup_engine.chunks import commands
 from backup_engine.command import Command, Secret
 from backup_engine.detect import EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
+from backup_engine.far import remote_talk, talk
 from backup_engine.interface import engine_for
 from backup_engine.outcome import Outcome
 from backup_engine.requests import InvalidRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
@@ -226,6 +228,23 @@ def test_a_machine_that_sends_something_else_makes_nothing_grow(
     with chunks_there(repository, far) as chunks, pytest.raises(error) as raised:
         chunks.chunk_ids(repository.ids["one"])
     assert len(str(raised.value)) < 2000
+
+
+def test_a_silent_link_ends_the_program_that_it_had_started(tmp_path: Path) -> None:
+    program = tmp_path / "borg"
+    program.write_text(f"#!{sys.executable}\n")
+    waits = "import sys, time\nprint('begun', flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\n"
+    request = {"program": str(program), "texts": [("waits", waits)], "environment": {}, "secrets": {}}
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", remote_talk.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as far_side:
+        assert far_side.stdin is not None
+        assert far_side.stdout is not None
+        far_side.stdin.write(talk.piece(json.dumps({**request, "silence_seconds": 1.0}).encode()))
+        far_side.stdin.flush()
+        said = far_side.stdout.read()  # to its end, while the input stays open
+    assert said.startswith(talk.MARK)
+    assert said.endswith(b"begun\nended\n")
 
 
 # --- by calls, as agents are asked -----------------------------------------------------------------------------------------
