@@ -18,7 +18,11 @@ RUNTIME_LOCK = ROOT / "requirements.lock"
 DEVELOPMENT_LOCK = ROOT / "requirements-dev.lock"
 LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("tools/locks/*.lock")])
 MEMBERS = sorted([*ROOT.glob("packages/*/pyproject.toml"), ROOT / "server" / "pyproject.toml"])
-MAY_IMPORT = {"agent": {"backup_engine", "backup_jobs"}, "jobs": {"backup_engine"}}
+MAY_IMPORT = {
+    "agent": {"backup_engine", "backup_jobs"},
+    "jobs": {"backup_engine"},
+    "engine": {"borg", "helper"},  # for what runs under the engine's own Python
+}
 STANDARD_LIBRARY_ONLY = [
     name for name in ("agent", "engine", "jobs", "protocol") if (ROOT / "packages" / name).is_dir()
 ]

@@ -101,6 +101,32 @@ def test_every_job_works_where_the_engine_runs_on_the_machine(
     assert running.engine_calls() == before, "no engine was run on the service's own machine"
 
 
+def test_archives_of_the_machine_are_indexed_by_chunks_and_their_files_are_read_by_parts(
+    running: Running, admin: Client, connection: int
+) -> None:
+    repository = created(running, connection, index_mode="full")
+    source = Path(repository["source_paths"][0])
+    (source / "large").write_bytes(bytes(range(256)) * 4000)
+    place = f"/api/repositories/{repository['id']}"
+    assert admin.wait_for_end(admin.start_backup(repository))["status"] == "completed"
+
+    def indexed() -> list[dict[str, Any]]:
+        found = admin.get(f"{place}/archives").json()["archives"]
+        return [one for one in found if one["history_state"] == "indexed"]
+
+    (archive,) = wait_until(indexed, what="the archive is in the index")
+    listed = admin.get("/api/operations/", params={"repository_id": repository["id"], "kind": "history"}).json()
+    runs = [admin.wait_for_end(run["id"]) for run in listed["items"]]
+    assert {"chunks": 1} in [run["result"]["routes"] for run in runs], runs
+    before = running.engine_calls()
+    files, asked = f"{place}/archives/{archive['id']}/files", {"path": f"{source}/large"}
+    part = admin.get(files, params=asked, headers={"Range": "bytes=300-511"})
+    assert (part.status_code, part.content) == (206, bytes(range(256))[44:])
+    assert admin.get(files, params=asked).content == (source / "large").read_bytes()
+    assert admin.get(f"{place}/archives/{archive['id']}/preview", params={"path": f"{source}/file-1"}).json()["text"]
+    assert running.engine_calls() == before, "no engine was run"
+
+
 def test_the_same_place_cannot_be_registered_by_two_ways(
     running: Running, admin: Client, connection: int, shared: dict[str, Any]
 ) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from tests.contract.archives.world import make_deep_file
 from tests.real.archives.service import Installed, Shelf
 from tests.real.archives.test_equal_over_http import asked, exact
+from tests.support.engines import ENGINES
+from tests.support.sshd import sshd
 
 
 def answers(shelf: Shelf) -> dict[str, Any]:
@@ -50,6 +53,20 @@ def force_listing(installed: Installed) -> None:
     verdicts.write_text(json.dumps(known))
 
 
+def read_by_listing(shelf: Shelf, archives: int) -> None:
+    """Have the index rebuilt as if chunks could not be read."""
+    verdicts = shelf.installed.folder / "data" / "history" / "routes.json"
+    kept = verdicts.read_text()
+    force_listing(shelf.installed)
+    try:
+        assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
+    finally:
+        verdicts.write_text(kept)
+    run = shelf.history_runs()[-1]
+    assert run["result"]["routes"] == {"listing": archives}
+    assert "told so by a test" in run["result"]["route_reason"]
+
+
 def test_both_ways_of_reading_archives_give_equal_answers(by_chunks: Installed) -> None:
     shelf = by_chunks.new_shelf()
     (shelf.source / os.fsdecode(b"caf\xe9")).write_text("coffee")
@@ -69,17 +86,43 @@ def test_both_ways_of_reading_archives_give_equal_answers(by_chunks: Installed) 
     assert shelf.history_runs()[-1]["result"]["routes"] == {"chunks": 3}
     first = answers(shelf)
 
-    verdicts = by_chunks.folder / "data" / "history" / "routes.json"
-    kept = verdicts.read_text()
-    force_listing(by_chunks)
-    try:
-        assert shelf.run("rebuild", **{"from": "history"}) == ["completed"]
-    finally:
-        verdicts.write_text(kept)
-    run = shelf.history_runs()[-1]
-    assert run["result"]["routes"] == {"listing": 3}
-    assert "told so by a test" in run["result"]["route_reason"]
+    read_by_listing(shelf, archives=3)
     second = answers(shelf)
 
     for part, told in first.items():
         assert second[part] == told, part
+
+
+def test_an_ssh_machine_that_runs_the_engine_is_read_by_chunks_with_equal_answers(
+    by_chunks: Installed, tmp_path: Path
+) -> None:
+    with sshd(tmp_path / "machine") as machine:
+        connection = machine.connection(by_chunks.client, "machine", engine_path=str(ENGINES["1.4"]))
+        shelf = by_chunks.new_shelf(execution_target="ssh", ssh_connection_id=connection)
+        (shelf.source / os.fsdecode(b"caf\xe9")).write_text("coffee")
+        os.link(shelf.source / "file-1", shelf.source / "hard")
+        (shelf.source / "large").write_bytes(bytes(range(256)) * 4000)
+        shelf.make("series-2026-02-01", "series-2026-02-02")
+        shelf.resync()
+        assert shelf.history_runs()[-1]["result"]["routes"] == {"chunks": 2}
+        first = answers(shelf), contents(shelf, "bytes")
+
+        read_by_listing(shelf, archives=2)
+        second = answers(shelf), contents(shelf, "none")
+        assert second[0] == first[0]
+        assert second[1] == first[1]
+        assert by_chunks.client.delete(shelf.url).status_code == 204
+
+
+def contents(shelf: Shelf, parts: str) -> list[bytes]:
+    """What a file and a folder of an archive are, by chunks or by the engine."""
+    archive = shelf.archives()["series-2026-02-01"]["id"]
+    place, path = f"{shelf.url}/archives/{archive}", str(shelf.source).lstrip("/")
+    answer = shelf.client.get(f"{place}/files", params={"path": f"{path}/large"}, headers={"Range": "bytes=500-1499"})
+    assert answer.headers["Accept-Ranges"] == parts
+    assert (answer.status_code, len(answer.content)) == ((206, 1000) if parts == "bytes" else (200, 1_024_000))
+    whole = shelf.client.get(f"{place}/files", params={"path": f"{path}/large"}).content
+    assert answer.content == (whole[500:1500] if parts == "bytes" else whole)
+    text = shelf.client.get(f"{place}/preview", params={"path": f"{path}/file-0"})
+    assert text.status_code == 200, text.text
+    return [whole, json.dumps(text.json()["text"]).encode()]

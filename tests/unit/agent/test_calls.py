@@ -7,7 +7,14 @@ import pytest
 
 from backup_agent.calls import _request
 from backup_agent.opening import UnsupportedJob
-from backup_engine.requests import ExtractRequest, ListFilesRequest, PruneRequest, RetentionPolicy
+from backup_engine.requests import (
+    ExtractRequest,
+    ListFilesRequest,
+    PruneRequest,
+    ReadChunksRequest,
+    RetentionPolicy,
+    TryChunksRequest,
+)
 from backup_protocol import CallBlock, JobKind, Payload, RepositoryBlock, write
 
 
@@ -19,6 +26,8 @@ def payload(method: str, request: str) -> Payload:
     ("method", "request_"),
     [
         ("list_files", ListFilesRequest("a", paths=("caf\udce9", "x\ny"), exact=True)),
+        ("read_chunks", ReadChunksRequest(ids=("00" * 32, "11" * 32))),
+        ("try_chunks", TryChunksRequest()),
         ("prune", PruneRequest(RetentionPolicy(keep_last=1), dry_run=True)),
         ("extract", ExtractRequest("a", stdout=True)),
         ("extract", ExtractRequest("a", dry_run=True)),

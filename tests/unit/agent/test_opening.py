@@ -85,5 +85,5 @@ def test_a_job_of_another_version_or_kind_or_shape_is_unsupported(changes: dict[
 
 def test_every_kind_of_the_protocol_can_be_done_and_is_told() -> None:
     assert set(KINDS) == set(JobKind) - {JobKind.ENGINE_CALL}
-    others = {"backup.cancel", "logs.stream", "service.hold", "folders.look", "archives.protected"}
+    others = {"backup.cancel", "logs.stream", "service.hold", "folders.look", "archives.protected", "chunks.read"}
     assert set(CAPABILITIES) == {*map(str, JobKind), *others}

@@ -234,3 +234,30 @@ def test_a_damaged_file_of_verdicts_means_testing_again(tmp_path: Path, program:
     chooser.forget()
     chooser.choose(program, "1.4.5")
     assert tests.count == 2
+
+
+def test_the_engine_of_an_agent_is_tested_once_for_its_version(tmp_path: Path) -> None:
+    chooser, tests = RouteChooser(tmp_path / "verdicts.json"), []
+
+    def choose(agent: str, version: str) -> Route:
+        return chooser.choose_called(agent, version, lambda: tests.append((agent, version))).route
+
+    for _ in range(2):
+        assert choose("1 /usr/bin/borg", "1.4.5") is Route.CHUNKS
+    assert choose("1 /usr/bin/borg", "1.4.6") is Route.CHUNKS
+    assert choose("2 /usr/bin/borg", "1.4.6") is Route.CHUNKS
+    assert choose("2 /usr/bin/borg", "1.5.0") is Route.LISTING
+    assert tests == [("1 /usr/bin/borg", "1.4.5"), ("1 /usr/bin/borg", "1.4.6"), ("2 /usr/bin/borg", "1.4.6")]
+
+
+def test_an_agent_whose_self_test_fails_is_asked_for_its_listing(tmp_path: Path) -> None:
+    chooser, tests = RouteChooser(tmp_path / "verdicts.json"), []
+
+    def fail() -> None:
+        tests.append(1)
+        raise SelfTestFailed("3 files differ")
+
+    for _ in range(2):
+        decision = chooser.choose_called("1 /usr/bin/borg", "1.4.5", fail)
+        assert (decision.route, "3 files differ" in decision.reason) == (Route.LISTING, True)
+    assert tests == [1]

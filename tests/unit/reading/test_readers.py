@@ -232,7 +232,7 @@ def test_a_repository_that_is_forgotten_while_its_reader_starts_leaves_none_behi
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("execution_target", "agent"), ("execution_target", "ssh"), ("engine_version", 3), ("rclone_remote_id", 1)],
+    [("execution_target", "agent"), ("path", "ssh://a@b/c"), ("engine_version", 3), ("rclone_remote_id", 1)],
 )
 def test_repositories_elsewhere_are_not_for_readers(pool: Pool, field: str, value: object) -> None:
     repository = pool.repository()

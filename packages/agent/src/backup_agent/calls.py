@@ -26,10 +26,12 @@ from backup_agent.places import Places
 from backup_agent.runtime_api import RuntimeApi
 from backup_agent.secret_store import SecretStore
 from backup_engine import requests
+from backup_engine.chunks import commands as chunk_commands
 from backup_engine.command import Command
 from backup_engine.detect import EngineNotInstalled, EngineUnsupported
+from backup_engine.interface import Engine
 from backup_engine.process import ExitRecord, Spool, remove_spools
-from backup_engine.requests import InvalidRequest
+from backup_engine.requests import InvalidRequest, RepositoryLocation
 from backup_jobs import folders
 from backup_protocol import CallBlock, JobKind, Malformed, OfferedCall, Payload, SecretMissing, read
 from backup_protocol.calls import CALL_METHODS, ERRORS, HERE_SECONDS, LOOK, OUTPUT, PACKED_OUTPUT
@@ -57,6 +59,8 @@ REQUESTS: Mapping[str, type[Any]] = {
     "delete_archive": requests.DeleteArchiveRequest,
     "undelete_archive": requests.UndeleteArchiveRequest,
     "compact": requests.CompactRequest,
+    "read_chunks": requests.ReadChunksRequest,
+    "try_chunks": requests.TryChunksRequest,
 }
 assert REQUESTS.keys() == CALL_METHODS
 SENT_AS_IT_IS = frozenset({"export_tar", "extract"})
@@ -132,10 +136,20 @@ class Calls:
         opened = open_repository(payload, SecretStore(self._places).get)
         engine = self._engines.engine(payload.repository.engine_version)
         method, request = _request(payload)
-        command = getattr(engine, method)(opened.location, request)
+        command = _made(engine, method, opened.location, request)
         kept_here = not payload.secrets  # the service redacts its own secrets, and more exactly
         redact = opened.surroundings.redactor.redact if kept_here else None
         return _Asked(opened.surroundings.around(command), method not in SENT_AS_IT_IS, redact)
+
+
+def _made(engine: Engine, method: str, location: RepositoryLocation, request: Any) -> Command:
+    """Raise InvalidRequest or EngineUnsupported."""
+    if method == "try_chunks":
+        return chunk_commands.trial_command(engine.program)
+    if method == "read_chunks":
+        return chunk_commands.read_command(engine, location, request)
+    command: Command = getattr(engine, method)(location, request)
+    return command
 
 
 def _request(payload: Payload) -> tuple[str, Any]:

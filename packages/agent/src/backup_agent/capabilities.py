@@ -9,4 +9,5 @@ CAPABILITIES: tuple[str, ...] = (
     str(Capability.SERVICE_HOLD),
     str(Capability.FOLDERS_LOOK),
     str(Capability.ARCHIVES_PROTECTED),
+    str(Capability.CHUNKS_READ),
 )

@@ -13,6 +13,20 @@ class InvalidRequest(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadChunksRequest:
+    """The ids of the metadata chunks of an archive, or the content of such chunks. See ``chunks``."""
+
+    archive: str = ""
+    """Its id."""
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TryChunksRequest:
+    """Whether chunks are read correctly on that machine: a small repository, read both ways."""
+
+
+@dataclass(frozen=True, slots=True)
 class RcloneAccess:
     """Variables of the environment that let the engine's rclone reach the remote of a repository."""
 

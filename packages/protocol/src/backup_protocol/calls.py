@@ -28,6 +28,8 @@ CALL_METHODS = frozenset(
         "delete_archive",
         "undelete_archive",
         "compact",
+        "read_chunks",
+        "try_chunks",
     }
 )
 """Methods that an agent runs for a call. Of those that change a repository, only atomic ones."""

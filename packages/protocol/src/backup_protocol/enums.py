@@ -68,6 +68,10 @@ class Capability(StrEnum):
     FOLDERS_LOOK = "folders.look"
     """To list folders of the machine for a call, so that sources and destinations can be chosen: see `calls`."""
 
+    CHUNKS_READ = "chunks.read"
+    """To read metadata chunks of archives for a call (`read_chunks`, `try_chunks`), so that they are indexed by what
+    differs from the archive before."""
+
     ARCHIVES_PROTECTED = "archives.protected"
     """To leave the archives alone that a prune names as protected."""
 

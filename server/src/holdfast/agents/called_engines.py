@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from backup_engine.command import Call, CalledAgent, Command
+from backup_engine.command import LARGEST_STREAM, Call, CalledAgent, Command
 from backup_engine.detect import EngineProgram, EngineUnsupported, identified
 from backup_engine.environment import EngineEnvironment
 from backup_engine.far import agent_call
 from backup_engine.features import Features
 from backup_engine.interface import Engine, engine_for
-from backup_engine.requests import RepositoryLocation
+from backup_engine.requests import ListArchivesRequest, ReadChunksRequest, RepositoryLocation, TryChunksRequest
 from backup_protocol import CALL_METHODS, Capability, JobKind, write
 from backup_protocol.calls import LOOK
 from holdfast.agents import errors, store
@@ -41,7 +41,8 @@ class CalledEngines:
         """Raise Unprocessable, Conflict or Unavailable if its agent cannot be called now."""
         agent = self._agent(repository)
         self._require_reachable(agent, JobKind.ENGINE_CALL)
-        return cast("Engine", _CalledEngine(_engine_of(agent, repository)))
+        reads_chunks = Capability.CHUNKS_READ in (agent.capabilities or ())
+        return cast("Engine", _CalledEngine(_engine_of(agent, repository), reads_chunks=reads_chunks))
 
     def known_engine(self, repository: Repository) -> Engine | None:
         try:
@@ -109,8 +110,9 @@ def _program(agent: AgentMachine, major: int) -> EngineProgram:
 class _CalledEngine:
     """Builds the command as the engine here would, to check the request and to show it, and adds the call."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, reads_chunks: bool) -> None:
         self._engine = engine
+        self.reads_chunks = reads_chunks
 
     @property
     def program(self) -> EngineProgram:
@@ -122,6 +124,17 @@ class _CalledEngine:
 
     def address(self, name: str, engine_id: str | None) -> str:
         return self._engine.address(name, engine_id)
+
+    def read_chunks(self, location: RepositoryLocation, request: ReadChunksRequest) -> Command:
+        return self._for_chunks(location, "read_chunks", request)
+
+    def try_chunks(self, location: RepositoryLocation, request: TryChunksRequest) -> Command:
+        return self._for_chunks(location, "try_chunks", request)
+
+    def _for_chunks(self, location: RepositoryLocation, method: str, request: Any) -> Command:
+        """No command of the engine itself: the agent starts what reads chunks under the engine's own Python."""
+        opened = self._engine.list_archives(location, ListArchivesRequest(last=1))
+        return replace(opened, argv=(method,), call=Call(method, write(request)), most_output=LARGEST_STREAM)
 
     def __getattr__(self, method: str) -> Callable[[RepositoryLocation, Any], Command]:
         make = getattr(self._engine, method)

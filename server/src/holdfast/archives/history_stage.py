@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from backup_jobs.host import Cancelled
+from holdfast.archives.engine_refused import EngineRefused
 from holdfast.archives.giving_way import continuation, waiter_of
 from holdfast.archives.history.chunks.route import RouteChooser
 from holdfast.archives.history.errors import (
@@ -24,7 +25,7 @@ from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.indexes import NOT_NOW, NOT_TO_BE_TRUSTED, Indexes
 from holdfast.archives.measure import measure_archives
 from holdfast.archives.params import StageParams
-from holdfast.archives.reading import EngineRefused, Reader, reader
+from holdfast.archives.reading import Reader, reader
 from holdfast.kit import clock
 from holdfast.operations.context import Context
 from holdfast.operations.kinds import Kind, again_when_interrupted

@@ -5,25 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from backup_engine import repository_guard
 from backup_engine.causes import ARCHIVE_MISSING, DAMAGED, FAILED, REPLACED, SENTENCES
-from backup_engine.command import Command
+from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.interface import Engine
 from backup_engine.outcome import Outcome as EngineOutcome
 from backup_engine.requests import ListArchivesRequest, ListFilesRequest, RepositoryLocation
 from backup_jobs.host import SUCCEEDED, Cancelled
+from holdfast.archives.engine_refused import EngineRefused
+from holdfast.archives.history.chunks.far import FarEngine
 from holdfast.archives.history.chunks.route import Route, RouteChooser, major_of
-from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed
+from holdfast.archives.history.errors import ArchiveGone, ChunkRouteFailed, ListingFailed, ProgramChanged
 from holdfast.archives.history.excludes import Excludes
 from holdfast.archives.history.json_listing import listing_of
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.work import RepositoryWork
 
 if TYPE_CHECKING:
+    from holdfast.archives.called_chunks import CalledChunks
     from holdfast.archives.history.chunks.client import EngineChunks
     from holdfast.archives.history.index import HistoryIndex
     from holdfast.archives.history.ingest import IngestResult
@@ -36,9 +39,9 @@ class Reader:
     work: RepositoryWork
     index: HistoryIndex
     excludes: Excludes
-    chunks: EngineChunks | None
+    chunks: EngineChunks | CalledChunks | None
     reason: str
-    _spent: list[Path] = field(default_factory=list)
+    spent: list[Path] = field(default_factory=list)
 
     def read(self, archive: Archive, base: str | None) -> IngestResult:
         """Index one archive; nothing of it is visible unless all of it is.
@@ -67,7 +70,7 @@ class Reader:
     def _read_listing(self, archive: Archive, base: str | None) -> IngestResult:
         command = listing_command(self.work.engine, self.work.location, archive)
         step = self.work.context.step(f"list-{archive.id}", command, quiet=True)
-        self._spent.append(step.stdout)
+        self.spent.append(step.stdout)
         _refuse(step.outcome)
         with step.stdout.open("rb") as output:
             return self.index.ingest_listing(
@@ -80,20 +83,12 @@ class Reader:
 
     def free(self) -> None:
         """Remove listings whose archives are indexed, and are known to be: until then a restart may want them again."""
-        while self._spent:
-            self._spent.pop().unlink(missing_ok=True)
+        while self.spent:
+            self.spent.pop().unlink(missing_ok=True)
 
     def _stop_if_cancelled(self, _records: int) -> None:
         if self.work.context.is_cancelled():
             raise Cancelled
-
-
-class EngineRefused(Exception):
-    """The engine does not open the repository: no archive is to blame."""
-
-    def __init__(self, outcome: EngineOutcome) -> None:
-        super().__init__(outcome.message)
-        self.outcome = outcome
 
 
 OF_ONE_ARCHIVE = frozenset({FAILED, DAMAGED})
@@ -116,38 +111,90 @@ def _refuse(outcome: EngineOutcome) -> None:
 @contextlib.contextmanager
 def reader(work: RepositoryWork, index: HistoryIndex, chooser: RouteChooser) -> Iterator[Reader]:
     """Open a repository for reading its archives."""
-    excludes = Excludes(work.repository.history_index_excludes)
+    found = Reader(work, index, Excludes(work.repository.history_index_excludes), None, "")
+    with contextlib.ExitStack() as stack:
+        try:
+            found.chunks, found.reason = _opened(work, chooser, stack, found.spent)
+        except ChunkRouteFailed as failure:
+            found.reason = f"the chunk route failed: {failure}"
+        yield found
+
+
+def _opened(
+    work: RepositoryWork, chooser: RouteChooser, stack: contextlib.ExitStack, spent: list[Path]
+) -> tuple[EngineChunks | CalledChunks | None, str]:
+    """The reader of chunks, None where archives are read by the listing; and why. Raise ChunkRouteFailed, EngineRefused."""
+    program, path = work.engine.program, work.location.path
+    major = major_of(program.version)
+    if major != 1 and not path.startswith("/"):
+        return None, "the repository is not on the engine's machine"
+    if isinstance(work.location.machine, CalledAgent):
+        return _called(work, work.location.machine, chooser, spent)
     if work.location.machine is not None:
-        yield Reader(work, index, excludes, None, "the engine runs on another machine")
-        return
-    major = major_of(work.engine.program.version)
-    if major != 1 and not work.location.path.startswith("/"):
-        yield Reader(work, index, excludes, None, "the repository is not on this machine")
-        return
-    decision = chooser.choose(Path(work.engine.program.path), work.engine.program.version)
+        return _opened_there(work, work.location.machine, chooser, stack)
+    decision = chooser.choose(Path(program.path), program.version)
     if decision.route is not Route.CHUNKS:
-        yield Reader(work, index, excludes, None, decision.reason)
-        return
+        return None, decision.reason
     from holdfast.archives.history.chunks.client import EngineChunks
 
     _make_sure(work)
     command = work.engine.list_archives(work.location, ListArchivesRequest())
-    with contextlib.ExitStack() as stack:
-        environment, descriptors = stack.enter_context(inherited_secrets(command))
+    environment, descriptors = stack.enter_context(inherited_secrets(command))
+    opened = EngineChunks(Path(program.path), path, environment=environment, pass_fds=descriptors, major=major)
+    return stack.enter_context(opened), decision.reason
+
+
+def _called(
+    work: RepositoryWork, agent: CalledAgent, chooser: RouteChooser, spent: list[Path]
+) -> tuple[CalledChunks | None, str]:
+    """The same by calls of the agent that opens the repository."""
+    if not getattr(work.engine, "reads_chunks", False):
+        return None, "the agent is too old to read chunks"
+    from holdfast.archives.called_chunks import CalledChunks, ChunkCalls, tried
+
+    program, calls = work.engine.program, cast("ChunkCalls", work.engine)
+    major = major_of(program.version)
+    test = tried(work, calls, major, spent)
+    decision = chooser.choose_called(f"{agent.agent_machine_id} {program.path}", program.version, test)
+    if decision.route is not Route.CHUNKS:
+        return None, decision.reason
+    return CalledChunks(work, calls, major, spent), decision.reason
+
+
+def _opened_there(
+    work: RepositoryWork, machine: Machine, chooser: RouteChooser, stack: contextlib.ExitStack
+) -> tuple[EngineChunks | None, str]:
+    """The same on the ssh machine that runs the engine."""
+    if machine.python is None:
+        return None, "the engine's machine has no Python 3.9 or newer"
+    from holdfast.archives.history.chunks.client import EngineChunks
+
+    program = work.engine.program
+    far = FarEngine(machine.ssh, machine.python, program.path)
+    command = work.engine.list_archives(work.location, ListArchivesRequest())
+    for is_last in (False, True):
+        decision = chooser.choose_there(far, program.version)
+        if decision.route is not Route.CHUNKS:
+            return None, decision.reason
+        opened = EngineChunks(
+            Path(program.path),
+            work.location.path,
+            environment=command.environment,
+            secrets=command.secrets,
+            major=major_of(program.version),
+            far=replace(far, tested=decision.tested),
+        )
         try:
-            chunks = stack.enter_context(
-                EngineChunks(
-                    Path(work.engine.program.path),
-                    work.location.path,
-                    environment=environment,
-                    pass_fds=descriptors,
-                    major=major,
-                )
-            )
-        except ChunkRouteFailed as failure:
-            yield Reader(work, index, excludes, None, f"the chunk route failed: {failure}")
-            return
-        yield Reader(work, index, excludes, chunks, decision.reason)
+            chunks = stack.enter_context(opened)
+        except ProgramChanged:
+            chooser.forget_there(far)
+            if is_last:
+                raise
+            continue
+        if work.location.engine_id not in (None, chunks.repository_id):
+            raise _replaced()
+        return chunks, decision.reason
+    raise AssertionError
 
 
 def _make_sure(work: RepositoryWork) -> None:
@@ -159,7 +206,11 @@ def _make_sure(work: RepositoryWork) -> None:
         command = work.engine.list_archives(work.location, ListArchivesRequest(last=1))
         _refuse(work.context.step("identity", command, quiet=True).outcome)
     elif repository_guard.id_in_folder(guard.path) not in (None, guard.engine_id):
-        raise EngineRefused(EngineOutcome("failed", REPLACED, SENTENCES[REPLACED], reason=REPLACED))
+        raise _replaced()
+
+
+def _replaced() -> EngineRefused:
+    return EngineRefused(EngineOutcome("failed", REPLACED, SENTENCES[REPLACED], reason=REPLACED))
 
 
 @contextlib.contextmanager

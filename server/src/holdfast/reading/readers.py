@@ -1,4 +1,5 @@
-"""Warm readers: for a repository on this machine, a process that hands out chunks of its files without a lock.
+"""Warm readers: for a repository on this machine or on an ssh machine that runs its engine, a process there that hands out
+chunks of its files without a lock.
 
 A reader is started by the first who reads and ends when nobody has for some minutes, when its repository is changed or
 forgotten, or when another repository needs its place. What it cannot do, the engine does.
@@ -7,9 +8,9 @@ forgotten, or when another repository needs its place. What it cannot do, the en
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,13 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select
 
+from backup_engine.command import CalledAgent, Command, Machine
+from backup_engine.detect import EngineProgram
 from backup_engine.requests import ListArchivesRequest
 from holdfast.api.parts import Part
-from holdfast.archives.history.chunks.route import Route, RouteChooser
-from holdfast.archives.history.errors import ContentMoved, HistoryError
+from holdfast.archives.history.chunks.far import FarEngine
+from holdfast.archives.history.chunks.route import Route, RouteChooser, RouteDecision
+from holdfast.archives.history.errors import ContentMoved, HistoryError, ProgramChanged
 from holdfast.archives.reading import inherited_secrets
 from holdfast.errors import HoldfastError
 from holdfast.kit.supervisor import Supervisor
@@ -42,6 +46,8 @@ OPENING_SECONDS = 90.0
 MOVED_SECONDS = 30.0
 """How long a chunk that a compaction moves is looked for: until the engine has written its new index."""
 LOOK_SECONDS = 0.1
+UNREACHED_SECONDS = 60.0
+"""How long a machine whose reader did not come up is left alone; meanwhile its engine is asked at once."""
 
 Place = tuple[object, ...]
 
@@ -78,12 +84,13 @@ class Readers:
         self._guard = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         self._being_tested: set[tuple[str, str]] = set()
+        self._unreached: dict[str, float] = {}
 
     @staticmethod
     def can_serve(repository: Repository) -> bool:
         """Whether the repository is one that readers are for, as far as its record says."""
-        is_here = repository.execution_target == "local" and repository.path.startswith("/")
-        return is_here and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
+        is_reached = repository.execution_target in ("local", "ssh") and repository.path.startswith("/")
+        return is_reached and repository.rclone_remote_id is None and repository.engine_version in (1, 2)
 
     def read(self, repository: Repository, parts: Sequence["ChunkPart"], gone: threading.Event) -> bytes:
         """The bytes of these parts. Raise NotReadable, or NobodyWaits."""
@@ -118,6 +125,7 @@ class Readers:
                 self.end(uuid)
         with self._guard:
             late = time.monotonic() - IDLE_SECONDS
+            self._unreached = {uuid: until for uuid, until in self._unreached.items() if until > time.monotonic()}
             idle = [uuid for uuid, slot in self._slots.items() if not slot.users and slot.used_at < late]
             ended = [self._slots.pop(uuid) for uuid in idle]
         for slot in ended:
@@ -195,42 +203,79 @@ class Readers:
             slot.guard.release()
 
     def _opened(self, repository: Repository) -> "FileChunks":
-        from holdfast.archives.history.chunks.client import FileChunks  # brings numpy, and a start has no need of it
-
+        if self._unreached.get(repository.uuid, 0.0) > time.monotonic():
+            raise NotReadable("the machine's reader did not come up a moment ago")
         engine, location = self._opener.engine(repository), self._opener.location(repository)
-        if location.machine is not None or location.rclone is not None:
+        if isinstance(location.machine, CalledAgent) or location.rclone is not None:
             raise NotReadable("the repository is elsewhere")
-        self._require_tested(engine.program.path, engine.program.version)
         command = engine.list_archives(location, ListArchivesRequest(last=1))
-        with inherited_secrets(command) as (environment, descriptors):
-            reader = FileChunks(
-                Path(engine.program.path),
-                location.path,
-                environment=environment,
-                pass_fds=descriptors,
-                major=repository.engine_version,
-            ).__enter__()
+        if location.machine is None:
+            reader = self._opened_here(engine.program, location.path, command)
+        else:
+            try:
+                reader = self._opened_there(engine.program, location.path, command, location.machine)
+            except HistoryError:
+                self._unreached[repository.uuid] = time.monotonic() + UNREACHED_SECONDS
+                raise
         if repository.engine_id not in (None, reader.repository_id):
             reader.end()
             raise NotReadable("another repository is in its place")
         return reader
 
-    def _require_tested(self, program: str, version: str) -> None:
-        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by and by."""
-        decision = self._chooser.known(Path(program), version)
-        if decision is not None and decision.route is Route.CHUNKS:
-            return
-        with self._guard:
-            is_new = decision is None and (program, version) not in self._being_tested
-            self._being_tested.add((program, version))
-        if is_new:
-            self._supervisor.finish("self-test", partial(self._test, program, version))
-        raise NotReadable(decision.reason if decision is not None else f"engine {version} is being tested")
+    def _opened_here(self, program: EngineProgram, path: str, command: Command) -> "FileChunks":
+        from holdfast.archives.history.chunks.client import FileChunks  # brings numpy, and a start has no need of it
 
-    def _test(self, program: str, version: str) -> None:
-        self._chooser.choose(Path(program), version)
+        place = Path(program.path)
+        decision = self._chooser.known(place, program.version)
+        self._require_tested(program, decision, partial(self._chooser.choose, place, program.version), "")
+        with inherited_secrets(command) as (environment, descriptors):
+            opening = FileChunks(place, path, environment=environment, pass_fds=descriptors, major=program.major)
+            return opening.__enter__()
+
+    def _opened_there(self, program: EngineProgram, path: str, command: Command, machine: Machine) -> "FileChunks":
+        from holdfast.archives.history.chunks.client import FileChunks
+
+        if machine.python is None:
+            raise NotReadable("the engine's machine has no Python 3.9 or newer")
+        far = FarEngine(machine.ssh, machine.python, program.path)
+        decision = self._chooser.known_there(far, program.version)
+        test = partial(self._chooser.choose_there, far, program.version)
+        tested = self._require_tested(program, decision, test, far.key).tested
+        opening = FileChunks(
+            Path(program.path),
+            path,
+            environment=command.environment,
+            secrets=command.secrets,
+            major=program.major,
+            far=replace(far, tested=tested),
+        )
+        try:
+            return opening.__enter__()
+        except ProgramChanged as changed:
+            self._chooser.forget_there(far)
+            raise NotReadable(str(changed)) from changed
+
+    def _require_tested(
+        self, program: EngineProgram, decision: RouteDecision | None, test: Callable[[], object], where: str
+    ) -> RouteDecision:
+        """Raise NotReadable unless the self-test has passed with this program; one that was never tested is, by and by."""
+        if decision is not None and decision.route is Route.CHUNKS:
+            return decision
+        key = where or program.path, program.version
         with self._guard:
-            self._being_tested.discard((program, version))
+            is_new = decision is None and key not in self._being_tested
+            if is_new:
+                self._being_tested.add(key)
+        if is_new:
+            self._supervisor.finish("self-test", partial(self._test, key, test))
+        raise NotReadable(decision.reason if decision is not None else f"engine {program.version} is being tested")
+
+    def _test(self, key: tuple[str, str], test: Callable[[], object]) -> None:
+        try:
+            test()
+        finally:
+            with self._guard:
+                self._being_tested.discard(key)
 
 
 FILE_READERS = Part[Readers]("file_readers")
@@ -246,11 +291,17 @@ def _place(repository: Repository) -> Place:
         repository.execution_target,
         repository.engine_version,
         repository.rclone_remote_id,
+        repository.ssh_connection_id,
     )
 
 
 def _config(repository: Repository) -> Place:
-    """The identity of the repository there, without reading it. Raise NotReadable if none does."""
+    """The identity of the repository there, without reading it; on another machine its reader looks at that itself.
+
+    Raise NotReadable if nothing is there.
+    """
+    if repository.execution_target != "local":
+        return ()
     try:
         name = "config" if repository.engine_version == 1 else "config/id"
         status = os.stat(f"{repository.path}/{name}")  # noqa: PTH116 - for each chunk that is read

@@ -45,6 +45,10 @@ class ChunkRouteFailed(HistoryError):
     """The engine's metadata chunks could not be read; the CLI listing has to be used."""
 
 
+class ProgramChanged(ChunkRouteFailed):
+    """The engine's program on another machine is not the one that has passed the self-test."""
+
+
 class GarbledItems(ChunkRouteFailed):
     """The metadata chunks do not hold a stream of items."""
 
@@ -63,6 +67,10 @@ class ArchiveTooLarge(HistoryError):
 
 class ArchiveGone(ChunkRouteFailed):
     """The repository has no archive with that id."""
+
+
+class RepositoryReplaced(ChunkRouteFailed):
+    """The helper has ended because another repository is in the place of the one that it had opened."""
 
 
 class ContentMoved(ChunkRouteFailed):

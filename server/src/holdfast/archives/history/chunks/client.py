@@ -7,12 +7,15 @@ import select
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, NamedTuple, Self
 
+from backup_engine.command import LARGEST_STREAM, Secret
+from holdfast.archives.history.chunks.far import FarEngine, Texts, fingerprint, helper_texts, trial_texts
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
 from holdfast.archives.history.errors import (
@@ -21,31 +24,38 @@ from holdfast.archives.history.errors import (
     ChunkRouteFailed,
     ContentMoved,
     HistoryError,
+    ProgramChanged,
+    RepositoryReplaced,
 )
 
 PROTOCOL = 3
 
-_FRAME = struct.Struct(">cQ")
+FRAME = struct.Struct(">cQ")
 _SEGMENT_BYTES = 4
-_ANSWER_BYTES_MOST = 64 * 1024
-_IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
-_CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
+ANSWER_BYTES_MOST = 64 * 1024
+IDS_BYTES_MOST = 4 * 1024 * 1024  # the chunks of an archive with about 65 million files; beyond it, the listing
+CHUNK_BYTES_MOST = 4 * 1024 * 1024  # the engine cuts item metadata into chunks of at most 512 KiB
 _AHEAD_BYTES = 4 * 1024 * 1024
+_SAME_CHUNK_MOST = 4  # times, on average: the helper refuses more, but one on another machine may not be ours
+TRIAL_BYTES_MOST = 4 * 1024 * 1024
 SILENCE_SECONDS = 600.0
 """How long the helper may take for one answer; opening a large repository without an index is the longest of them."""
 _STOP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 _ERROR_BYTES_KEPT = 4096
+_MESSAGE_CHARACTERS_MOST = 1000
 _READ_BYTES = 1024 * 1024
 _CHUNKS_ASKED_FOR = 256  # at once
 _TOO_LARGE = frozenset({"TooLarge", "MemoryError"})
+_LINK_ENVIRONMENT = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
 
 
 class HelperProcess:
     """The helper, and what is said to it. Use as a context manager.
 
     The environment is the one for the engine itself (passphrase by variable or by an inherited descriptor, remote shell,
-    base folder). Raise ChunkRouteFailed for anything that goes wrong on the other side.
+    base folder). With `far` the helper runs on that machine, and the secrets go there. Raise ChunkRouteFailed for anything
+    that goes wrong on the other side, ProgramChanged if the engine there is another than the one that was tested.
     """
 
     silence_seconds = SILENCE_SECONDS
@@ -61,9 +71,13 @@ class HelperProcess:
         pass_fds: Sequence[int] = (),
         niceness: int = 10,
         major: int = 1,
+        far: FarEngine | None = None,
+        secrets: Mapping[str, Secret] | None = None,
         **opening: Any,
     ) -> None:
         self._program = program
+        self._far = far
+        self._secrets = secrets or {}
         self.major = major  # of the engine
         self._opening = {"repository": repository, "niceness": niceness, **self.defaults, **opening}
         self._environment = dict(environment)
@@ -73,13 +87,16 @@ class HelperProcess:
         self._complaints = b""
         self.is_usable = True  # False once the helper has ended or speaks nonsense
         self.version = ""
+        self.program_there = ""
+        self.repository_id = ""
 
     def __enter__(self) -> Self:
-        python = interpreter_of(self._program)
-        if python is None:
-            raise ChunkRouteFailed("the engine's program does not name a Python to run under")
         try:
-            self._start(python)
+            if self._far is None:
+                self._start(self._command(), self._environment)
+            else:
+                self._start(self._far.command, _LINK_ENVIRONMENT)
+                self._reach(self._far)
             self._greet()
         except BaseException:
             self._stop()
@@ -91,15 +108,34 @@ class HelperProcess:
     ) -> None:
         self._stop()
 
-    def _start(self, python: list[str]) -> None:
+    def _command(self) -> list[str]:
+        python = interpreter_of(self._program)
+        if python is None:
+            raise ChunkRouteFailed("the engine's program does not name a Python to run under")
+        return [*python, str(HELPER if self.major == 1 else HELPER_2)]
+
+    def _reach(self, far: FarEngine) -> None:
+        """Have the machine start the helper. It says first which program its engine is."""
+        self._write(far.opening(self._texts(), self._environment, self._secrets))
+        try:
+            self.program_there = fingerprint(self._json())
+        except ValueError as error:
+            raise ChunkRouteFailed(str(error)) from error
+        if far.tested not in (None, self.program_there):
+            raise ProgramChanged("the engine there is another than the one that was tested")
+
+    def _texts(self) -> Texts:
+        return helper_texts(self.major)
+
+    def _start(self, command: list[str], environment: Mapping[str, str]) -> None:
         try:
             self._process = subprocess.Popen(
-                [*python, str(HELPER if self.major == 1 else HELPER_2)],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                env=self._environment,
+                env=environment,
                 pass_fds=self._pass_fds,
                 process_group=0,  # no session of its own, in which its niceness would count for nothing
             )
@@ -117,6 +153,7 @@ class HelperProcess:
         if not isinstance(version, str) or not self._is_understood(hello):
             raise ChunkRouteFailed("the helper does not say which engine it belongs to")
         self.version = version
+        self.repository_id = str(hello.get("repository_id"))
 
     def _is_understood(self, hello: dict[str, Any]) -> bool:
         """Take what else the helper says about itself; False if that is not enough."""
@@ -157,38 +194,44 @@ class HelperProcess:
         return self._process
 
     def _send(self, request: dict[str, Any], more: bytes = b"") -> None:
+        self._write(json.dumps(request).encode() + b"\n" + more)
+
+    def _write(self, data: bytes) -> None:
         pipe = self._running().stdin
         assert pipe is not None
-        rest = memoryview(json.dumps(request).encode() + b"\n" + more)
+        rest = memoryview(data)
         try:
             while rest:
                 rest = rest[pipe.write(rest) :]
         except (OSError, ValueError) as error:
             raise self._failed("the helper does not listen") from error
 
-    def _json(self) -> Any:
-        data = self._frame(b"J", _ANSWER_BYTES_MOST)
+    def _json(self, most: int = ANSWER_BYTES_MOST) -> Any:
+        data = self._frame(b"J", most)
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ChunkRouteFailed("the helper answered no JSON") from error
 
     def _frame(self, wanted: bytes, most: int) -> bytes:
         pipe = self._running().stdout
         assert pipe is not None
-        letter, length = _FRAME.unpack(self._exactly(pipe, _FRAME.size))
-        if letter not in (wanted, b"E") or length > (_ANSWER_BYTES_MOST if letter == b"E" else most):
+        letter, length = FRAME.unpack(self._exactly(pipe, FRAME.size))
+        if letter not in (wanted, b"E") or length > (ANSWER_BYTES_MOST if letter == b"E" else most):
             raise self._unusable("the helper's answer is garbled")
         data = self._exactly(pipe, length)
         if letter == b"E":
-            raise _named(data)
+            error = named_error(data)
+            self.is_usable = self.is_usable and not isinstance(error, RepositoryReplaced)
+            raise error
         return data
 
     def _exactly(self, pipe: IO[bytes], size: int) -> bytes:
         """Given a number of bytes within bounds, return that many. Raise ChunkRouteFailed if the helper ends or stops."""
         pieces = []
+        deadline = time.monotonic() + self.silence_seconds  # for all of it: nobody holds us with a byte now and then
         while size:
-            if not select.select([pipe], [], [], self.silence_seconds)[0]:
+            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise self._unusable(f"the helper did not answer within {self.silence_seconds:.0f} seconds")
             piece = os.read(pipe.fileno(), min(size, _READ_BYTES))
             if not piece:
@@ -208,7 +251,26 @@ class HelperProcess:
         if self._listener is not None:
             self._listener.join(_LAST_WORDS_SECONDS)  # a helper that has ended may have said why
         said = self._complaints.decode("utf-8", "replace").strip().splitlines()
-        return ChunkRouteFailed(f"{what}: {said[-1]}" if said else what)
+        return ChunkRouteFailed(f"{what}: {said[-1][:_MESSAGE_CHARACTERS_MOST]}" if said else what)
+
+
+class FarTrial(HelperProcess):
+    """A small repository on another machine, made for the self-test; it is removed at the end."""
+
+    def __init__(self, far: FarEngine, specification: Mapping[str, Any], *, environment: Mapping[str, str]) -> None:
+        super().__init__(Path(far.program), "", environment=environment, far=far)
+        self._opening = dict(specification)
+        self.made: dict[str, Any] = {}
+
+    def _texts(self) -> Texts:
+        return trial_texts()
+
+    def _greet(self) -> None:
+        self._send(self._opening)
+        made = self._json(TRIAL_BYTES_MOST)
+        if not isinstance(made, dict):
+            raise ChunkRouteFailed("the machine answers something else than a trial")
+        self.made = made
 
 
 class EngineChunks(HelperProcess):
@@ -216,16 +278,16 @@ class EngineChunks(HelperProcess):
 
     defaults: ClassVar[Mapping[str, Any]] = {"lock_wait": 60}
     _reader: threading.Thread | None = None
+    _left_bytes = LARGEST_STREAM  # of the archive that is read, as of a listing
     latest_nanoseconds = 0
 
     def chunk_ids(self, archive: str) -> list[bytes]:
         """Given an archive's id, return the ids of its metadata chunks in order. Raise ArchiveGone, ChunkRouteFailed,
         ArchiveTooLarge."""
         self._ask({"op": "ids", "archive": archive})
-        joined = self._frame(b"I", _IDS_BYTES_MOST)
-        if len(joined) % ID_BYTES:
-            raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
-        return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+        ids = joined_ids(self._frame(b"I", IDS_BYTES_MOST))
+        self._left_bytes = LARGEST_STREAM
+        return ids
 
     def chunks(self, ids: Sequence[bytes]) -> Generator[bytes]:
         """Given chunk ids, yield their content. The helper works ahead while the caller works on what it has."""
@@ -263,7 +325,12 @@ class EngineChunks(HelperProcess):
         self._send({"op": "get", "ids": [one.hex() for one in ids]})
 
     def read_chunk(self) -> bytes:
-        return self._frame(b"C", _CHUNK_BYTES_MOST)
+        data = self._frame(b"C", CHUNK_BYTES_MOST)
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            self._unusable("")
+            raise ArchiveTooLarge("the archive's metadata is larger than any listing may be")
+        return data
 
     def _is_understood(self, hello: dict[str, Any]) -> bool:
         latest = hello.get("latest_nanoseconds")
@@ -297,7 +364,7 @@ class Part(NamedTuple):
 
 
 class FileChunks(HelperProcess):
-    """Chunks of files of a repository on this machine, read without a lock. Any number of threads may ask.
+    """Chunks of files of a repository on the engine's machine, read without a lock. Any number of threads may ask.
 
     Raise ContentMoved for a chunk that an engine moves at this moment, ChunkRouteFailed for anything else.
     """
@@ -312,6 +379,8 @@ class FileChunks(HelperProcess):
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
         major: int = 1,
+        far: FarEngine | None = None,
+        secrets: Mapping[str, Secret] | None = None,
     ) -> None:
         super().__init__(
             program,
@@ -320,10 +389,11 @@ class FileChunks(HelperProcess):
             pass_fds=pass_fds,
             niceness=0,
             major=major,
+            far=far,
+            secrets=secrets,
             reads_files=True,
         )
         self._turn = threading.Lock()
-        self.repository_id = ""
 
     def read(self, parts: Sequence[Part]) -> bytes:
         """Return the bytes of these parts, one after the other."""
@@ -349,21 +419,33 @@ class FileChunks(HelperProcess):
             self._stop()
 
     def _is_understood(self, hello: dict[str, Any]) -> bool:
-        self.repository_id = str(hello.get("repository_id"))
+        del hello
         return True
 
 
-def _named(data: bytes) -> HistoryError:
+def joined_ids(joined: bytes) -> list[bytes]:
+    """Given ids side by side as a helper answers them, return them. Raise ChunkRouteFailed, ArchiveTooLarge."""
+    if len(joined) % ID_BYTES:
+        raise ChunkRouteFailed("the helper answered a chunk id of the wrong length")
+    ids = [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+    if len(ids) > _SAME_CHUNK_MOST * len(set(ids)):
+        raise ArchiveTooLarge("the archive names the same chunks of metadata again and again")
+    return ids
+
+
+def named_error(data: bytes) -> HistoryError:
     """Given the helper's error, return ours."""
     try:
         error = json.loads(data)
-        kind, message = str(error["kind"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
+        kind, message = str(error["kind"])[:100], str(error["message"])[:_MESSAGE_CHARACTERS_MOST]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ChunkRouteFailed("the helper failed and did not say why")
     if kind == "LookupError":
         return ArchiveGone(message)
     if kind == "Moved":
         return ContentMoved(message)
+    if kind == "Replaced":
+        return RepositoryReplaced(message)
     if kind in _TOO_LARGE:
         return ArchiveTooLarge(message or "reading the archive's metadata takes more memory than is allowed")
     return ChunkRouteFailed(f"{kind}: {message}" if message else kind)

@@ -29,7 +29,7 @@ def serve(request: Any, output: IO[bytes]) -> None:
         shared.serve_files(Contents(path), output)
         return
     with Repository(path, exclusive=False, lock_wait=request["lock_wait"], permissions=READ_ONLY) as repository:
-        shared.serve_metadata(Metadata(repository), output)
+        shared.serve_metadata(Metadata(repository), repository.id, output)
 
 
 class Objects:
@@ -156,6 +156,7 @@ class Contents(shared.UnlockedChunks):  # type: ignore[misc]
     def __init__(self, path: str) -> None:
         from borg.repository import Repository
 
+        super().__init__(Path(path) / "config" / "id")
         repository = Repository(path, lock=False, permissions=READ_ONLY)
         repository.store.backend._quota_delete = lambda: None  # noqa: SLF001 - opening a store may remove a file of it
         repository.open(exclusive=False, lock_wait=0, lock=False)

@@ -11,6 +11,7 @@ The repository may be hostile. Nothing is unpacked before its size is known, an 
 stored, and the kernel refuses this process more memory than `MEMORY_BYTES` beyond what the opened repository takes.
 """
 
+import io
 import json
 import lzma
 import os
@@ -49,6 +50,10 @@ class TooLarge(Exception):
     """Unpacking would take more memory than a real archive needs."""
 
 
+class Replaced(Exception):
+    """Another repository is in the place of the one that was opened."""
+
+
 class Moved(Exception):
     """The chunk is not where the index says, and the repository is being written to: it may be found in a moment."""
 
@@ -60,6 +65,8 @@ def main(serve: Any) -> int:
     os.dup2(2, 1)  # whatever the engine prints must not get between the frames
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGHUP, _stop)
+    if sys.argv[1:2] == ["--once"]:  # all that would come on standard input, a line an argument
+        sys.stdin = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in sys.argv[2:]).encode()))
     try:
         serve(json.loads(sys.stdin.buffer.readline()), output)
     except BrokenPipeError:
@@ -79,11 +86,11 @@ def serve(request: Any, output: IO[bytes]) -> None:
         serve_files(Contents(request["repository"]), output)
     else:
         with open_repository(request["repository"], request["lock_wait"]) as repository:
-            serve_metadata(Metadata(repository), output)
+            serve_metadata(Metadata(repository), repository.id, output)
 
 
-def serve_metadata(metadata: Any, output: IO[bytes]) -> None:
-    greet(output, latest_nanoseconds=latest_nanoseconds())
+def serve_metadata(metadata: Any, repository_id: Any, output: IO[bytes]) -> None:
+    greet(output, latest_nanoseconds=latest_nanoseconds(), repository_id=repository_id.hex())
     budget = Budget()
     for line in sys.stdin.buffer:
         try:
@@ -106,6 +113,8 @@ def serve_files(contents: Any, output: IO[bytes]) -> None:
         line = sys.stdin.buffer.readline()
         if not line:
             return
+        if contents.is_replaced():
+            raise Replaced("another repository is in its place")
         try:
             parts = [contents.part(bytes.fromhex(chunk), *rest) for chunk, *rest in json.loads(line)["parts"]]
             send_bytes(output, b"C", b"".join(parts))
@@ -185,6 +194,11 @@ def answer(request: Any, metadata: Any, budget: "Budget", output: IO[bytes]) -> 
     if request["op"] == "ids":
         budget.reset()
         send_bytes(output, b"I", b"".join(real_chunks(metadata.item_chunks(bytes.fromhex(request["archive"])))))
+    elif request["op"] == "whole":
+        budget.reset()
+        ids = real_chunks(metadata.item_chunks(bytes.fromhex(request["archive"])))
+        send_bytes(output, b"I", b"".join(ids))
+        hand_out(ids, metadata, budget, output)
     elif request["op"] == "get":
         hand_out([bytes.fromhex(chunk) for chunk in request["ids"]], metadata, budget, output)
     elif request["op"] == "segments":
@@ -257,6 +271,18 @@ class UnlockedChunks:
     repository_id: Any
     _files_since = 0.0
 
+    def __init__(self, identity: Path) -> None:
+        self._identity = identity
+        self._identity_status = self._look()
+
+    def is_replaced(self) -> bool:
+        return bool(self._look() != self._identity_status)
+
+    def _look(self) -> Any:
+        """What the file that names the repository looks like: it is written when a repository is made."""
+        status = self._identity.stat()
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
     def part(self, chunk: bytes, size: int, start: int, end: int) -> Any:
         """Return these bytes of a chunk that has this size. Raise Moved if it may be found in a moment."""
         if time.monotonic() - self._files_since > FILES_OPEN_SECONDS:
@@ -306,6 +332,7 @@ class Contents(UnlockedChunks):
         from borg.helpers import Manifest
         from borg.repository import Repository
 
+        super().__init__(Path(path) / "config")
         self._repository = Repository(path, lock=False, check_segment_magic=False)
         self._repository.open(path, exclusive=False, lock=False)
         self.repository_id = self._repository.id.hex()

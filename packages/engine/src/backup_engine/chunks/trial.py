@@ -1,0 +1,148 @@
+"""A small repository on which the chunk route is tried, made by the engine itself on the machine where that runs.
+
+It stands alone: on another machine its text runs under the engine's own Python, as the helper does, and speaks as that
+does. The first line on standard input is the request, the answer is one frame; then it waits for the end of its input
+and removes everything it has made. With `--once HELPER REQUEST` it reads both archives with the helper instead of
+waiting, and passes its answers on.
+"""
+
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_FRAME = struct.Struct(">cQ")
+_COMMAND_SECONDS = 120
+_KEPT_SECONDS = 600
+_MANY_FILES = 500  # with long names, so that their items fill several metadata chunks
+_MESSAGE_CHARACTERS = 400
+
+
+class TrialFailed(Exception):
+    """The engine does not make the repository, or does not list it."""
+
+
+def made(folder: Path, spec: Any) -> Any:
+    """Make the repository in an empty folder. Return the ids of its archives, their listings and the content of files."""
+    engine = _Engine(folder, spec)
+    tree = folder / "tree"
+    plant(tree)
+    engine.run("make")
+    engine.run("back_up", archive="first")
+    change(tree)
+    engine.run("back_up", archive="second")
+    files = (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    return {
+        "repository": str(folder / "repository"),
+        "environment": engine.environment,
+        "ids": dict(line.split() for line in engine.run("archive_ids").decode().splitlines()),
+        "listings": {archive: _text(engine.run("listing", archive=archive)) for archive in ("first", "second")},
+        "contents": {_text(b"tree/" + os.fsencode(path.relative_to(tree))): _text(path.read_bytes()) for path in files},
+    }
+
+
+class _Engine:
+    def __init__(self, folder: Path, spec: Any) -> None:
+        self._folder = folder
+        self._spec = spec
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BORG_", "PYTHON"))}
+        self.environment = {**kept, **spec["environment"], "BORG_BASE_DIR": str(folder / "base")}
+
+    def run(self, what: str, archive: str = "") -> bytes:
+        words = [os.path.expanduser(self._spec["program"]), *self._spec["commands"][what]]  # noqa: PTH111 - a text as any
+        arguments = [
+            word.replace("@repository", str(self._folder / "repository")).replace("@archive", archive) for word in words
+        ]
+        done = subprocess.run(
+            arguments,
+            env=self.environment,
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            said = done.stderr.decode("utf-8", "replace").strip()[-_MESSAGE_CHARACTERS:]
+            raise TrialFailed(f"the engine's {arguments[1]} ended with code {done.returncode}: {said}")
+        return done.stdout
+
+
+def plant(tree: Path) -> None:
+    """Make one of everything that an archive can hold and a user can make."""
+    odd = tree / "odd"
+    odd.mkdir(parents=True)
+    for name in (b"plain", b"caf\xe9", b"new\nline", b"tab\t'\"\\", "日本語".encode()):
+        (odd / os.fsdecode(name)).write_bytes(b"content of " + name)
+    (odd / "empty").touch()
+    os.utime(odd / "empty", ns=(0, 4_102_444_800_123_456_789))
+    os.utime(odd / "plain", ns=(0, 1_577_836_800_123_456_500))
+    (odd / "plain").chmod(0o4750)
+    os.link(odd / "plain", odd / "second-name")
+    (odd / "link").symlink_to(os.fsdecode(b"caf\xe9"))
+    os.mkfifo(odd / "fifo")
+    many = tree / "many"
+    many.mkdir()
+    for number in range(_MANY_FILES):
+        (many / f"{'long-name-' * 18}{number:04}").write_bytes(b"%d" % number)
+
+
+def change(tree: Path) -> None:
+    touched = tree / "many" / f"{'long-name-' * 18}{_MANY_FILES // 2:04}"
+    before = touched.stat()
+    touched.write_bytes(b"x" * before.st_size)
+    (tree / "many" / f"{'long-name-' * 18}{_MANY_FILES // 3:04}").unlink()
+    (tree / "odd" / "new").touch()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, _stop)
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-selftest-"))
+    is_once = sys.argv[1:2] == ["--once"]
+    try:
+        try:
+            result = made(folder, json.loads(sys.argv[3] if is_once else sys.stdin.buffer.readline()))
+            _answer(b"J", result)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other side has to know it
+            _answer(b"E", {"kind": type(error).__name__, "message": str(error)[:1000]})
+            return 2
+        if is_once:
+            return _read(sys.argv[2], result)
+        select.select([0], [], [], _KEPT_SECONDS)  # nothing more is said: only the end of the input
+    finally:
+        shutil.rmtree(str(folder), ignore_errors=True)
+    return 0
+
+
+def _read(helper: str, result: Any) -> int:
+    opening = {"repository": result["repository"], "niceness": 0, "lock_wait": 10}
+    asks = [{"op": "whole", "archive": result["ids"][archive]} for archive in ("first", "second")]
+    words = [sys.executable, helper, "--once", *map(json.dumps, (opening, *asks))]
+    done = subprocess.run(words, env=result["environment"], timeout=_COMMAND_SECONDS, check=False)
+    return done.returncode
+
+
+def _answer(letter: bytes, value: Any) -> None:
+    content = json.dumps(value).encode()
+    sys.stdout.buffer.write(_FRAME.pack(letter, len(content)) + content)
+    sys.stdout.buffer.flush()
+
+
+def _stop(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Which way archives of other machines are read, as far as that is known without asking them."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from backup_engine.command import CalledAgent, Machine
+from backup_engine.detect import identified
+from backup_engine.requests import RepositoryLocation
+from holdfast.archives.history.chunks.route import RouteChooser
+from holdfast.archives.reading import reader
+
+AGENT = CalledAgent("machine", 1, 1, "/nowhere")
+MACHINE = Machine("machine", ("false",), None)
+
+
+@pytest.mark.parametrize(
+    ("machine", "path", "version", "reason"),
+    [
+        (AGENT, "/r", "1.4.5", "the agent is too old to read chunks"),
+        (AGENT, "sftp://host/r", "2.0.0b23", "the repository is not on the engine's machine"),
+        (MACHINE, "/r", "1.4.5", "the engine's machine has no Python 3.9 or newer"),
+        (Machine("machine", ("false",), "python3"), "/r", "1.5.0", "not one the chunk route was written for"),
+    ],
+)
+def test_a_machine_that_cannot_read_chunks_is_asked_for_its_listing(
+    tmp_path: Path, machine: Any, path: str, version: str, reason: str
+) -> None:
+    engine = SimpleNamespace(
+        program=identified("/usr/bin/borg", version), reads_chunks=False, list_archives=lambda *_: None
+    )
+    location = RepositoryLocation(path, machine=machine)
+    work: Any = SimpleNamespace(engine=engine, location=location, repository=SimpleNamespace(history_index_excludes=[]))
+    index: Any = None
+    with reader(work, index, RouteChooser(tmp_path / "verdicts.json")) as reading:
+        assert reading.chunks is None
+        assert reason in reading.reason
