@@ -113,6 +113,8 @@ class Command:
     into: tuple[str, ...] = ()
     """A program on this machine that reads the command's output; both are one run and end together."""
     script: Script | None = None
+    feeder: Mapping[str, Any] | None = None
+    """On an ssh machine: what its copy of the feeder feeds to the engine. See ``dumps.feeding``."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:
