@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from sqlalchemy import insert
 
+from bench.filling_schedules import values_of
 from bench.report import Bench, Measurement, Options
 from bench.running import folder
-from bench.schedules import _values
 from holdfast.schedules.calendar import cron
 from holdfast.schedules.calendar.plan import Calendar, next_due
 from holdfast.schedules.models import Schedule
@@ -51,7 +51,7 @@ def _fill(database: Database) -> None:
     world = World(database)
     repository = world.repository()
     with database.reading() as session:
-        like = _values(session.get_one(Schedule, world.schedule(repository)))
+        like = values_of(session.get_one(Schedule, world.schedule(repository)))
     rows = []
     for number in range(SCHEDULES):
         zone = ("Europe/Berlin", "America/New_York", "UTC")[number % 3]

@@ -1,19 +1,20 @@
-"""The tick with many schedules: 10,000 due at once, none due, and how long a due time waits until it is released."""
+"""The tick with many schedules: 10,000 due at once, none due, how long a due time waits until it is released, and how long the API
+takes meanwhile."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from uuid import uuid4
 
-from sqlalchemy import insert
+import psutil
 
+from bench import api_beside_tick
+from bench.filling_schedules import fill
 from bench.report import Bench, Measurement, Options
 from bench.running import folder
+from bench.timing import processor_seconds
 from holdfast.kit import clock
 from holdfast.kit.supervisor import Supervisor
-from holdfast.repositories.models import Repository
-from holdfast.schedules.models import Schedule
 from holdfast.schedules.running.tick import Tick
 from holdfast.storage.session import Database
 from tests.support.stores import a_store
@@ -28,14 +29,14 @@ RELEASE_MILLISECONDS = 1000.0
 def run(options: Options) -> list[Measurement]:
     number = 2_000 if options.quick else 10_000
     with folder() as place, a_store(options.store, place) as database:
-        _fill(database, number)
+        fill(database, number)
         tick = Tick(database, REGISTRY, Supervisor())
         tick.once(at(2, 1))
         idle = _idle(tick, options.repeats(200))
         tick.longest_transaction_seconds = 0.0
-        began, before = time.monotonic(), time.process_time()
+        began, before, server_before = time.monotonic(), time.process_time(), _of_server()
         tick.once(at(2, 2))
-        busy, used = time.monotonic() - began, time.process_time() - before
+        busy, used, by_server = time.monotonic() - began, time.process_time() - before, _of_server() - server_before
         rows = len(World(database).rows())
     waits = _due_to_released(options)
     return [
@@ -44,7 +45,7 @@ def run(options: Options) -> list[Measurement]:
             busy,
             "s",
             DUE_SECONDS * number / 10_000,
-            f"processor {used:.2f} s",
+            f"processor {used:.2f} s" + (f", that of the server {by_server:.2f} s" if by_server else ""),
         ),
         Measurement("schedules: due times without a row", number - rows, "rows", 0),
         Measurement(
@@ -55,36 +56,13 @@ def run(options: Options) -> list[Measurement]:
         ),
         Measurement(f"schedules: tick with {number} schedules, none due", idle * 1000, "ms", IDLE_MILLISECONDS),
         Measurement("schedules: due to released, 99th percentile", waits * 1000, "ms", RELEASE_MILLISECONDS),
+        *api_beside_tick.run(options, number),
     ]
 
 
-def _fill(database: Database, number: int) -> None:
-    """As many schedules as repositories, all due at the same time."""
-    world = World(database)
-    world.repository()
-    schedule = world.schedule(1, **NIGHTLY)
-    with database.reading() as session:
-        like_repository = _values(session.get_one(Repository, 1))
-        like_schedule = _values(session.get_one(Schedule, schedule))
-    repositories = []
-    for index in range(number - 1):
-        name = uuid4().hex
-        own = {"uuid": name, "name": name, "path": f"/srv/{name}", "identity": f"/srv/{name}"}
-        repositories.append({**like_repository, **own, "id": index + 2})
-    schedules = [
-        {**like_schedule, "id": index + 2, "uuid": uuid4().hex, "name": uuid4().hex}
-        | {"targets": {"repository_ids": [index + 2]}}
-        for index in range(number - 1)
-    ]
-    for first in range(0, number, 1000):
-        with database.writing() as session:
-            if some := repositories[first : first + 1000]:
-                session.execute(insert(Repository), some)
-                session.execute(insert(Schedule), schedules[first : first + 1000])
-
-
-def _values(row: Repository | Schedule) -> dict[str, object]:
-    return {column.key: getattr(row, column.key) for column in row.__table__.columns}
+def _of_server() -> float:
+    """Processor seconds that the PostgreSQL server of this process has used."""
+    return sum(processor_seconds(child.pid)() for child in psutil.Process().children(recursive=True))
 
 
 def _idle(tick: Tick, repeats: int) -> float:

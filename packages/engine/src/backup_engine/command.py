@@ -115,6 +115,8 @@ class Command:
     script: Script | None = None
     gives_way: bool = False
     """Whether other engines of this machine come first: it runs at a lower priority than they do."""
+    feeder: Mapping[str, Any] | None = None
+    """On an ssh machine: what its copy of the feeder feeds to the engine. See ``dumps.feeding``."""
 
     @property
     def secret_values(self) -> tuple[str, ...]:

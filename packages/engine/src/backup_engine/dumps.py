@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from backup_engine import feed
-from backup_engine.command import Command, Secret
+from backup_engine.command import Command, Machine, Secret
 from backup_engine.detect import EngineUnsupported
 from backup_engine.environment import SEARCH_PATH
+from backup_engine.feed import PROGRAM
 from backup_engine.requests import InvalidRequest
 
 KINDS = ("postgresql", "postgresql_globals", "mysql", "sqlite")
@@ -26,6 +27,7 @@ ENDINGS: Mapping[str, str] = {
     "sqlite": "sql",
 }
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
+MOST_SECRETS = 50_000
 MARIADB_PROGRAMS = ("mariadb-dump", "mysqldump")
 SILENT_OR_FAILED = """
 exec 3>&1
@@ -66,7 +68,8 @@ class Database:
 def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_PATH) -> Command:
     """Given the command that reads the files of all dumps in their order, return the one that runs it and feeds them.
 
-    Raise InvalidRequest for a database that cannot be dumped, EngineUnsupported where its program is missing.
+    Raise InvalidRequest for a database that cannot be dumped, EngineUnsupported where its program is missing. On an ssh
+    machine the feeder itself looks for the programs.
     """
     dumps = [{**_dump(database, path), "name": database.name, "file": database.file} for database in databases]
     secrets: dict[str, Secret] = {}
@@ -74,13 +77,19 @@ def feeding(create: Command, databases: Sequence[Database], path: str = SEARCH_P
         if database.password:
             dump["secret"] = f"HOLDFAST_DUMP_{number}"
             secrets[f"HOLDFAST_DUMP_{number}"] = Secret(database.password)
-    spec = {"engine": list(create.argv), "dumps": dumps}
-    return replace(
-        create,
-        argv=(sys.executable, "-I", "-S", feed.__file__, json.dumps(spec)),
-        secrets={**create.secrets, **secrets},
-        shown=" ".join((*create.argv[:1], "create", *(database.file for database in databases))),
-    )
+    shown = " ".join((*create.argv[:1], "create", *(database.file for database in databases)))
+    known = replace(create, secrets={**create.secrets, **secrets}, shown=shown)
+    if isinstance(create.machine, Machine):
+        _require_short(known)
+        return replace(known, feeder={"dumps": dumps})
+    spec = {"engine": list(create.argv), "dumps": [_found_here(dump, path) for dump in dumps]}
+    return replace(known, argv=(sys.executable, "-I", "-S", feed.__file__, json.dumps(spec)))
+
+
+def _require_short(command: Command) -> None:
+    """All secrets of a run on another machine reach it in one."""
+    if len(json.dumps(command.secret_values)) > MOST_SECRETS:
+        raise InvalidRequest("The passwords of the databases are too long for a machine that is reached by ssh.")
 
 
 def _dump(database: Database, path: str) -> dict[str, Any]:
@@ -91,15 +100,14 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
     if database.kind == "sqlite":
         if not (database.database or "").startswith("/"):
             raise InvalidRequest("The path of an SQLite file must be absolute.")
-        program = _program(("sqlite3",), path)
         # A link that takes the place of the file, or of a folder above it, is not followed.
         options = ("-batch", "-readonly", "-nofollow")
-        argv = ["/bin/sh", "-c", SILENT_OR_FAILED, program, *options, database.database, ".dump"]
-        return {"argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
+        argv = ["/bin/sh", "-c", SILENT_OR_FAILED, PROGRAM, *options, database.database, ".dump"]
+        return {"programs": ("sqlite3",), "argv": argv, "environment": plain, "end_mark": "COMMIT;\n"}
     if database.database is None and database.kind != "postgresql_globals":
         raise InvalidRequest(f"The database {database.name} has no name on its server.")
     if database.kind == "mysql":
-        return _mysql(database, plain, path)
+        return _mysql(database, plain)
     variables = {
         **plain,
         **({"PGHOST": database.host} if database.host else {}),
@@ -107,15 +115,20 @@ def _dump(database: Database, path: str) -> dict[str, Any]:
         **({"PGUSER": database.user} if database.user else {}),
     }
     if database.kind == "postgresql_globals":
-        argv = [_program(("pg_dumpall",), path), "--globals-only", "--no-password", "--database=postgres"]
-        mark = "-- PostgreSQL database cluster dump complete"
-        return {"argv": argv, "environment": variables, "end_mark": mark, "secret_variable": "PGPASSWORD"}
-    variables["PGDATABASE"] = database.database or ""
-    argv = [_program(("pg_dump",), path), "--format=custom", "--compress=0", "--no-password"]
-    return {"argv": argv, "environment": variables, "end_mark": None, "secret_variable": "PGPASSWORD"}
+        argv = [PROGRAM, "--globals-only", "--no-password", "--database=postgres"]
+        dump: dict[str, Any] = {
+            "programs": ("pg_dumpall",),
+            "argv": argv,
+            "end_mark": "-- PostgreSQL database cluster dump complete",
+        }
+    else:
+        variables["PGDATABASE"] = database.database or ""
+        argv = [PROGRAM, "--format=custom", "--compress=0", "--no-password"]
+        dump = {"programs": ("pg_dump",), "argv": argv, "end_mark": None}
+    return {**dump, "environment": variables, "secret_variable": "PGPASSWORD"}
 
 
-def _mysql(database: Database, plain: Mapping[str, str], path: str) -> dict[str, Any]:
+def _mysql(database: Database, plain: Mapping[str, str]) -> dict[str, Any]:
     is_socket = (database.host or "").startswith("/")
     options = {
         **({"user": database.user} if database.user else {}),
@@ -130,12 +143,16 @@ def _mysql(database: Database, plain: Mapping[str, str], path: str) -> dict[str,
         "--triggers",
         "--default-character-set=utf8mb4",
     )
-    argv = [_program(MARIADB_PROGRAMS, path), "--defaults-file={options}", *flags, "--", database.database]
-    return {"argv": argv, "environment": dict(plain), "options": options, "end_mark": "-- Dump completed"}
+    argv = [PROGRAM, "--defaults-file={options}", *flags, "--", database.database]
+    described = {"programs": MARIADB_PROGRAMS, "argv": argv, "end_mark": "-- Dump completed"}
+    return {**described, "environment": dict(plain), "options": options}
 
 
-def _program(names: Sequence[str], path: str) -> str:
-    for name in names:
-        if found := shutil.which(name, path=path):
-            return found
-    raise EngineUnsupported(f"The program {names[0]} is not installed on the machine that dumps the database.")
+def _found_here(dump: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The dump with its program on this machine. Raise EngineUnsupported if that is missing."""
+    names: Sequence[str] = dump["programs"]
+    program = next((found for name in names if (found := shutil.which(name, path=path))), None)
+    if program is None:
+        raise EngineUnsupported(f"The program {names[0]} is not installed on the machine that dumps the database.")
+    argv = [program if argument == PROGRAM else argument for argument in dump["argv"]]
+    return {**{name: value for name, value in dump.items() if name != "programs"}, "argv": argv}

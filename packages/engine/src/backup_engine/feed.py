@@ -1,8 +1,8 @@
 """The feeder: runs an engine that reads database dumps from named pipes, and starts each dump when the engine reads its
 pipe.
 
-Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.command``). It
-imports only the standard library.
+Run under the shim, in its spool folder, as ``python -I -S feed.py SPEC`` with a JSON object (see ``dumps.feeding``). It
+imports only the standard library, and runs on machines that are reached by ssh, too: under Python 3.9 or newer.
 
 For the engine, the end of a pipe is the end of a file: a dump that breaks off would look complete. So a pipe is closed
 only after its dump has exited with 0 and, where the format has one, its end mark was seen. Otherwise the engine is
@@ -37,6 +37,8 @@ GRACE_SECONDS = 30.0
 PIPES = "pipes"
 FAILED = 2
 DONE = b"."
+PROGRAM = "{program}"
+"""In the arguments of a dump: the first of its ``programs`` that is installed here."""
 NOTHING = {"exit_code": None, "signal": None, "start_error": None, "bytes": 0, "sha256": None}
 NOTHING |= {"end_seen": False, "engine_gone": False}
 
@@ -155,7 +157,7 @@ class Feeder:
         try:
             child = self._start(dump)
         except OSError as error:
-            sys.stderr.write(f"{dump['argv'][0]}: {error.strerror}\n")
+            sys.stderr.write(f"{dump['name']}: {error.strerror}\n")
             return {**NOTHING, "start_error": error.strerror}
         assert child.stdout is not None
         source = child.stdout.fileno()
@@ -184,7 +186,8 @@ class Feeder:
         }
 
     def _start(self, dump: dict[str, Any]) -> subprocess.Popen[bytes]:
-        argv, environment, passed = list(dump["argv"]), dict(dump["environment"]), list(self._lock)
+        environment, passed = dict(dump["environment"]), list(self._lock)
+        argv = with_program(dump["argv"], dump.get("programs") or [], environment["PATH"])
         secret = self._secrets.get(dump.get("secret") or "")
         reading = None
         if secret is not None and dump.get("secret_variable"):
@@ -235,6 +238,17 @@ def hold(pipe: int, engine: int) -> tuple[int, int]:
                 os.kill(engine, signal.SIGKILL)
     finally:
         os._exit(0)
+
+
+def with_program(argv: list[str], names: list[str], path: str) -> list[str]:
+    """The arguments with the program that is installed here. Raise FileNotFoundError if none of them is."""
+    if not names:
+        return list(argv)
+    places = (f"{folder}/{name}" for name in names for folder in path.split(":"))
+    program = next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
+    if program is None:
+        raise FileNotFoundError(errno.ENOENT, f"{names[0]} is not installed on this machine")
+    return [program if argument == PROGRAM else argument for argument in argv]
 
 
 def options_file(options: dict[str, str], password: str | None) -> bytes:

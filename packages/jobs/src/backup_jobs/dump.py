@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from backup_engine.command import Command
+from backup_engine.command import CalledAgent, Command, Machine
 from backup_engine.dumps import Database, feeding
 from backup_engine.environment import SEARCH_PATH
+from backup_engine.far.request import ended_file
 from backup_engine.listing import read_listing
 from backup_engine.outcome import Accumulator
 from backup_engine.requests import CreateRequest, ListFilesRequest
@@ -31,9 +32,24 @@ NOT_PROVEN = (
     "It is not certain that the archive holds every dump in full. The archive was deleted; the dumps are made again."
 )
 NOT_DELETED = "It is not certain that the archive {archive} holds every dump in full, and it could not be deleted. Delete it; do not restore from it."
-NOT_HERE = "Dumps are made on the service's own machine and on agents. The engine of this repository runs on a machine that is reached by ssh."
+NOT_HERE = "Dumps on a machine that is reached by ssh need Python 3.9 or newer there. Install python3, then test the connection again."
 NO_DATABASES = "The repository has no databases to dump; add one first."
 PASSWORD_GONE = "The password of the database {name} is not stored any more. Set it again; no archive was made."  # noqa: S105 - a sentence
+
+
+RECORD: Mapping[str, Any] = {
+    "name": str,
+    "file": str,
+    "complete": bool,
+    "bytes": int,
+    "end_seen": bool,
+    "engine_gone": bool,
+    "exit_code": int | None,
+    "signal": int | None,
+    "start_error": str | None,
+    "sha256": str | None,
+}
+"""The fields of a feeder's record, and their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +82,13 @@ class Dumps(Sources):
         return ()
 
 
+def is_able(machine: Machine | CalledAgent | None) -> bool:
+    """Whether the feeder can run where the engine does: None is this machine."""
+    return machine is None or (isinstance(machine, Machine) and machine.python is not None)
+
+
 def run(work: DumpWork) -> Ended:
-    if work.location.machine is not None:
+    if not is_able(work.location.machine):
         return Failed(REMOTE, NOT_HERE)
     if not work.block.databases:
         return Failed("backup.no_databases", NO_DATABASES)
@@ -137,7 +158,11 @@ class _DumpAttempt(BackupAttempt):
         """The feeder's records of this attempt, in the order of the dumps. A missing record ends the list."""
         if not isinstance(self._host, EngineHost):
             return []
-        return list(_read(self._host.folder / STEP, len(self._databases)))
+        folder = self._host.folder / STEP
+        is_far = self._work.location.machine is not None
+        told = _told(ended_file(folder)) if is_far else _read(folder, len(self._databases))
+        pairs = zip(self._databases, told, strict=False)
+        return [record for database, record in pairs if _is_record(record, database)]
 
     def _all_complete(self) -> bool:
         records = self._records()
@@ -166,6 +191,24 @@ def _read(folder: Path, number: int) -> Iterable[dict[str, Any]]:
             yield json.loads((folder / f"dump-{place}.json").read_bytes())
         except (FileNotFoundError, ValueError):
             return
+
+
+def _told(file: Path) -> list[Any]:
+    """The records that an ssh machine has sent with the end of its run."""
+    try:
+        told = json.loads(file.read_bytes())["dumps"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return []
+    return told if isinstance(told, list) else []
+
+
+def _is_record(record: Any, database: Database) -> bool:
+    """Whether it is the record of this dump, with all fields: other machines may send anything."""
+    if not isinstance(record, dict) or record.keys() != RECORD.keys():
+        return False
+    if (record["name"], record["file"]) != (database.name, database.file):
+        return False
+    return all(isinstance(record[name], kind) for name, kind in RECORD.items())
 
 
 def _named(name: str) -> dict[str, Any]:

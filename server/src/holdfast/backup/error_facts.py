@@ -90,12 +90,9 @@ FACTS = (
     ),
     Fact(
         "backup.dump_not_here",
-        (
-            422,
-            "operation",
-        ),
-        "Dumps are made on the service's own machine and on agents, not on machines that are reached by ssh.",
-        "Choose a repository whose engine runs there, or install an agent on the machine.",
+        ("operation",),
+        "The machine that is reached by ssh has no Python 3.9 or newer, which dumps need there.",
+        "Install python3 on the machine and test the connection again, or install an agent on it.",
     ),
     Fact(
         "backup.dump_refused",

@@ -1,11 +1,11 @@
 """All statements on schedules, their runs, blackouts and the state that every process shares."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.agents.models import AgentMachine
@@ -20,7 +20,7 @@ from holdfast.schedules.models import (
     ScheduleState,
     WaitingFor,
 )
-from holdfast.storage.bulk import beside_objects, plain
+from holdfast.storage.bulk import ByIds, beside_objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
 
 AT_ONCE = 500
@@ -166,16 +166,11 @@ def all_targets(session: Session, ids: Iterable[int] | None = None) -> list[Targ
 
 
 def _targets(session: Session, ids: Sequence[int] | None) -> list[Target]:
-    statement = (
-        select(*_OF_TARGET)
-        .outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id)
-        .order_by(Repository.id)
-    )
-    if ids is not None:
-        statement = statement.where(Repository.id.in_(ids))
+    read = beside_objects(session).execute(_TARGETS) if ids is None else _SOME_TARGETS.run(session, ids)
+    found: Sequence[Any] = read.all()
     return [
         Target(number, uuid, name, {**(by_agent or {}), **(labels or {})}, target)
-        for number, uuid, name, labels, by_agent, target in beside_objects(session).execute(statement).all()
+        for number, uuid, name, labels, by_agent, target in found
     ]
 
 
@@ -187,6 +182,10 @@ _OF_TARGET = plain(
     AgentMachine.labels,
     Repository.execution_target,
 )
+_TARGETS = (
+    select(*_OF_TARGET).outerjoin(AgentMachine, AgentMachine.id == Repository.agent_machine_id).order_by(Repository.id)
+)
+_SOME_TARGETS = ByIds(_TARGETS, Repository.id)
 
 
 def matching(schedule: Schedule, known: Sequence[Target]) -> list[Target]:
@@ -319,7 +318,7 @@ def unended_beside(session: Session, row_ids: Sequence[int]) -> dict[tuple[int, 
 
     Each row looks for itself: a join, or two lists of ids, has the store read all open rows or try every pair of ids.
     """
-    found = beside_objects(session).scalars(_NEWEST_BESIDE, {"ids": list(row_ids)})
+    found = _NEWEST_BESIDE.run(session, row_ids).scalars()
     if not (ids := {number for number in found if number is not None}):
         return {}
     runs = session.scalars(select(ScheduleRun).where(ScheduleRun.id.in_(ids)))
@@ -333,7 +332,28 @@ _newest = select(func.max(ScheduleRun.id)).where(
     ScheduleRun.settled_at.is_(None),
     ScheduleRun.outcome == Outcome.RAN,
 )
-_NEWEST_BESIDE = select(_newest.correlate(_row).scalar_subquery()).where(_row.id.in_(bindparam("ids", expanding=True)))
+_NEWEST_BESIDE = ByIds(select(_newest.correlate(_row).scalar_subquery()), _row.id)
+
+
+def has_open(session: Session, places: Collection[tuple[int, int]]) -> bool:
+    """Whether any run of these pairs of schedule and repository waits or has not ended."""
+    connection = beside_objects(session)
+    if connection.dialect.name == "sqlite":
+        ids = [schedule_id for schedule_id, _ in places]
+        return any(found is not None for found in _OPEN_ONES.run(session, ids).scalars())
+    schedules, repositories = ("{" + ",".join(map(str, ids)) + "}" for ids in zip(*places, strict=True))
+    return connection.exec_driver_sql(_ANY_OPEN, (schedules, repositories)).first() is not None
+
+
+_open_one = select(func.min(ScheduleRun.repository_id)).where(
+    ScheduleRun.schedule_id == Schedule.id, ScheduleRun.settled_at.is_(None)
+)
+_OPEN_ONES = ByIds(select(_open_one.correlate(Schedule).scalar_subquery()), Schedule.id)
+# Each pair looks for itself, by both columns of the index: the server knows little of rows that were just written, and
+# would otherwise read all that are open.
+_ANY_OPEN = """SELECT 1 FROM unnest(%s::bigint[], %s::bigint[]) AS given(schedule_id, repository_id)
+WHERE (SELECT count(*) FROM schedule_runs AS run WHERE run.schedule_id = given.schedule_id
+AND run.repository_id = given.repository_id AND run.settled_at IS NULL) > 0 LIMIT 1"""
 
 
 @dataclass(frozen=True, slots=True)

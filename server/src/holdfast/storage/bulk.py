@@ -2,16 +2,29 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Dialect, Result, func, select, text, type_coerce
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Connection,
+    Dialect,
+    Float,
+    Integer,
+    Result,
+    Select,
+    any_,
+    bindparam,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Session
 
-from holdfast.storage.types import SharedJson
+from holdfast.storage.types import IdList, UtcDateTime, stored_text
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -31,19 +44,30 @@ def objects(found: Result[Any]) -> list[Any]:
 def plain(*columns: Any) -> list[Any]:
     """Columns to be read as values that nobody changes."""
     found = (getattr(column, "expression", column) for column in columns)
-    return [
-        type_coerce(column, SharedJson()).label(column.name) if isinstance(column.type, JSON) else column
-        for column in found
-    ]
+    return [stored_text(column).label(column.name) if isinstance(column.type, JSON) else column for column in found]
 
 
-def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, unless_there: bool = False) -> None:
-    """Insert rows that all name the same columns; defaults of the model are not applied.
+class ByIds:
+    """A statement for the rows of some ids. PostgreSQL gets them as one value: hundreds of single ones cost more than the rows."""
+
+    def __init__(self, statement: Select[Any], column: Any) -> None:
+        self._one_by_one = statement.where(column.in_(bindparam("ids", expanding=True)))
+        self._as_one = statement.where(column == any_(bindparam("ids", type_=IdList())))
+
+    def run(self, session: Session, ids: Sequence[int]) -> Result[Any]:
+        connection = beside_objects(session)
+        if connection.dialect.name == "postgresql":
+            return connection.execute(self._as_one, {"ids": ids})
+        return connection.execute(self._one_by_one, {"ids": ids})
+
+
+def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, unless_there: bool = False) -> int:
+    """Insert rows that all name the same columns; defaults of the model are not applied. Return how many were written.
 
     `unless_there`: leave out rows that a unique key refuses.
     """
     if not rows:
-        return
+        return 0
     connection, table = session.connection(), model.__tablename__
     names = tuple(rows[0])
     listed = ", ".join(map(connection.dialect.identifier_preparer.quote, names))
@@ -51,10 +75,11 @@ def insert_many(session: Session, model: type[DeclarativeBase], rows: Rows, *, u
     if connection.dialect.name == "sqlite":
         places = ", ".join("?" * len(names))
         statement = f"INSERT INTO {table} ({listed}) VALUES ({places}) {rule}"  # noqa: S608 - our own names
-        _many(connection, statement, model, names, rows)
-    else:
-        statement = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {_given(table)} {rule}"  # noqa: S608 - as above
-        _as_json(connection, statement, rows)
+        return _many(connection, statement, model, names, rows)
+    given = _Given.of(connection, model, names, rows, varying=names[0])
+    wanted = ", ".join(given.expressions)
+    statement = f"INSERT INTO {table} ({listed}) SELECT {wanted} FROM {given.table} {rule}"  # noqa: S608 - as above
+    return connection.exec_driver_sql(statement, given.values).rowcount
 
 
 def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> None:
@@ -68,9 +93,12 @@ def update_many(session: Session, model: type[DeclarativeBase], rows: Rows) -> N
         statement = f"UPDATE {table} SET {changes} WHERE id = ?"  # noqa: S608 - our own names
         _many(connection, statement, model, [*names, "id"], rows)
     else:
-        changes = ", ".join(f"{name} = given.{name}" for name in names)
-        statement = f"UPDATE {table} SET {changes} FROM {_given(table)} WHERE {table}.id = given.id"  # noqa: S608 - as above
-        _as_json(connection, statement, rows)
+        given = _Given.of(connection, model, (*names, "id"), rows, varying="id")
+        changes = ", ".join(f"{name} = {wanted}" for name, wanted in zip(names, given.expressions, strict=False))
+        # The ids once more: for a join with the source alone, the server would read the whole table.
+        which = f"{table}.id = given.id AND {table}.id = ANY (%s::bigint[])"
+        statement = f"UPDATE {table} SET {changes} FROM {given.table} WHERE {which}"  # noqa: S608 - as above
+        connection.exec_driver_sql(statement, (*given.values, given.values[-1]))
 
 
 def next_ids(session: Session, model: type[DeclarativeBase], number: int) -> list[int]:
@@ -79,17 +107,16 @@ def next_ids(session: Session, model: type[DeclarativeBase], number: int) -> lis
     if session.get_bind().dialect.name == "sqlite":
         used = session.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = :table"), {"table": table}) or 0
         return list(range(used + 1, used + number + 1))
-    following = func.nextval(func.pg_get_serial_sequence(table, "id"))
-    return sorted(session.scalars(select(following).select_from(func.generate_series(1, number))))
+    return sorted(session.connection().exec_driver_sql(_NEXT_IDS, (table, number)).scalars())
 
 
 def _many(
     connection: Connection, statement: str, model: type[DeclarativeBase], names: Sequence[str], rows: Rows
-) -> None:
-    """A prepared statement for each row."""
+) -> int:
+    """A prepared statement for each row; return how many rows it has changed."""
     columns = zip(*map(itemgetter(*names), rows), strict=True)
     converted = [_converted(connection, model, name, values) for name, values in zip(names, columns, strict=True)]
-    connection.exec_driver_sql(statement, list(zip(*converted, strict=True)))
+    return connection.exec_driver_sql(statement, list(zip(*converted, strict=True))).rowcount
 
 
 def _converted(connection: Connection, model: type[DeclarativeBase], name: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -113,13 +140,79 @@ def _converter(dialect: Dialect, model: type[DeclarativeBase], name: str) -> Cal
     return model.__table__.c[name].type.dialect_impl(dialect).bind_processor(dialect)
 
 
-def _as_json(connection: Connection, statement: str, rows: Rows) -> None:
-    """One statement with all rows in one parameter: PostgreSQL reads them faster than the driver binds them."""
-    connection.exec_driver_sql(statement, (json.dumps(rows, default=_as_utc),))
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Rows as one source of a statement for PostgreSQL: an array for each column, and once what all rows share.
+
+    The server takes arrays apart faster than it reads a document, and much of many rows is the same in all of them.
+    """
+
+    table: str
+    expressions: list[str]
+    """For each column, in the order given: what it is in a row of the source."""
+    values: tuple[str | None, ...]
+
+    @staticmethod
+    def of(
+        connection: Connection, model: type[DeclarativeBase], names: Sequence[str], rows: Rows, varying: str
+    ) -> "_Given":
+        """`varying`: a column that is never taken for one that all rows share."""
+        shared: list[str | None] = []
+        arrays: list[str | None] = []
+        expressions, columns, types = [], [], []
+        for name, found in zip(names, zip(*map(itemgetter(*names), rows), strict=True), strict=True):
+            kind = _kind(model, name)
+            if name != varying and _is_one(found, kind):
+                expressions.append(f"%s::{kind}")
+                shared.append(_text(kind, found[0]))
+                continue
+            quoted = connection.dialect.identifier_preparer.quote(name)
+            expressions.append(f"given.{quoted}" if kind in ARRAYS else f"given.{quoted}::{kind}")
+            columns.append(quoted)
+            types.append(f"%s::{kind if kind in ARRAYS else 'text'}[]")
+            arrays.append(_array(kind, found))
+        source = f"unnest({', '.join(types)}) AS given({', '.join(columns)})"
+        return _Given(source, expressions, (*shared, *arrays))
 
 
-def _given(table: str) -> str:
-    return f"json_populate_recordset(NULL::{table}, %s::json) AS given"
+ARRAYS = ("bigint", "text")
+"""Other types are cast from the elements of an array of text. Text is cast by the store alone, which checks its length."""
+
+
+@cache
+def _kind(model: type[DeclarativeBase], name: str) -> str:
+    """How a column is written in a statement for PostgreSQL."""
+    column_type = model.__table__.c[name].type
+    known = ((Integer, "bigint"), (JSON, "jsonb"), (UtcDateTime, "timestamp"), (Float, "float8"), (Boolean, "boolean"))
+    return next((word for python, word in known if isinstance(column_type, python)), "text")
+
+
+def _is_one(values: Sequence[Any], kind: str) -> bool:
+    """Whether all rows share a value. In JSON equal values may differ, such as 1 and true."""
+    first = values[0]
+    if kind == "jsonb":
+        return all(value is first for value in values)
+    return values.count(first) == len(values)
+
+
+def _array(kind: str, values: Sequence[Any]) -> str:
+    if kind == "bigint":
+        return f"{{{','.join(['NULL' if value is None else str(value) for value in values])}}}"
+    texts = [_text(kind, value) for value in values]
+    quoted = ["NULL" if text is None else '"' + _escaped(text) + '"' for text in texts]
+    return f"{{{','.join(quoted)}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+
+
+def _text(kind: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if kind == "jsonb":
+        return json.dumps(value)
+    return _as_utc(value) if kind == "timestamp" else str(value)
 
 
 def _as_utc(value: object) -> str:
@@ -127,3 +220,8 @@ def _as_utc(value: object) -> str:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise TypeError(f"{value!r} cannot be stored")
     return value.astimezone(UTC).replace(tzinfo=None).isoformat()
+
+
+# The sequence is looked up once, not for each id.
+_NEXT_IDS = """SELECT nextval(found.sequence)
+FROM (SELECT pg_get_serial_sequence(%s, 'id')::regclass AS sequence OFFSET 0) AS found, generate_series(1, %s)"""

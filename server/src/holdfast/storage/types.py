@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
+from sqlalchemy import ARRAY, JSON, BigInteger, DateTime, Dialect, Integer
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
 
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
@@ -16,13 +18,42 @@ Identifier = BigInteger().with_variant(Integer, "sqlite")
 
 
 class SharedJson(TypeDecorator[Any]):
-    """JSON for readers of many rows that change nothing: on SQLite, equal texts become one object."""
+    """JSON that comes as text, for readers of many rows that change nothing: equal texts become one object."""
 
     impl = JsonValue
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        return _shared if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+        del dialect, coltype
+        return _shared
+
+
+class IdList(TypeDecorator[Any]):
+    """Ids as one value of PostgreSQL, written as text: the driver would look at each of them."""
+
+    impl = ARRAY(BigInteger)
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str]:
+        del dialect
+        return lambda ids: f"{{{','.join(map(str, ids))}}}"
+
+
+class stored_text(FunctionElement[Any]):  # noqa: N801 - named as functions are
+    """A column of JSON as text, which the driver of PostgreSQL would otherwise turn into an object for each row."""
+
+    type = SharedJson()
+    inherit_cache = True
+
+
+@compiles(stored_text)
+def _as_stored(element: stored_text, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(element.clauses, **options))
+
+
+@compiles(stored_text, "postgresql")
+def _as_text(element: stored_text, compiler: Any, **options: Any) -> str:
+    return f"({compiler.process(element.clauses, **options)})::text"
 
 
 def _shared(text: str | None) -> Any:

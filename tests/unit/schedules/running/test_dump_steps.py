@@ -61,7 +61,7 @@ def test_a_repository_without_databases_passes_over_the_step(world: World) -> No
     assert row.steps[0] | {"kind": "dump", "skipped": "no_databases", "operation_id": None} == row.steps[0]
 
 
-def test_an_agent_gets_the_dumps_of_its_repository_and_an_ssh_machine_gets_none(world: World) -> None:
+def test_agents_and_ssh_machines_get_the_dumps_of_their_repositories(world: World) -> None:
     far = with_database(world, execution_target="agent", agent_machine_id=world.agent())
     by_ssh = with_database(world, execution_target="ssh")
     world.schedule(far, by_ssh, steps=[{"kind": "backup"}, {"kind": "dump"}])
@@ -70,4 +70,4 @@ def test_an_agent_gets_the_dumps_of_its_repository_and_an_ssh_machine_gets_none(
     kinds = {
         number: [one.kind for one in world.operations() if one.repository_id == number] for number in (far, by_ssh)
     }
-    assert kinds == {far: ["dump", "backup"], by_ssh: ["backup"]}
+    assert kinds == {far: ["dump", "backup"], by_ssh: ["dump", "backup"]}

@@ -1,6 +1,6 @@
 """The far side of a run: starts the shim on this machine and streams the engine's output while the link is up.
 
-Copied beside ``shim.py`` and ``repository_guard.py`` to the machine, and started there over ssh as ``python3 -I -S
+Copied beside ``shim.py``, ``repository_guard.py`` and ``feed.py`` to the machine, and started there over ssh as ``python3 -I -S
 remote_run.py``. It imports only the standard library and must run under Python 3.9. The first line on standard input is
 the request; later lines are single words: ``TERM`` and ``KILL`` go to the engine's process group, ``DONE`` means that
 everything was received and the run can be forgotten, ``HERE`` is a sign of life. The end of the input, or silence for
@@ -235,7 +235,16 @@ class Run:
         except FileNotFoundError:
             return {"state": "interrupted"}
         # As an age: the two machines' clocks may differ.
-        return {"state": "exited", "record": record, "ended_seconds_ago": time.time() - record["finished_at"]}
+        end = {"state": "exited", "record": record, "ended_seconds_ago": time.time() - record["finished_at"]}
+        return {**end, "dumps": dumps} if (dumps := self._dumps()) else end
+
+    def _dumps(self) -> list[Any]:
+        """The feeder's records in the order of the dumps: without them an archive of dumps does not count."""
+        found: list[Any] = []
+        while self._has(f"dump-{len(found) + 1}.json"):
+            with open(self._file(f"dump-{len(found) + 1}.json"), "rb") as file:
+                found.append(json.load(file))
+        return found
 
     def is_free(self) -> bool:
         """True when nothing of the run is alive."""
@@ -299,11 +308,15 @@ class Stream:
 def here(command: dict[str, Any]) -> dict[str, Any]:
     """The command with this machine's home, and its way to lower the priority of a process."""
     program, *arguments = command["argv"]
+    argv = [os.path.expanduser(program), *arguments]
+    if command.get("feeder"):
+        spec = {"engine": argv, **command["feeder"]}
+        argv = [sys.executable, "-I", "-S", os.path.join(HERE, "feed.py"), json.dumps(spec)]
     guard = command.get("guard")
     ionice = shutil.which("ionice")
     return {
         **command,
-        "argv": [os.path.expanduser(program), *arguments],
+        "argv": argv,
         "guard": guard and {**guard, "program": os.path.expanduser(guard["program"])},
         "environment": {
             name: os.path.expanduser(value) if value.startswith("~/") else value

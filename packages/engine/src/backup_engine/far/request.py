@@ -51,6 +51,7 @@ def near_command(command: Command, folder: Path, *, piped: bool) -> Command:
             "nice": NICENESS,
             "guard": command.guard.record() if command.guard else None,
             "script": command.script.record() if command.script else None,
+            "feeder": command.feeder,
         },
     }
     _write(file, record)

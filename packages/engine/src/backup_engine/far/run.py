@@ -3,7 +3,7 @@
 Run as ``python -I -S run.py REQUEST``. This process writes the engine's output and ends as the engine ended. It
 reconnects a link that is cut for as long as the request allows; only before the machine was reached for the first time
 a cut link is an error at once. Three files beside the request carry what must survive this process: ``.begun`` (the
-engine may have been started), ``.ended`` (when it ended), ``.collected`` (everything was received, so the far side may
+engine may have been started), ``.ended`` (when and how it ended, and the feeder's records), ``.collected`` (everything was received, so the far side may
 have forgotten the run). A fourth, ``.cancel``, is created by others to stop the engine.
 
 It imports only the standard library and nothing of this package: it has to start in milliseconds.
@@ -312,7 +312,7 @@ class FarRun:
             return
         with open(self._place + ".ended.part", "w", encoding="utf-8") as file:
             kept = {"finished_at": time.time() - max(0.0, float(age)), **space_in(end.get("record"))}
-            json.dump({**kept, "exit": exit_in(end.get("record"))}, file)
+            json.dump({**kept, "exit": exit_in(end.get("record")), "dumps": end.get("dumps")}, file)
         os.replace(self._place + ".ended.part", self._place + ".ended")
 
     def _collected(self, link: "subprocess.Popen[bytes]") -> None:
@@ -469,7 +469,7 @@ def sources() -> dict[str, str]:
     """The files that are copied to a machine. The last one marks the copy as complete."""
     here = os.path.dirname(os.path.abspath(__file__))
     texts = {}
-    copied = ("shim.py", f"{here}/../shim.py"), ("repository_guard.py", f"{here}/../repository_guard.py")
+    copied = [(name, f"{here}/../{name}") for name in ("shim.py", "repository_guard.py", "feed.py")]
     for name, path in (*copied, ("remote_run.py", f"{here}/remote_run.py")):
         with open(path, encoding="utf-8") as file:
             texts[name] = file.read()

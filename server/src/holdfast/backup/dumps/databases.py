@@ -10,7 +10,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from backup_engine.dumps import Database
-from backup_jobs.dump import NOT_HERE
 from backup_protocol import DatabaseBlock, JobKind
 from holdfast.access import audit
 from holdfast.access.caller import Caller
@@ -109,15 +108,17 @@ def _check(session: Session, places: ServicePlaces, repository: Repository, want
 
 def _require_foreign(session: Session, places: ServicePlaces, path: str) -> None:
     if places.here(session).holds(path):
-        raise Unprocessable(
-            "backup.own_places", "This file is part of the service's own data, which is left out of dumps."
-        )
+        raise own_places()
+
+
+def own_places() -> Unprocessable:
+    return Unprocessable(
+        "backup.own_places", "This file is part of the service's own data, which is left out of dumps."
+    )
 
 
 def require_able(session: Session, repository: Repository) -> None:
     """Raise Unprocessable unless dumps can be made on the machine where the engine of the repository runs."""
-    if repository.execution_target == "ssh":
-        raise Unprocessable("backup.dump_not_here", NOT_HERE)
     if repository.execution_target == "agent":
         agent = repository.agent_machine_id
         if not agent_target.can(session, agent, JobKind.BACKUP_DUMP):

@@ -28,7 +28,7 @@ from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import jobs
 from holdfast.repositories.job_kinds import concluded
-from holdfast.repositories.location import Opener
+from holdfast.repositories.location import Opener, runs_on
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import ServicePlaces
 from holdfast.repositories.work import RepositoryWork
@@ -38,7 +38,7 @@ LONGEST_TEXT = 200
 
 
 def kind(opener: Opener, vault: Vault, programs: str | None) -> Kind:
-    """`programs`: folders in which the programs that dump databases are looked for first, on this machine."""
+    """`programs`: folders in which the programs that dump databases are looked for first, here and on ssh machines."""
     job = JobWork(
         JobKind.BACKUP_DUMP,
         partial(make_block, opener.own_places),
@@ -69,23 +69,37 @@ def run(opener: Opener, vault: Vault, programs: str | None, job: JobWork, contex
     with context.database.reading() as session:
         block = make_block(opener.own_places, session, context.operation)
         known = passwords(vault, session, context.operation)
+    if dump.is_able(opened.location.machine):
+        _require_foreign_there(opener, context, opened.repository, block)
     path = ":".join(filter(None, (programs, SEARCH_PATH)))
     work = dump.DumpWork(context, opened.engine, opened.location, block, passwords=known, programs=path)
     return concluded(job, context, attempt(BODIES[JobKind.BACKUP_DUMP], work))
+
+
+def _require_foreign_there(opener: Opener, context: Context, repository: Repository, block: DumpBlock) -> None:
+    """Raise Unprocessable if an SQLite file on an ssh machine is the service's own: the connection may lead to itself."""
+    machine = runs_on(repository)
+    files = [each.database for each in block.databases if each.kind == "sqlite" and each.database]
+    if machine is None or not files:
+        return
+    known = opener.own_places.identities()
+    found = context.once("own-places", lambda: {"patterns": opener.machines.own_places_left_out(machine, files, known)})
+    if found["patterns"]:
+        raise databases.own_places()
 
 
 def make_block(places: ServicePlaces, session: Session, operation: Operation) -> DumpBlock:
     repository = repository_of(session, operation)
     params = DumpParams.model_validate(operation.params)
     stored = databases.of_repository(session, repository.id)
-    on_agent = operation.executor == "agent"
+    on_agent, here = operation.executor == "agent", repository.execution_target == "local"
     return DumpBlock(
         archive_name=_archive_name(operation, repository, params),
         compression=repository.compression,
         comment=key_of(operation),
         upload_ratelimit_kib=params.upload_ratelimit_kib or repository.upload_ratelimit_kib,
         service_places=tuple(places.identities()) if on_agent else (),
-        databases=tuple(databases.block_of(session, places, each, here=not on_agent) for each in stored),
+        databases=tuple(databases.block_of(session, places, each, here=here) for each in stored),
     )
 
 

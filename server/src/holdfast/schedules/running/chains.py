@@ -137,7 +137,7 @@ def _is_the_same_each_time(step: Mapping[str, Any]) -> bool:
 
 
 def _has_databases(repository: Repository, around: Around) -> bool:
-    return repository.id in around.dumped and repository.execution_target != "ssh"
+    return repository.id in around.dumped
 
 
 def _planned(

@@ -1,12 +1,12 @@
 """The first half of the tick: a run row for every due time of every target."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import BindParameter, bindparam, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
@@ -48,24 +48,11 @@ NO_STEPS: list[dict[str, Any]] = []
 NO_OPTIONS: dict[str, Any] = {}
 """Of rows that are written: shared, so that each is put into JSON once."""
 READ = plain(
-    Schedule.id,
-    Schedule.uuid,
-    Schedule.name,
-    Schedule.schedule_mode,
-    Schedule.cron_expression,
-    Schedule.timezone,
-    Schedule.interval_minutes,
-    Schedule.starts_at,
-    Schedule.availability_check_interval_minutes,
-    Schedule.min_success_interval_minutes,
-    Schedule.targets,
-    Schedule.exclude_repository_ids,
-    Schedule.steps,
-    Schedule.spread_minutes,
-    Schedule.snoozed_until,
-    Schedule.next_due_at,
-    Schedule.revision,
-    Schedule.created_at,
+    *(
+        column
+        for column in Schedule.__table__.c
+        if column.name not in ("description", "tz_version", "created_by", "updated_at")
+    )
 )
 """What of a schedule is needed here, read as plain rows."""
 
@@ -116,15 +103,38 @@ class _Surroundings:
         return self.next_times[key]
 
 
-def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONCE) -> Done:
+class AlreadyWritten(Exception):
+    """A row that was to be written as released is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a transaction is about to write: rows of schedules that have no open run."""
+
+    schedules: Mapping[int, Schedule]
+    """With the due times that come next."""
+    rows: list[dict[str, Any]]
+    paused: bool
+    covered: Covered
+    now: datetime
+
+
+ReleaseAtOnce = Callable[[Session, Due], list[dict[str, Any]]]
+"""Puts the rows that may run into the queue; returns all rows as they are to be written, each with an id."""
+
+
+def write_due_rows(
+    session: Session, now: datetime, most: int = SCHEDULES_AT_ONCE, release_at_once: ReleaseAtOnce | None = None
+) -> Done:
     """Write rows for due times that have come, of some schedules; set when those are due next. One transaction.
 
-    `most`: how many schedules and, but for the first, rows.
+    `most`: how many schedules and, but for the first, rows. Raise AlreadyWritten if rows that were released at once are
+    there already: nothing is to be committed then.
     """
     statement = (
         select(*READ)
         .where(Schedule.next_due_at <= now)
-        .order_by(Schedule.next_due_at, Schedule.id)
+        .order_by(Schedule.next_due_at)  # the order of the index: with the id, PostgreSQL would sort all that are due
         .limit(min(most, SCHEDULES_AT_ONCE))
         .with_for_update(skip_locked=True)
     )
@@ -154,10 +164,18 @@ def write_due_rows(session: Session, now: datetime, most: int = SCHEDULES_AT_ONC
             break
         following.append({"id": schedule.id, "next_due_at": next_due_at, "tz_version": zones.VERSION})
     done.rows = len(rows)
-    _supersede(session, schedules, rows, now)
+    has_open_runs = _supersede(session, schedules, rows, now)
     if rows:
-        insert_many(session, ScheduleRun, rows, unless_there=True)
         ended.tell(session, {schedule.id: schedule.name for schedule in schedules}, rows)
+        if release_at_once is not None and not has_open_runs:
+            coming = {each["id"]: each["next_due_at"] for each in following}
+            for schedule in schedules:
+                schedule.next_due_at = coming.get(schedule.id, schedule.next_due_at)
+            by_id = {schedule.id: schedule for schedule in schedules}
+            rows = release_at_once(session, Due(by_id, rows, around.paused, around.covered, now))
+        written = insert_many(session, ScheduleRun, rows, unless_there=True)
+        if written != len(rows) and any(row["outcome"] == Outcome.RAN for row in rows):
+            raise AlreadyWritten
     update_many(session, Schedule, following)
     session.expire_all()
     return done
@@ -292,6 +310,10 @@ def _plain(schedule: Schedule, target: Target | None, due: datetime) -> dict[str
         "tries": 0,
         "steps": NO_STEPS,
         "options": NO_OPTIONS,
+        "result": None,
+        "error_key": None,
+        "reason_operation_id": None,
+        "released_at": None,
     }
 
 
@@ -311,18 +333,21 @@ def _not_there(session: Session, schedule_id: int, rows: Sequence[dict[str, Any]
 
 def _supersede(
     session: Session, schedules: Iterable[Schedule], rows: Sequence[Mapping[str, Any]], now: datetime
-) -> None:
-    """End what still waits from earlier due times of the same repository: one run is enough for both."""
+) -> bool:
+    """End what still waits from earlier due times of the same repository: one run is enough for both.
+
+    Return whether any run of these schedules was open.
+    """
     newest: dict[tuple[int, int], datetime] = {}
     for row in rows:
         if row["outcome"] == Outcome.WAITING:
             key = (row["schedule_id"], row["repository_id"])
             newest[key] = max(newest.get(key, row["due_at"]), row["due_at"])
     if not newest:
-        return
+        return True
     by_id = {schedule.id: schedule for schedule in schedules}
-    if beside_objects(session).scalar(_UNSETTLED, {"ids": list(by_id)}) is None:
-        return
+    if not store.has_open(session, newest):
+        return False
     found = session.scalars(
         select(ScheduleRun)
         .where(ScheduleRun.schedule_id.in_(by_id), ScheduleRun.settled_at.is_(None))
@@ -339,10 +364,7 @@ def _supersede(
         elif older.waiting_for != WaitingFor.START or older.start_at < due:
             _end_older(session, by_id[older.schedule_id], older, now)
     session.flush()
-
-
-_ids: BindParameter[int] = bindparam("ids", expanding=True)
-_UNSETTLED = select(ScheduleRun.id).where(ScheduleRun.schedule_id.in_(_ids), ScheduleRun.settled_at.is_(None)).limit(1)
+    return True
 
 
 def _end_older(session: Session, schedule: Schedule, row: ScheduleRun, now: datetime) -> None:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, column, select, table
+from sqlalchemy import column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
 from holdfast.schedules.running.plans import Covered, covered_by
-from holdfast.storage.bulk import beside_objects, objects, plain
+from holdfast.storage.bulk import ByIds, objects, plain
 
 EVIDENCE = {
     "backup": "last_backup",
@@ -48,10 +48,9 @@ OF_SCHEDULE = plain(
 _mirrors = table("repository_mirrors", column("repository_id"))
 _databases = table("dumped_databases", column("repository_id"))
 """Known by name alone."""
-_ids: BindParameter[int] = bindparam("ids", expanding=True)
-_REPOSITORIES = select(*OF_REPOSITORY).where(Repository.id.in_(_ids))
-_SCHEDULES = select(*OF_SCHEDULE).where(Schedule.id.in_(_ids))
-_MIRRORED = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(_ids))
+_REPOSITORIES = ByIds(select(*OF_REPOSITORY), Repository.id)
+_SCHEDULES = ByIds(select(*OF_SCHEDULE), Schedule.id)
+_MIRRORED = ByIds(select(_mirrors.c.repository_id), _mirrors.c.repository_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +74,47 @@ class Around:
     """Chains that many rows share, see `chains`."""
 
 
-def gather(session: Session, rows: Sequence[ScheduleRun], now: datetime, reachable: Collection[int]) -> Around:
-    connection = beside_objects(session)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the transaction has read already. No run of these schedules is open."""
+
+    paused: bool
+    covered: Covered
+    schedules: Mapping[int, Schedule]
+
+
+def gather(
+    session: Session,
+    rows: Sequence[ScheduleRun],
+    now: datetime,
+    reachable: Collection[int] = (),
+    known: Known | None = None,
+) -> Around:
     repository_ids = sorted({row.repository_id for row in rows})
-    repositories = objects(connection.execute(_REPOSITORIES, {"ids": repository_ids}))
+    repositories = objects(_REPOSITORIES.run(session, repository_ids))
     found: dict[int, Repository] = {row.id: row for row in repositories}
     agents = store.agents(session, {one.agent_machine_id for one in found.values() if one.agent_machine_id})
-    chosen = objects(connection.execute(_SCHEDULES, {"ids": sorted({row.schedule_id for row in rows})}))
-    schedules: dict[int, Schedule] = {row.id: row for row in chosen}
+    earlier = {} if known else store.unended_beside(session, [row.id for row in rows])
+    known = known or _look(session, rows)
     return Around(
         now=now,
-        paused=store.is_paused(session),
-        covered=covered_by(store.blackouts_as_values(session)),
-        schedules=schedules,
+        paused=known.paused,
+        covered=known.covered,
+        schedules=known.schedules,
         repositories=found,
         targets={number: _target(one, agents) for number, one in found.items()},
         agents={number: agent.status for number, agent in agents.items()},
-        earlier=store.unended_beside(session, [row.id for row in rows]),
-        mirrored=frozenset(connection.scalars(_MIRRORED, {"ids": repository_ids})),
-        dumped=_with_databases(session, schedules.values(), repository_ids),
+        earlier=earlier,
+        mirrored=frozenset(_MIRRORED.run(session, repository_ids).scalars()),
+        dumped=_with_databases(session, known.schedules.values(), repository_ids),
         reachable=reachable,
     )
+
+
+def _look(session: Session, rows: Sequence[ScheduleRun]) -> Known:
+    chosen = objects(_SCHEDULES.run(session, sorted({row.schedule_id for row in rows})))
+    covered = covered_by(store.blackouts_as_values(session))
+    return Known(store.is_paused(session), covered, {row.id: row for row in chosen})
 
 
 def _target(repository: Repository, agents: Mapping[int, store.Agent]) -> store.Target:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -12,8 +12,8 @@ from holdfast.api.parts import Part
 from holdfast.kit.supervisor import Supervisor
 from holdfast.operations.kinds import Registry
 from holdfast.schedules import store
-from holdfast.schedules.running import clock, due, machines, release, settle
-from holdfast.schedules.running.due import Done, look, write_due_rows
+from holdfast.schedules.running import at_once, clock, due, machines, release, settle
+from holdfast.schedules.running.due import Done, Due, look, write_due_rows
 from holdfast.storage.session import Database, wake_after_commit
 
 Answer = TypeVar("Answer")
@@ -82,7 +82,7 @@ class Tick:
             following = moment
         if following is not None and following <= moment:
             is_changed = True
-            self._repeat(lambda session, most: write_due_rows(session, moment, most), due.ROWS_AT_ONCE)
+            self._write_due_rows(moment)
             self._repeat(
                 lambda session, most: release.release_rows(session, self._registry, moment, most=most),
                 release.ROWS_AT_ONCE,
@@ -93,6 +93,13 @@ class Tick:
             with self._database.reading() as session:
                 following = look(session).next_moment
         return self._free_seconds(following, moment, began)
+
+    def _write_due_rows(self, moment: datetime) -> None:
+        released = partial(_released_at_once, self._registry)
+        try:
+            self._repeat(lambda session, most: write_due_rows(session, moment, most, released), due.ROWS_AT_ONCE)
+        except due.AlreadyWritten:  # such as after a clock that went back: row by row, in two steps
+            self._repeat(lambda session, most: write_due_rows(session, moment, most), due.ROWS_AT_ONCE)
 
     def _free_seconds(self, following: datetime | None, moment: datetime, began: float) -> float:
         if following is None:
@@ -158,6 +165,10 @@ class Tick:
 
 
 TICK = Part[Tick]("tick")
+
+
+def _released_at_once(registry: Registry, session: Session, found: Due) -> list[dict[str, Any]]:
+    return at_once.release_at_once(session, registry, found)
 
 
 def _sized(step: Callable[[Session, int], Done], size: int, session: Session) -> Done:

@@ -1,0 +1,126 @@
+"""The API of a real service while its tick releases thousands of runs, against the same service with nothing due.
+
+The repositories belong to an agent that is online and takes nothing, so no engine runs beside it: what is measured is
+the tick.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import func, select, update
+
+from bench.filling_schedules import fill
+from bench.report import Measurement, Options
+from bench.running import folder, serving, settings_for, signed_in
+from bench.timing import milliseconds, percentile
+from holdfast.kit import clock
+from holdfast.schedules.models import Schedule, ScheduleRun
+from holdfast.settings import Settings
+from holdfast.storage.session import Database
+from tests.support.service import Client
+from tests.unit.schedules.running.world import World
+
+TIMES_IDLE = 2.0
+"""The 99th percentile beside the tick, against the one without it."""
+READS = ("/api/auth/me", "/api/repositories/1", "/api/operations/?limit=20", "/api/schedules/1")
+PAUSE_SECONDS = 0.002
+IDLE_SECONDS = 6.0
+DEADLINE_SECONDS = 300.0
+
+
+def run(options: Options, number: int) -> list[Measurement]:
+    with folder() as place, settings_for(place / "data", options.store) as settings, serving(settings) as service:
+        admin = signed_in(service)
+        with _opened(settings) as database:
+            _fill(database, number)
+            idle, beside = _measured(admin, database, number)
+    ratio = percentile(beside.reads, 99) / percentile(idle.reads, 99)
+    return [
+        Measurement(
+            f"schedules: 99th percentile of reads beside a tick with {number} due, against none due",
+            ratio,
+            "times",
+            TIMES_IDLE,
+            f"{_shown(beside.reads)} beside, {_shown(idle.reads)} idle; {len(beside.reads)} and {len(idle.reads)} reads",
+        ),
+        Measurement(
+            "schedules: the same for writes",
+            percentile(beside.writes, 99) / percentile(idle.writes, 99),
+            "times",
+            note=f"{_shown(beside.writes)} beside, {_shown(idle.writes)} idle",
+        ),
+        Measurement("schedules: a service releases them all", beside.seconds, "s"),
+    ]
+
+
+def _shown(times: list[float]) -> str:
+    return f"{milliseconds(percentile(times, 99)):.1f} ms"
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Database]:
+    database = Database(settings.database_url or f"sqlite:///{settings.data_dir / 'holdfast.db'}")
+    try:
+        yield database
+    finally:
+        database.dispose()
+
+
+def _fill(database: Database, number: int) -> None:
+    """Schedules that are due in an hour, of repositories of an agent that is always online."""
+    agent = World(database).agent(last_seen_at=clock.now() + timedelta(days=1))
+    fill(database, number, {"execution_target": "agent", "agent_machine_id": agent})
+    with database.writing() as session:
+        session.execute(update(Schedule).values(next_due_at=clock.now() + timedelta(hours=1)))
+
+
+@dataclass
+class _Times:
+    reads: list[float] = field(default_factory=list)
+    writes: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def _measured(admin: Client, database: Database, number: int) -> tuple[_Times, _Times]:
+    _ask(admin, _Times())  # what is built at first use is not what is measured
+    idle, beside = _Times(), _Times()
+    end = time.monotonic() + IDLE_SECONDS
+    while time.monotonic() < end:
+        _ask(admin, idle)
+    with database.writing() as session:
+        session.execute(update(Schedule).values(next_due_at=clock.now()))
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not _rows(database):  # the tick looks at least every 15 seconds
+        assert time.monotonic() < deadline, "nothing was found due"
+        time.sleep(0.01)
+    began = time.monotonic()
+    while (released := _rows(database, ScheduleRun.released_at.is_not(None))) < number:
+        assert time.monotonic() < deadline, f"{released} of {number} were released"
+        _ask(admin, beside)
+    beside.seconds = time.monotonic() - began
+    return idle, beside
+
+
+def _ask(admin: Client, times: _Times) -> None:
+    for path in READS:
+        _timed(times.reads, partial(admin.get, path))
+    labels = {"number": str(len(times.writes))}
+    _timed(times.writes, partial(admin.put, "/api/repositories/1", json={"labels": labels}))
+
+
+def _timed(times: list[float], call: Callable[[], Any]) -> None:
+    time.sleep(PAUSE_SECONDS)
+    began = time.perf_counter()
+    answer = call()
+    times.append(time.perf_counter() - began)
+    assert answer.status_code == 200, answer.text
+
+
+def _rows(database: Database, *conditions: Any) -> int:
+    with database.reading() as session:
+        return session.scalar(select(func.count()).select_from(ScheduleRun).where(*conditions)) or 0

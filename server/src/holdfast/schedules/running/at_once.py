@@ -1,0 +1,61 @@
+"""Rows that may run as soon as they are due: they enter the queue in the transaction that writes them, already as released.
+
+Everything else (rows that wait, that a rule ends, or whose schedule has scripts or an open run) is written as usual, and
+`release` looks at it.
+"""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from sqlalchemy.orm import Session
+
+from holdfast.operations.kinds import Registry
+from holdfast.schedules.models import Outcome, Schedule, ScheduleRun, WaitingFor
+from holdfast.schedules.running.chains import enqueue
+from holdfast.schedules.running.due import UNREADABLE, Due
+from holdfast.schedules.running.gathering import Around, Known, gather
+from holdfast.schedules.running.judge import Release
+from holdfast.schedules.running.release import verdict_of
+from holdfast.schedules.running.steps import SCRIPT
+from holdfast.storage.bulk import next_ids
+
+
+def release_at_once(session: Session, registry: Registry, due: Due) -> list[dict[str, Any]]:
+    """Put the rows that may run into the queue; return all rows as they are to be written."""
+    rows = [
+        {"id": number, **row}
+        for number, row in zip(next_ids(session, ScheduleRun, len(due.rows)), due.rows, strict=True)
+    ]
+    ready = {row["id"]: _as_object(row) for row in rows if _is_ready(row, due)}
+    if not ready:
+        return rows
+    around = gather(session, list(ready.values()), due.now, known=Known(due.paused, due.covered, due.schedules))
+    released = {number: row for number, row in ready.items() if _may_run(row, around)}
+    enqueue(session, registry, released.values(), around)
+    return [
+        {name: getattr(released[row["id"]], name) for name in row} if row["id"] in released else row for row in rows
+    ]
+
+
+def _is_ready(row: dict[str, Any], due: Due) -> bool:
+    is_waiting = row["outcome"] == Outcome.WAITING and row["waiting_for"] == WaitingFor.START
+    return is_waiting and row["start_at"] <= due.now and not _has_scripts(due.schedules[row["schedule_id"]])
+
+
+def _has_scripts(schedule: Schedule) -> bool:
+    """Scripts that run once for all repositories of a due time need the rows of the others. Unreadable steps: no hurry."""
+    steps = schedule.steps
+    return not isinstance(steps, list) or any(
+        not isinstance(step, dict) or step.get("kind") == SCRIPT for step in steps
+    )
+
+
+def _as_object(row: dict[str, Any]) -> ScheduleRun:
+    return cast("ScheduleRun", SimpleNamespace(**row))
+
+
+def _may_run(row: ScheduleRun, around: Around) -> bool:
+    try:
+        return isinstance(verdict_of(row, around.schedules[row.schedule_id], around), Release)
+    except UNREADABLE:
+        return False
