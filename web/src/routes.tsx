@@ -113,6 +113,7 @@ const timeMachine = createRoute({
     gone?: boolean
     top?: boolean
     sort?: 'size'
+    name?: string
   } => ({
     at: number(search.at),
     path: text(search.path),
@@ -121,6 +122,7 @@ const timeMachine = createRoute({
     gone: search.gone === false ? false : undefined,
     top: search.top === true ? true : undefined,
     sort: search.sort === 'size' ? 'size' : undefined,
+    name: text(search.name),
   }),
   component: lazyPage(() => import('./features/files/TimeMachine'), 'TimeMachine'),
 })
