@@ -161,4 +161,7 @@ def measure_idle(measured: Measured, client: Client, options: Options) -> list[M
     return [Measurement("requests of an idle / in a minute", len(sent) * 60 / seconds, "", 0, " ".join(sent[:3]))]
 
 
-BENCH = Bench("the web pages: bytes, first paint, acts, a log of 1,000,000 lines, a folder of 100,000 names, an hour of events", run)
+BENCH = Bench(
+    "the web pages: bytes, first paint, acts, a log of 1,000,000 lines, a folder of 100,000 names, an hour of events",
+    run,
+)

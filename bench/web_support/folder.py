@@ -48,7 +48,11 @@ def measure_folder(measured: Measured, repository: int, path: str, options: Opti
     what = f"a folder of {count:,} names"
     return [
         Measurement(
-            f"{what}: frames missed while it scrolls", scrolled, "%", MOST_MISSED_PERCENT + still, f"still {still:.1f} %"
+            f"{what}: frames missed while it scrolls",
+            scrolled,
+            "%",
+            MOST_MISSED_PERCENT + still,
+            f"still {still:.1f} %",
         ),
         Measurement(f"{what}: rows in the document", in_document, "", MOST_ROWS),
         Measurement(

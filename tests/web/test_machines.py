@@ -19,14 +19,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield started
 
 
-@pytest.fixture(autouse=True)
-def past_the_first_run(running: Running, inside: Page) -> None:
-    """Without a repository the pages lead to the first run."""
-    running.new_repository()
-    inside.reload()
-    expect(inside.get_by_role("link", name="Machines")).to_be_visible()
-
-
 @pytest.fixture
 def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)

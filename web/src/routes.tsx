@@ -20,13 +20,17 @@ function Root() {
 function Missing() {
   return (
     <main>
-      <h1>Not here, or not for you</h1>
-      <p className="soft">
-        There is no such page.{' '}
-        <Link to="/" className="link">
-          Back to the overview
-        </Link>
-      </p>
+      <div className="note">
+        <div>
+          <h1>Not here, or not for you.</h1>
+          <p>
+            There is no such page.{' '}
+            <Link to="/" className="link">
+              Back to the overview
+            </Link>
+          </p>
+        </div>
+      </div>
     </main>
   )
 }

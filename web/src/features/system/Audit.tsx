@@ -164,12 +164,14 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
               </td>
               <td>
                 {one.actor ? (
-                  <Narrow onClick={() => onNarrow({ actor: one.actor ?? undefined })}>{one.actor}</Narrow>
+                  <Narrow onClick={() => onNarrow({ actor: one.actor ?? undefined })}>
+                    <span className="clip actor">{one.actor}</span>
+                  </Narrow>
                 ) : (
                   <span className="muted">unknown</span>
                 )}
               </td>
-              <td>
+              <td className="audit-action">
                 <Narrow onClick={() => onNarrow({ action: one.action })}>
                   <code>{one.action}</code>
                 </Narrow>
