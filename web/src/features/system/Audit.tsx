@@ -149,7 +149,7 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
         <thead>
           <tr>
             <th>When</th>
-            <th>User</th>
+            <th className="wide-only">User</th>
             <th>Action</th>
             <th className="wide-only">Object</th>
             <th className="wide-only">From</th>
@@ -161,8 +161,9 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
             <tr key={one.id}>
               <td className="number soft nowrap" title={exactMoment(one.at)}>
                 {shortDay(one.at)}, {clockTime(one.at)}
+                <span className="sub narrow-only clip actor">{one.actor ?? 'unknown'}</span>
               </td>
-              <td>
+              <td className="wide-only">
                 {one.actor ? (
                   <Narrow onClick={() => onNarrow({ actor: one.actor ?? undefined })}>
                     <span className="clip actor">{one.actor}</span>
