@@ -1,6 +1,8 @@
 """What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
 
+import os
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,7 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     expect(inside.get_by_role("row").filter(has_text=name)).to_contain_text(", proven")
 
 
-def test_a_deleted_file_is_found_and_brought_back(running: Running, inside: Page) -> None:
+def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(running: Running, inside: Page) -> None:
     sources = running.new_source()
     lost = sources / "lost-letter.txt"
     lost.write_text("dear reader\n")
@@ -61,31 +63,46 @@ def test_a_deleted_file_is_found_and_brought_back(running: Running, inside: Page
     running.admin.wait_for_end(running.admin.start_backup(repository))
     running.wait_until_idle()
 
-    inside.goto("/search?q=lost-letter")
-    inside.get_by_role("link", name="lost-letter.txt").click()
+    inside.keyboard.press("Control+k")  # and no pointer from here on
+    inside.keyboard.type("lost-letter")
+    inside.keyboard.press("Enter")
+    inside.get_by_role("link", name="lost-letter.txt").press("Enter")
     expect(inside.get_by_text("dear reader")).to_be_visible()
-    inside.get_by_role("complementary", name="lost-letter.txt").get_by_role("button", name="Restore…").click()
-    inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).click()
+    inside.get_by_role("complementary", name="lost-letter.txt").get_by_role("button", name="Restore…").press("Enter")
+    inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).press("Enter")
     expect(inside.get_by_text("completed", exact=True)).to_be_visible()
     assert lost.read_text() == "dear reader\n"
 
 
-def test_a_folder_shows_what_changed_when(running: Running, inside: Page) -> None:
+def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_zip(
+    running: Running, inside: Page
+) -> None:
     sources = running.new_source()
     (sources / "kept.conf").write_text("first\n")
     repository = backed_up(running, sources)
     (sources / "kept.conf").write_text("second\n")
     (sources / "new.txt").write_text("new")
+    Path(os.fsdecode(os.fsencode(sources) + b"/caf\xe9.txt")).write_text("not UTF-8 by name")
     running.admin.wait_for_end(running.admin.start_backup(repository))
     running.wait_until_idle()
 
     inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
     rows = inside.get_by_role("treegrid")
     expect(rows.get_by_text("changed here").first).to_be_visible()
+    for name in ("kept.conf", "new.txt", "caf"):
+        rows.get_by_role("row").filter(has_text=name).press("x")
+    with inside.expect_download() as saved:
+        inside.get_by_text("3 selected").locator("..").get_by_role("button", name="Download").click()
+    with zipfile.ZipFile(saved.value.path()) as saved_files:
+        contents = {saved_files.read(name) for name in saved_files.namelist() if not name.endswith("/")}
+    assert contents == {b"second\n", b"new", b"not UTF-8 by name"}
+
     inside.get_by_role("button", name="Earlier change").click()
     expect(rows.get_by_text("comes on").first).to_be_visible()
     rows.get_by_text("kept.conf").click()
     expect(inside.get_by_text("This version against the newest")).to_be_visible()
+    expect(inside.get_by_text("+ second")).to_be_visible()
+    inside.reload()  # its address shows the same again
     expect(inside.get_by_text("+ second")).to_be_visible()
 
 
@@ -98,7 +115,9 @@ def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, i
     expect(row).to_contain_text("completed")
 
 
-def test_the_page_of_a_running_backup_shows_its_progress_as_it_comes(running: Running, inside: Page) -> None:
+def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_waits_for_it(
+    running: Running, inside: Page
+) -> None:
     repository = running.new_repository()
     first, last = running.gate(), running.gate()
     sources = [*repository["source_paths"], str(first.path), str(running.new_source()), str(last.path)]
@@ -115,6 +134,12 @@ def test_the_page_of_a_running_backup_shows_its_progress_as_it_comes(running: Ru
     try:
         expect(inside.get_by_text(re.compile(r"\d files"))).to_be_visible()
         assert not [url for url in looked_up if url.endswith(f"/api/operations/{job_id}")]
+        waiting = running.admin.start_backup(repository)
+        follow(inside, "/queue")
+        lane = inside.get_by_role("region", name=repository["name"])
+        expect(lane).to_contain_text(f"waits for #{job_id}")
+        lane.get_by_role("button", name="Cancel").last.click()
+        expect(lane).not_to_contain_text(f"#{waiting}")
     finally:
         last.open()
         running.admin.wait_for_end(job_id)
