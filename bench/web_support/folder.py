@@ -7,7 +7,7 @@ from bench.report import Measurement, Options
 from bench.timing import percentile
 from bench.web_support.browser import Measured
 from bench.web_support.log import MOST_MISSED_PERCENT, MOST_ROWS, STILL, missed, scroll
-from tests.support.service import Client
+from tests.support.service import PATIENCE, Client, wait_until
 
 NAMES, QUICK_NAMES = 100_000, 5_000
 SHOWN_MILLISECONDS = 150
@@ -33,6 +33,11 @@ def filled_folder(client: Client, place: Path, options: Options) -> tuple[dict[s
     for _ in range(2):
         client.wait_for_end(client.start_backup(repository))
         (source / "name-000007").write_text("changed\n")
+    listed = f"/api/repositories/{repository['id']}/archives"
+    wait_until(
+        lambda: [one["history_state"] for one in client.get(listed).json()["archives"]] == ["indexed"] * 2,
+        what="both archives are indexed",
+    )
     return repository, str(source).lstrip("/")
 
 
@@ -40,7 +45,7 @@ def measure_folder(measured: Measured, repository: int, path: str, options: Opti
     page, count = measured.page, QUICK_NAMES if options.quick else NAMES
     page.goto(f"/files/{repository}?path={path}")
     rows = page.get_by_role("treegrid")
-    page.locator(f'[role=treegrid][aria-rowcount="{count}"]').wait_for()
+    page.locator(f'[role=treegrid][aria-rowcount="{count}"]').wait_for(timeout=PATIENCE * 1000)
     frames = 120 if options.quick else 600
     still, scrolled = missed(page.evaluate(STILL, frames)), missed(page.evaluate(scroll(".tm-rows"), frames))
     in_document = rows.get_by_role("row").count()

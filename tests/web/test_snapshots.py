@@ -66,6 +66,7 @@ def looks_as_kept(page: Page, name: str, *, hidden: str | None = None) -> None:
     """`hidden`: a selector of what differs from run to run; it keeps its place, and is not drawn."""
     page.evaluate("document.fonts.ready")
     page.evaluate("document.activeElement?.blur()")  # a caret blinks
+    page.mouse.move(0, 0)  # what is pointed at looks different
     if hidden is not None:
         page.locator(hidden).evaluate_all("all => all.forEach((one) => { one.style.visibility = 'hidden' })")
     now = page.screenshot()
