@@ -13,6 +13,7 @@ from bench.timing import percentile
 from bench.web_support.browser import SLOWER, Measured, browsing, static_page
 from bench.web_support.build import sizes
 from bench.web_support.events import Source, measure_events
+from bench.web_support.folder import filled_folder, measure_folder
 from bench.web_support.log import measure_log
 from holdfast.settings import Settings
 from holdfast.storage.session import Database
@@ -34,11 +35,13 @@ def run(options: Options) -> list[Measurement]:
         operation, repository = filled(client, place)
         database = Database(settings.database_url or f"sqlite:///{settings.data_dir / 'holdfast.db'}")
         give_log(settings, database, operation, options)
+        many, path = filled_folder(client, place, options)
         try:
             with browsing(service) as measured:
                 told += measure_loads(measured, options)
                 told += measure_acts(measured)
                 told += measure_log(measured, operation, options)
+                told += measure_folder(measured, many["id"], path, options)
                 told += measure_idle(measured, client, options)
                 told += measure_events(measured, Source(database, repository, operation), options)
         finally:
@@ -158,4 +161,7 @@ def measure_idle(measured: Measured, client: Client, options: Options) -> list[M
     return [Measurement("requests of an idle / in a minute", len(sent) * 60 / seconds, "", 0, " ".join(sent[:3]))]
 
 
-BENCH = Bench("the web pages: bytes, first paint, acts, a log of 1,000,000 lines, an hour of events", run)
+BENCH = Bench(
+    "the web pages: bytes, first paint, acts, a log of 1,000,000 lines, a folder of 100,000 names, an hour of events",
+    run,
+)

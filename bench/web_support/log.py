@@ -8,12 +8,7 @@ from bench.web_support.browser import Measured
 
 MOST_MISSED_PERCENT, MOST_ROWS, JUMP_MILLISECONDS = 1, 80, 150
 FRAME_MILLISECONDS = 1000 / 60
-# Scrolls some rows in each frame and returns the times between the frames.
-SCROLL = """(frames) => new Promise((done) => { const box = document.querySelector('.log'), gaps = []; let last = 0
-  const step = (now) => { if (last) gaps.push(now - last); last = now; box.scrollTop += 60
-    gaps.length < frames ? requestAnimationFrame(step) : done(gaps) }
-  requestAnimationFrame(step) })"""
-# The same frames while nothing moves: what the machine itself misses.
+# The times between frames while nothing moves: what the machine itself misses.
 STILL = """(frames) => new Promise((done) => { const gaps = []; let last = 0
   const step = (now) => { if (last) gaps.push(now - last); last = now
     gaps.length < frames ? requestAnimationFrame(step) : done(gaps) }
@@ -27,12 +22,20 @@ JUMP = """(share) => new Promise((done) => { const box = document.querySelector(
   requestAnimationFrame(look) })"""
 
 
+def scroll(box: str) -> str:
+    """A script that scrolls some rows in each frame and returns the times between the frames."""
+    return f"""(frames) => new Promise((done) => {{ const box = document.querySelector('{box}'), gaps = []; let last = 0
+  const step = (now) => {{ if (last) gaps.push(now - last); last = now; box.scrollTop += 60
+    gaps.length < frames ? requestAnimationFrame(step) : done(gaps) }}
+  requestAnimationFrame(step) }})"""
+
+
 def measure_log(measured: Measured, operation: int, options: Options) -> list[Measurement]:
     page = measured.page
     page.goto(f"/operations/{operation}")
     page.locator(".log-line").first.wait_for()
     frames = 120 if options.quick else 600
-    still, scrolled = (missed(page.evaluate(script, frames)) for script in (STILL, SCROLL))
+    still, scrolled = (missed(page.evaluate(script, frames)) for script in (STILL, scroll(".log")))
     chance = random.Random(1)
     jumps = [page.evaluate(JUMP, chance.random()) for _ in range(options.repeats(40))]
     rows = page.locator(".log-line").count()

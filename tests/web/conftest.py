@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -70,16 +71,34 @@ def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
     made.close()
 
 
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    """A page that is not logged in."""
-    opened = context.new_page()
+@contextmanager
+def watched(opened: Page) -> Iterator[Page]:
+    """Whatever the browser complains of fails the test at its end."""
     complaints: list[str] = []
     opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     yield opened
     unexpected = [one for one in complaints if not any(known in one for known in EXPECTED)]
     assert unexpected == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page that is not logged in."""
+    with watched(context.new_page()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def admins(browser: Browser, running: Running) -> Iterator[BrowserContext]:
+    """The browser of an admin who is logged in: each test opens a page of its own in it. The scripts are loaded once."""
+    made = browser.new_context(base_url=str(running.admin.base_url), viewport={"width": 1440, "height": 1000})
+    made.set_default_timeout(MILLISECONDS)
+    first = made.new_page()
+    log_in(first)
+    first.close()
+    yield made
+    made.close()
 
 
 def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD, address: str = "/") -> None:
@@ -91,9 +110,14 @@ def log_in(page: Page, username: str = "admin", password: str = ADMIN_PASSWORD, 
 
 
 @pytest.fixture
-def inside(page: Page) -> Page:
-    log_in(page)
-    return page
+def inside(admins: BrowserContext) -> Iterator[Page]:
+    """A page of the admin; where a test needs another service, `test_away.py` shows how."""
+    opened = admins.new_page()
+    with watched(opened):
+        opened.goto("/account")  # what it shows does not grow with the repositories of other tests
+        opened.get_by_role("navigation", name="Main", exact=True).wait_for()
+        yield opened
+    opened.close()
 
 
 def follow(page: Page, path: str) -> None:

@@ -45,6 +45,17 @@ PLACES = (
     "/settings/audit",
     "/account",
 )
+IN_DARK = (
+    "/",
+    "/repositories/{repository}",
+    "/repositories/{repository}/maintenance",
+    "/files/{repository}",
+    "/activity",
+    "/operations/{operation}",
+    "/schedules",
+    "/settings/users/1",
+)
+"""Between them these have every colour of the others; the campaign looks at all in both themes."""
 DIALOGS = (
     ("/schedules", "New schedule"),
     ("/notifications", "Add a channel"),
@@ -81,16 +92,23 @@ def found_by_axe(page: Page, rules: str) -> list[Any]:
     return found
 
 
+def in_light(page: Page, what: str) -> list[Any]:
+    return [(what, "light", one) for one in found_by_axe(page, "")]
+
+
 def in_both_themes(page: Page, what: str) -> list[Any]:
-    found = []
-    for theme, rules in (("light", ""), ("dark", "runOnly: ['color-contrast']")):  # the rest is the same in both
-        page.evaluate("dark => document.documentElement.classList.toggle('dark', dark)", theme == "dark")
-        found += [(what, theme, one) for one in found_by_axe(page, rules)]
+    found = in_light(page, what)
+    page.evaluate("document.documentElement.classList.add('dark')")
+    found += [(what, "dark", one) for one in found_by_axe(page, "runOnly: ['color-contrast']")]  # the rest is the same
+    page.evaluate("document.documentElement.classList.remove('dark')")
     return found
 
 
+@pytest.mark.parametrize(
+    "in_dark", [IN_DARK, pytest.param(PLACES, marks=pytest.mark.campaign)], ids=["some in dark", "all in dark"]
+)
 def test_axe_finds_nothing_on_any_page_in_both_themes_and_none_is_too_wide_for_a_phone(
-    running: Running, page: Page
+    running: Running, page: Page, in_dark: tuple[str, ...]
 ) -> None:
     repository = backed_up(running, running.new_source())
     page.goto("/")
@@ -106,7 +124,7 @@ def test_axe_finds_nothing_on_any_page_in_both_themes_and_none_is_too_wide_for_a
     for place in PLACES:
         path = place.format(repository=repository["id"], operation=operation)
         go(page, path)
-        found += in_both_themes(page, place)
+        found += in_both_themes(page, place) if place in in_dark else in_light(page, place)
         page.set_viewport_size({"width": 360, "height": 800})
         if page.evaluate("document.documentElement.scrollWidth") > 360:
             sideways.append(place)

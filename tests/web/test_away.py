@@ -36,6 +36,12 @@ def context(browser: Browser, running: Running) -> Iterator[BrowserContext]:
     made.close()
 
 
+@pytest.fixture
+def inside(page: Page) -> Page:
+    conftest.log_in(page)
+    return page
+
+
 @pytest.fixture(autouse=True)
 def service_is_back(running: Running) -> Iterator[None]:
     yield
@@ -72,50 +78,45 @@ def row(page: Page, repository: dict[str, object]) -> Locator:
     return page.get_by_role("row").filter(has_text=f"Backup of {repository['name']}")
 
 
-def test_an_overview_over_a_killed_service_says_so_and_heals(running: Running, inside: Page) -> None:
+def test_an_overview_and_the_page_of_a_running_operation_say_that_the_service_was_killed_and_heal(
+    running: Running, inside: Page
+) -> None:
     repository = running.new_repository()
-    inside.goto("/")  # before there was a repository, it showed the first steps
-    is_live(inside)
-    right_now = inside.get_by_role("region", name="Right now")
-    with running.held_backup(repository) as (_, gate):
-        expect(right_now).to_contain_text(str(repository["name"]))
-        mark(inside)
-        running.process.kill()
-        is_lost(inside)
-        expect(right_now).to_contain_text(str(repository["name"]))  # what is known stays
-        inside.set_viewport_size({"width": 360, "height": 800})
-        assert inside.evaluate("document.documentElement.scrollWidth") <= 360
-        inside.set_viewport_size({"width": 1440, "height": 1000})
-        gate.open()  # the engine ends while no service is there to see it
-        running.process.restart()
-        is_live(inside)
-        expect(right_now).not_to_contain_text(str(repository["name"]))
-    assert was_not_reloaded(inside)
-
-
-def test_the_page_of_a_running_operation_shows_its_end_and_its_whole_log(running: Running, inside: Page) -> None:
-    repository = running.new_repository()
+    overview = inside.context.new_page()
+    overview.set_default_timeout(conftest.MILLISECONDS)
+    right_now = overview.get_by_role("region", name="Right now")
     with running.held_backup(repository) as (job_id, gate):
+        overview.goto("/")
+        expect(right_now).to_contain_text(str(repository["name"]))
         inside.goto(f"/operations/{job_id}")
-        is_live(inside)
         expect(inside.get_by_text("running", exact=True)).to_be_visible()
-        mark(inside)
         cancel = inside.get_by_role("button", name="Cancel")
         expect(cancel).to_be_enabled()
+        for page in (overview, inside):
+            is_live(page)
+            mark(page)
         running.process.kill()
         is_lost(inside)
         expect(cancel).to_be_disabled()
         expect(cancel).to_have_attribute("title", re.compile("^Not connected"))
         cancel.click(force=True)  # nothing is sent, not even later
-        gate.open()
+        is_lost(overview)
+        expect(right_now).to_contain_text(str(repository["name"]))  # what is known stays
+        overview.set_viewport_size({"width": 360, "height": 800})
+        assert overview.evaluate("document.documentElement.scrollWidth") <= 360
+        overview.set_viewport_size({"width": 1440, "height": 1000})
+        gate.open()  # the engine ends while no service is there to see it
         running.process.restart()
         expect(inside.get_by_text("completed", exact=True).first).to_be_visible()
-        is_live(inside)
+        for page in (overview, inside):
+            is_live(page)
+        expect(right_now).not_to_contain_text(str(repository["name"]))
         expect(inside.get_by_role("button", name="Back up again")).to_be_enabled()
-    count = len(running.admin.log_lines(job_id))
-    expect(inside.get_by_role("region", name="Log")).to_contain_text(f"{count} lines")
-    expect(inside.locator(".log-line").last).to_contain_text(running.admin.log_lines(job_id)[-1][:40])
+    lines = running.admin.log_lines(job_id)
+    expect(inside.get_by_role("region", name="Log")).to_contain_text(f"{len(lines)} lines")
+    expect(inside.locator(".log-line").last).to_contain_text(lines[-1][:40])
     assert was_not_reloaded(inside)
+    assert was_not_reloaded(overview)
 
 
 @pytest.mark.campaign

@@ -34,15 +34,14 @@ def test_a_repository_whose_folder_is_gone_says_so_on_its_own_page(running: Runn
     expect(inside.get_by_role("heading", name=f"Backup of {repository['name']}")).to_be_visible()
 
 
-def test_a_repository_without_files_to_show_leads_to_what_runs_and_what_failed(running: Running, inside: Page) -> None:
+def test_a_repository_without_files_leads_to_what_runs_and_the_tab_that_is_open_is_in_view_on_a_phone(
+    running: Running, inside: Page
+) -> None:
     repository = running.new_repository()
+    inside.set_viewport_size({"width": 360, "height": 800})
     inside.goto(f"/files/{repository['id']}")
     inside.get_by_role("link", name="What runs and what failed").click()
     expect(inside.locator(f'[data-page="/repositories/{repository["id"]}/activity"]')).to_be_visible()
-
-
-def test_the_current_tab_is_in_view_on_a_phone(inside: Page) -> None:
-    inside.set_viewport_size({"width": 360, "height": 800})
     inside.goto("/settings/audit")
     expect(inside.get_by_role("navigation", name="Settings").get_by_role("link", name="Audit")).to_be_in_viewport(
         ratio=1

@@ -73,6 +73,13 @@ def test_a_long_folder_has_all_its_names_and_draws_only_those_that_are_seen(
     expect(rows.get_by_text(f"name-{count - 1:06}")).to_be_visible()
     assert rows.get_by_role("row").count() <= 80
     last = rows.get_by_role("row").filter(has_text=f"name-{count - 1:06}")
+    filtering = inside.get_by_label("Filter the names of this folder")
+    filtering.fill("NAME-000007")
+    expect(rows).to_have_attribute("aria-rowcount", "1")
+    expect(inside).to_have_url(re.compile("name=NAME-000007"))
+    filtering.fill("")
+    expect(rows).to_have_attribute("aria-rowcount", str(count))
+    rows.evaluate("box => { box.scrollTop = box.scrollHeight }")
     last.focus()
     inside.keyboard.press("ArrowUp")
     expect(rows.get_by_role("row").filter(has_text=f"name-{count - 2:06}")).to_be_focused()

@@ -1,10 +1,11 @@
 """What people come for, done in a browser: is everything restorable, get a file back, look at a job."""
 
+import os
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.support.running import PASSWORD, Running
@@ -19,7 +20,12 @@ def backed_up(running: Running, sources: Path, **more: Any) -> dict[str, Any]:
     return repository
 
 
-def test_a_login_survives_a_reload_and_ends_with_a_logout(page: Page) -> None:
+def test_a_wrong_password_is_named_then_a_login_survives_a_reload_and_ends_with_a_logout(page: Page) -> None:
+    page.goto("/repositories")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill("not the password")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
     log_in(page)
     page.reload()
     page.get_by_role("navigation", name="Main", exact=True).wait_for()
@@ -28,14 +34,6 @@ def test_a_login_survives_a_reload_and_ends_with_a_logout(page: Page) -> None:
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     page.reload()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-
-
-def test_a_wrong_password_is_named_and_nothing_is_shown(page: Page) -> None:
-    page.goto("/repositories")
-    page.get_by_label("User name").fill("admin")
-    page.get_by_label("Password").fill("not the password")
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
 
 
 def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, inside: Page) -> None:
@@ -56,7 +54,7 @@ def test_a_repository_is_made_backed_up_and_proven_by_hand(running: Running, ins
     expect(inside.get_by_role("row").filter(has_text=name)).to_contain_text(", proven")
 
 
-def test_a_deleted_file_is_found_and_brought_back(running: Running, inside: Page) -> None:
+def test_a_deleted_file_is_found_and_brought_back_with_the_keyboard_alone(running: Running, inside: Page) -> None:
     sources = running.new_source()
     lost = sources / "lost-letter.txt"
     lost.write_text("dear reader\n")
@@ -65,31 +63,46 @@ def test_a_deleted_file_is_found_and_brought_back(running: Running, inside: Page
     running.admin.wait_for_end(running.admin.start_backup(repository))
     running.wait_until_idle()
 
-    inside.goto("/search?q=lost-letter")
-    inside.get_by_role("link", name="lost-letter.txt").click()
+    inside.keyboard.press("Control+k")  # and no pointer from here on
+    inside.keyboard.type("lost-letter")
+    inside.keyboard.press("Enter")
+    inside.get_by_role("link", name="lost-letter.txt").press("Enter")
     expect(inside.get_by_text("dear reader")).to_be_visible()
-    inside.get_by_role("complementary", name="lost-letter.txt").get_by_role("button", name="Restore…").click()
-    inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).click()
+    inside.get_by_role("complementary", name="lost-letter.txt").get_by_role("button", name="Restore…").press("Enter")
+    inside.get_by_role("dialog").get_by_role("button", name="Restore", exact=True).press("Enter")
     expect(inside.get_by_text("completed", exact=True)).to_be_visible()
     assert lost.read_text() == "dear reader\n"
 
 
-def test_a_folder_shows_what_changed_when(running: Running, inside: Page) -> None:
+def test_a_folder_shows_what_changed_when_and_three_of_its_files_are_saved_as_a_zip(
+    running: Running, inside: Page
+) -> None:
     sources = running.new_source()
     (sources / "kept.conf").write_text("first\n")
     repository = backed_up(running, sources)
     (sources / "kept.conf").write_text("second\n")
     (sources / "new.txt").write_text("new")
+    Path(os.fsdecode(os.fsencode(sources) + b"/caf\xe9.txt")).write_text("not UTF-8 by name")
     running.admin.wait_for_end(running.admin.start_backup(repository))
     running.wait_until_idle()
 
     inside.goto(f"/files/{repository['id']}?path={str(sources).lstrip('/')}")
     rows = inside.get_by_role("treegrid")
     expect(rows.get_by_text("changed here").first).to_be_visible()
+    for name in ("kept.conf", "new.txt", "caf"):
+        rows.get_by_role("row").filter(has_text=name).press("x")
+    with inside.expect_download() as saved:
+        inside.get_by_text("3 selected").locator("..").get_by_role("button", name="Download").click()
+    with zipfile.ZipFile(saved.value.path()) as saved_files:
+        contents = {saved_files.read(name) for name in saved_files.namelist() if not name.endswith("/")}
+    assert contents == {b"second\n", b"new", b"not UTF-8 by name"}
+
     inside.get_by_role("button", name="Earlier change").click()
     expect(rows.get_by_text("comes on").first).to_be_visible()
     rows.get_by_text("kept.conf").click()
     expect(inside.get_by_text("This version against the newest")).to_be_visible()
+    expect(inside.get_by_text("+ second")).to_be_visible()
+    inside.reload()  # its address shows the same again
     expect(inside.get_by_text("+ second")).to_be_visible()
 
 
@@ -102,7 +115,9 @@ def test_a_job_appears_and_ends_on_the_page_without_a_reload(running: Running, i
     expect(row).to_contain_text("completed")
 
 
-def test_the_page_of_a_running_backup_shows_its_progress_as_it_comes(running: Running, inside: Page) -> None:
+def test_a_running_backup_shows_its_progress_as_it_comes_and_the_queue_what_waits_for_it(
+    running: Running, inside: Page
+) -> None:
     repository = running.new_repository()
     first, last = running.gate(), running.gate()
     sources = [*repository["source_paths"], str(first.path), str(running.new_source()), str(last.path)]
@@ -119,31 +134,38 @@ def test_the_page_of_a_running_backup_shows_its_progress_as_it_comes(running: Ru
     try:
         expect(inside.get_by_text(re.compile(r"\d files"))).to_be_visible()
         assert not [url for url in looked_up if url.endswith(f"/api/operations/{job_id}")]
+        waiting = running.admin.start_backup(repository)
+        follow(inside, "/queue")
+        lane = inside.get_by_role("region", name=repository["name"])
+        expect(lane).to_contain_text(f"waits for #{job_id}")
+        lane.get_by_role("button", name="Cancel").last.click()
+        expect(lane).not_to_contain_text(f"#{waiting}")
     finally:
         last.open()
         running.admin.wait_for_end(job_id)
 
 
-def test_a_viewer_sees_their_repository_and_no_machines(running: Running, page: Page) -> None:
+def test_a_viewer_without_a_right_learns_who_gives_one_and_with_it_sees_that_repository_alone(
+    running: Running, page: Page
+) -> None:
     mine = running.admin.create_repository(running.new_path("mine"), [running.new_source()])
     hidden = running.admin.create_repository(running.new_path("hidden"), [running.new_source()])
     user = running.new_user("viewer")
-    running.admin.put(f"/api/users/{user['id']}/repositories/{mine['id']}", json={"role": "viewer"})
     log_in(page, user["username"], PASSWORD)
+    expect(page.get_by_role("heading", name="Nothing is shared with you yet.")).to_be_visible()
+    follow(page, "/welcome")
+    expect(page.get_by_text("Only an admin can set up backups.")).to_be_visible()
+
+    running.admin.put(f"/api/users/{user['id']}/repositories/{mine['id']}", json={"role": "viewer"})
     page.goto("/repositories")
     expect(page.get_by_role("link", name=mine["name"]).first).to_be_visible()
     expect(page.get_by_role("link", name=hidden["name"])).to_have_count(0)
     expect(page.get_by_role("link", name="Machines")).to_have_count(0)
     page.goto(f"/repositories/{hidden['id']}")
     expect(page.get_by_text("Not here, or not for you.")).to_be_visible()
-
-
-def test_somebody_without_a_right_is_told_who_can_give_one(running: Running, page: Page) -> None:
-    user = running.new_user("viewer")
-    log_in(page, user["username"], PASSWORD)
-    expect(page.get_by_role("heading", name="Nothing is shared with you yet.")).to_be_visible()
-    page.goto("/welcome")
-    expect(page.get_by_text("Only an admin can set up backups.")).to_be_visible()
+    page.goto("/settings/audit")
+    expect(page.get_by_text("The settings of the service are for admins.")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_have_count(0)
 
 
 def test_a_nightly_schedule_is_made_and_run(running: Running, inside: Page) -> None:
@@ -205,21 +227,20 @@ def test_whoever_leaves_a_repository_that_is_still_opening_is_not_brought_back(r
     assert inside.url.endswith("/search?q=file")
 
 
-@pytest.mark.parametrize("trouble", ["busy", "away"])
 def test_a_service_that_does_not_answer_at_once_is_asked_again_instead_of_showing_nothing(
-    context: BrowserContext, trouble: str
+    context: BrowserContext,
 ) -> None:
     page = context.new_page()
     asked: list[str] = []
 
     def refuse_twice(route: Route) -> None:
         asked.append(route.request.url)
-        if len(asked) > 2:
-            route.continue_()
-        elif trouble == "busy":
+        if len(asked) == 1:
             route.fulfill(status=503, json={"detail": {"key": "api.busy", "message": "Busy.", "params": {}}})
-        else:
+        elif len(asked) == 2:
             route.abort("connectionrefused")
+        else:
+            route.continue_()
 
     page.route("**/api/auth/refresh", refuse_twice)
     page.goto("/")

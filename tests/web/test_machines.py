@@ -19,14 +19,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield started
 
 
-@pytest.fixture(autouse=True)
-def past_the_first_run(running: Running, inside: Page) -> None:
-    """Without a repository the pages lead to the first run."""
-    running.new_repository()
-    inside.reload()
-    expect(inside.get_by_role("link", name="Machines")).to_be_visible()
-
-
 @pytest.fixture
 def agent(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
     made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
@@ -90,9 +82,33 @@ def test_a_repository_of_an_agent_is_made_from_folders_of_its_machine(
     expect(inside.get_by_role("link", name=name, exact=True)).to_be_visible()
 
 
-def test_an_agent_is_renamed_disabled_and_revoked(running: Running, agent: AgentProcess, inside: Page) -> None:
-    other = running.new_name("renamed")
-    go(inside, f"/machines/agent/{agent.agent_id}")
+@pytest.fixture
+def newcomer(running: Running, tmp_path: Path) -> Iterator[AgentProcess]:
+    """An agent that is not enrolled yet."""
+    made = AgentProcess(tmp_path, ENGINES[max(ENGINES)], running.process.url)
+    yield made
+    made.stop()
+
+
+def test_an_agent_enrols_by_the_line_of_the_page_and_is_renamed_disabled_and_revoked(
+    running: Running, newcomer: AgentProcess, inside: Page
+) -> None:
+    name, other = running.new_name("newcomer"), running.new_name("renamed")
+    go(inside, "/machines")
+    inside.get_by_role("button", name="Add a machine").click()
+    dialog = inside.get_by_role("dialog")
+    dialog.get_by_role("button", name="Make the line to paste").click()
+    expect(dialog.get_by_text("Waiting for the machine…")).to_be_visible()
+    token = dialog.locator("code.command").inner_text().split()[-1]
+    enrolled = newcomer.run(
+        "register", "--server", newcomer.server_url, "--token", "-", "--name", name, given=f"{token}\n"
+    )
+    assert enrolled.returncode == 0, enrolled.stderr
+    newcomer.start()
+    expect(dialog.get_by_text(f"{name} has enrolled.")).to_be_visible()
+    expect(dialog.get_by_text("The agent is running.")).to_be_visible()
+    expect(dialog.get_by_text("is there.")).to_be_visible()  # its engine
+    dialog.get_by_role("link", name=f"Open {name}").click()
     expect(inside.get_by_text("online", exact=True)).to_be_visible()
     assert in_both_themes(inside, "agent") == []
     inside.get_by_role("button", name="Rename").click()

@@ -20,13 +20,17 @@ function Root() {
 function Missing() {
   return (
     <main>
-      <h1>Not here, or not for you</h1>
-      <p className="soft">
-        There is no such page.{' '}
-        <Link to="/" className="link">
-          Back to the overview
-        </Link>
-      </p>
+      <div className="note">
+        <div>
+          <h1>Not here, or not for you.</h1>
+          <p>
+            There is no such page.{' '}
+            <Link to="/" className="link">
+              Back to the overview
+            </Link>
+          </p>
+        </div>
+      </div>
     </main>
   )
 }
@@ -113,6 +117,7 @@ const timeMachine = createRoute({
     gone?: boolean
     top?: boolean
     sort?: 'size'
+    name?: string
   } => ({
     at: number(search.at),
     path: text(search.path),
@@ -121,6 +126,7 @@ const timeMachine = createRoute({
     gone: search.gone === false ? false : undefined,
     top: search.top === true ? true : undefined,
     sort: search.sort === 'size' ? 'size' : undefined,
+    name: text(search.name),
   }),
   component: lazyPage(() => import('./features/files/TimeMachine'), 'TimeMachine'),
 })

@@ -1,3 +1,4 @@
+import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { Refused } from '../api/client'
 import { Button } from './Button'
@@ -26,6 +27,14 @@ export function Problem({ error, retry, page }: { error: unknown; retry?: () => 
     return (
       <Note title="Not here, or not for you." heading={page}>
         It may have been removed, or you have no right to see it. An admin can check.
+        {page && (
+          <>
+            {' '}
+            <Link to="/" className="link">
+              Back to the overview
+            </Link>
+          </>
+        )}
       </Note>
     )
   if (refused?.status === 403) return <Note title="You may not do this.">{refused.message} An admin can.</Note>

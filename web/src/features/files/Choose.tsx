@@ -27,9 +27,9 @@ export function Choose() {
                 <li key={one.id}>
                   <Link to="/files/$id" params={{ id: String(one.id) }}>
                     <Icon name="repository" />
-                    <b className="grow">{one.name}</b>
+                    <b>{one.name}</b>
                     <span className="muted number">
-                      {one.archive_count === null ? '' : counted(one.archive_count, 'archive')}
+                      {one.archive_count ? counted(one.archive_count, 'archive') : 'no archives yet'}
                       {one.last_backup && (
                         <>
                           , newest <Age at={one.last_backup} words />

@@ -78,7 +78,7 @@ export function Search() {
           <table>
             <thead>
               <tr>
-                <th>Path</th>
+                <th>Name</th>
                 <th>Repository</th>
                 <th className="right">Size</th>
                 <th className="right wide-only">Changed</th>
@@ -99,8 +99,9 @@ export function Search() {
                         }
                         className="name wrap"
                       >
-                        {hit.path}
+                        {hit.path.slice(folder.length).replace(/^\//, '') || hit.path}
                       </Link>
+                      {folder && <span className="sub wrap">{folder}</span>}
                     </td>
                     <td className="soft">{hit.repository_name}</td>
                     <td className="right number">{hit.size === null ? '' : bytes(hit.size)}</td>

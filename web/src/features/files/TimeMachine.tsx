@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, type RefObject, useEffect, useMemo, useRef, useState } from 'react'
+import { type ReactNode, type RefObject, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { keys } from '../../api/keys'
 import { bytes, count, counted } from '../../lib/numbers'
 import { Button } from '../../ui/Button'
@@ -11,7 +11,7 @@ import { useRepository } from '../repositories/Repository'
 import { Dock } from './Dock'
 import { download } from './download'
 import { Inspector } from './Inspector'
-import { at, key, type Lane, type Lanes, ordered } from './model'
+import { at, key, type Lane, type Lanes, named, ordered } from './model'
 import { RestoreSheet } from './RestoreSheet'
 import { Row } from './Row'
 import { bySize, sizeAt, useFolderFacts } from './sizes'
@@ -24,6 +24,9 @@ const SHORT = 200
 const ROW = 37
 const NARROW_ROW = 48
 const HEAD = 32
+/** Names from which on a folder has a filter, and how long typing rests before the address has it too. */
+const MANY = 12
+const TYPED_MILLISECONDS = 400
 
 interface Search {
   at?: number
@@ -33,6 +36,8 @@ interface Search {
   gone?: boolean
   top?: boolean
   sort?: 'size'
+  /** A part of the names that are shown. */
+  name?: string
 }
 
 /** A folder, seen through time. */
@@ -65,7 +70,14 @@ function Machine({ id }: { id: number }) {
       ) : query.data.archives.length === 0 ? (
         <NoIndex id={id} lanes={query.data} />
       ) : (
-        <Folder id={id} first={query.data} isOld={query.isPlaceholderData} search={search} change={change} />
+        <Folder
+          key={key(query.data)}
+          id={id}
+          first={query.data}
+          isOld={query.isPlaceholderData}
+          search={search}
+          change={change}
+        />
       )}
     </div>
   )
@@ -163,29 +175,53 @@ function Folder({
   const [restoring, setRestoring] = useState<Lane[] | null>(null)
   const [refused, setRefused] = useState<unknown>(null)
   const saved = (download: Promise<void>) => void download.then(() => setRefused(null), setRefused)
-  const folder = search.pathb64 ?? search.path ?? ''
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another folder, another choice
-  useEffect(() => setChosen(new Set()), [folder])
+  const [name, setName] = useFilter(search, isOld, change)
   const showGone = search.gone !== false
   const archive = lanes.archives[step]
-  const hasFolders = lanes.entries.some((lane) => lane.type === 'd')
+  const steps = lanes.archives.length
+  const hasFolders = useMemo(() => lanes.entries.some((lane) => lane.type === 'd'), [lanes.entries])
   const facts = useFolderFacts(id, archive?.id, lanes, hasFolders)
   const all = useMemo(() => ordered(lanes.entries), [lanes.entries])
-  const shown = all.filter((lane) => showGone || at(lane, step, lanes.archives.length).state === 'here')
-  const rows = search.sort === 'size' ? bySize(shown, step, lanes.archives.length, facts) : shown
+  const text = useDeferredValue(name)
+  const wanted = useMemo(() => named(all, text), [all, text])
+  const shown = useMemo(
+    () => (showGone ? wanted : wanted.filter((lane) => at(lane, step, steps).state === 'here')),
+    [wanted, showGone, step, steps],
+  )
+  const rows = useMemo(
+    () => (search.sort === 'size' ? bySize(shown, step, steps, facts) : shown),
+    [search.sort, shown, step, steps, facts],
+  )
   const toStep = (next: number) => change({ at: lanes.archives[next]?.id }, true)
   useKeys(lanes.archives.length, step, toStep)
-  const selected = rows.find((lane) => key(lane) === search.sel)
-  const picked = rows.filter((lane) => chosen.has(key(lane)) && at(lane, step, lanes.archives.length).state === 'here')
+  const selected = useMemo(
+    () => (search.sel === undefined ? undefined : rows.find((lane) => key(lane) === search.sel)),
+    [rows, search.sel],
+  )
+  const picked = useMemo(
+    () =>
+      chosen.size === 0 ? [] : all.filter((lane) => chosen.has(key(lane)) && at(lane, step, steps).state === 'here'),
+    [all, chosen, step, steps],
+  )
   const open = (lane: Lane) =>
     lane.type === 'd'
-      ? change({ path: lane.path, pathb64: lane.path_b64 ?? undefined, sel: undefined })
+      ? change({ path: lane.path, pathb64: lane.path_b64 ?? undefined, sel: undefined, name: undefined })
       : change({ sel: key(lane) }, true)
   if (!archive) return null
   return (
     <div className="tm-body">
       <main className="tm-left">
         <div className="tm-tools">
+          {(all.length > MANY || name !== '') && (
+            <input
+              className="input tm-filter"
+              type="search"
+              placeholder="Filter by name"
+              aria-label="Filter the names of this folder"
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+            />
+          )}
           <label className="choice">
             <input
               type="checkbox"
@@ -241,7 +277,7 @@ function Folder({
                     key={key(lane)}
                     place={place}
                     lane={lane}
-                    facts={at(lane, step, lanes.archives.length).state === 'here' ? facts.get(key(lane)) : undefined}
+                    facts={at(lane, step, steps).state === 'here' ? facts.get(key(lane)) : undefined}
                     archives={lanes.archives}
                     step={step}
                     selected={selected === lane}
@@ -258,13 +294,17 @@ function Folder({
               )
             }}
           </Visible>
-          {rows.length === 0 && <p className="muted tm-empty">This folder is empty here.</p>}
+          {rows.length === 0 && (
+            <p className="muted tm-empty">
+              {text === '' ? 'This folder is empty here.' : `No name in this folder has “${text}” in it.`}
+            </p>
+          )}
         </div>
         {picked.length > 0 && (
           <div className="tm-selection card">
             <b>{picked.length} selected</b>
             <span className="muted number">
-              {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, lanes.archives.length, facts) ?? 0), 0))}
+              {bytes(picked.reduce((sum, lane) => sum + (sizeAt(lane, step, steps, facts) ?? 0), 0))}
             </span>
             <Button
               acts
@@ -295,6 +335,17 @@ function Folder({
       {restoring && <RestoreSheet id={id} archive={archive} lanes={restoring} onClose={() => setRestoring(null)} />}
     </div>
   )
+}
+
+/** A part of the names that are shown. The address has it when typing rests. */
+function useFilter(search: Search, isOld: boolean, change: (next: Partial<Search>, replace: boolean) => void) {
+  const [name, setName] = useState(search.name ?? '')
+  useEffect(() => {
+    if (isOld || name === (search.name ?? '')) return
+    const timer = window.setTimeout(() => change({ name: name || undefined }, true), TYPED_MILLISECONDS)
+    return () => window.clearTimeout(timer)
+  })
+  return [name, setName] as const
 }
 
 /** Of a long folder, the rows that can be seen and some beside them; between two spaces of the height of the others. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { changed } from './diff'
-import { at, changeBeside, type Lane, type Lanes, ordered } from './model'
+import { at, changeBeside, type Lane, type Lanes, named, ordered } from './model'
 import { joined } from './whole'
 
 const lane = (pieces: [number, number][], name = 'a', type = '-'): Lane => ({
@@ -68,4 +68,11 @@ test('the pages of a folder are one folder', () => {
   expect(whole.entries.map((one) => one.name)).toEqual(['a', 'b', 'c'])
   expect(whole.archives.map((one) => one.changed_here)).toEqual([true, true])
   expect(whole.next_cursor).toBe(null)
+})
+
+test('a filter finds parts of names in either case, and nothing typed finds all', () => {
+  const all = [lane([[0, 1]], 'Invoice-07.pdf'), lane([[0, 1]], 'notes.txt')]
+  expect(named(all, ' invoice ').map((one) => one.name)).toEqual(['Invoice-07.pdf'])
+  expect(named(all, 'missing')).toEqual([])
+  expect(named(all, '  ')).toBe(all)
 })

@@ -38,4 +38,10 @@ export function ordered(lanes: Lane[]): Lane[] {
   })
 }
 
+/** The names with a text in them, in upper or lower case. */
+export function named(lanes: Lane[], text: string): Lane[] {
+  const wanted = text.trim().toLowerCase()
+  return wanted === '' ? lanes : lanes.filter((lane) => lane.name.toLowerCase().includes(wanted))
+}
+
 export const key = (lane: { path: string; path_b64?: string | null }) => lane.path_b64 ?? lane.path

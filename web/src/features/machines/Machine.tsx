@@ -32,7 +32,7 @@ function AgentMachine({ id }: { id: string }) {
       <Loaded query={query} height={320} page>
         {(agent) => (
           <>
-            <div className="row gap">
+            <div className="row gap titled">
               <h1 className="grow">{agent.name}</h1>
               <Acts agent={agent} />
             </div>

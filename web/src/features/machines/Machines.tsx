@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { api, data } from '../../api/client'
 import { counted } from '../../lib/numbers'
 import { Age } from '../../ui/Age'
@@ -8,7 +8,7 @@ import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { Glyph, type GlyphName } from '../../ui/Glyph'
 import { Empty, Loaded, Problem } from '../../ui/States'
-import { useMachines } from './place'
+import { type Machine, useMachines } from './place'
 import { AddSsh } from './SshMachine'
 
 const LOOK: Record<string, [GlyphName, string]> = {
@@ -99,9 +99,7 @@ export function Machines() {
           )
         }
       </Loaded>
-      {adding === 'agent' && (
-        <Add known={query.data?.machines.map((one) => one.name) ?? []} onClose={() => setAdding(null)} />
-      )}
+      {adding === 'agent' && <Add machines={query.data?.machines ?? []} onClose={() => setAdding(null)} />}
       {adding === 'ssh' && <AddSsh onClose={() => setAdding(null)} />}
     </main>
   )
@@ -110,8 +108,8 @@ export function Machines() {
 const Never = () => <span className="muted">never</span>
 
 /** One line to paste on the machine; the page notices when it has worked. */
-function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
-  const [before] = useState(known)
+function Add({ machines, onClose }: { machines: Machine[]; onClose: () => void }) {
+  const [before] = useState(() => new Set(machines.map((one) => one.key)))
   const make = useMutation({
     mutationFn: () =>
       data(
@@ -120,7 +118,7 @@ function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
         }),
       ),
   })
-  const arrived = known.filter((name) => !before.includes(name))
+  const arrived = machines.find((one) => !before.has(one.key))
   const token = make.data?.token
   const line = token
     ? `curl -fsSL ${location.origin}/agent/install.sh | sudo sh -s -- --server ${location.origin} --token ${token}`
@@ -131,11 +129,6 @@ function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
         An agent is a small program on the machine that is to be backed up. It calls this service, so nothing has to be
         opened there.
       </p>
-      {!token && (
-        <Button acts kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
-          Make the line to paste
-        </Button>
-      )}
       {make.error && <Problem error={make.error} />}
       {token && (
         <>
@@ -146,20 +139,66 @@ function Add({ known, onClose }: { known: string[]; onClose: () => void }) {
               Copy
             </Button>
           </div>
-          <ul className="plain-list">
-            <li className="evidence">
-              <Glyph name="ok" /> The token is good for 60 minutes and for one machine.
-            </li>
-            <li className="evidence">
-              {arrived.length ? <Glyph name="ok" /> : <Glyph name="run" />}
-              {arrived.length ? `${arrived.join(', ')} has enrolled.` : 'Waiting for the machine…'}
-            </li>
+          <ul className="plain-list" aria-live="polite">
+            <Tick done>The token works for 60 minutes and for one machine.</Tick>
+            <Tick done={arrived !== undefined} next>
+              {arrived ? `${arrived.name} has enrolled.` : 'Waiting for the machine…'}
+            </Tick>
+            <Tick done={arrived?.status === 'online'} next={arrived !== undefined}>
+              {arrived?.status === 'online' ? 'The agent is running.' : 'The agent runs'}
+            </Tick>
+            <Tick done={(arrived?.engine_versions.length ?? 0) > 0} next={arrived?.status === 'online'}>
+              {arrived?.engine_versions.length
+                ? `BorgBackup ${arrived.engine_versions.join(', ')} is there.`
+                : 'BorgBackup is found'}
+            </Tick>
           </ul>
+          {!arrived && (
+            <details>
+              <summary className="soft">Nothing happens?</summary>
+              <ul>
+                <li>
+                  The machine must reach this address: <code>curl {location.origin}/health/live</code>
+                </li>
+                <li>
+                  It needs Python 3.11 or newer: <code>python3 --version</code>
+                </li>
+                <li>
+                  The output of the line itself says what failed; afterwards <code>journalctl -u backup-agent</code>{' '}
+                  does.
+                </li>
+              </ul>
+            </details>
+          )}
         </>
       )}
       <footer>
-        <Button onClick={onClose}>{arrived.length ? 'Done' : 'Close'}</Button>
+        {arrived && (
+          <Link
+            to="/machines/$kind/$id"
+            params={{ kind: arrived.connection_type, id: String(arrived.id) }}
+            className="button primary"
+          >
+            Open {arrived.name}
+          </Link>
+        )}
+        <Button onClick={onClose}>{arrived ? 'Done' : 'Close'}</Button>
+        {!token && (
+          <Button acts kind="primary" disabled={make.isPending} onClick={() => make.mutate()}>
+            Make the line to paste
+          </Button>
+        )}
       </footer>
     </Dialog>
+  )
+}
+
+/** A step of the enrolment: done, the one that is waited for, or one to come. */
+function Tick({ done, next, children }: { done: boolean; next?: boolean; children: ReactNode }) {
+  return (
+    <li className={done || next ? 'evidence wrap' : 'evidence wrap never'}>
+      <Glyph name={done ? 'ok' : next ? 'run' : 'unknown'} />
+      <span>{children}</span>
+    </li>
   )
 }

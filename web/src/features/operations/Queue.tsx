@@ -96,7 +96,7 @@ function Limits({ queue }: { queue: Schemas['Queue'] }) {
   })
   const running = queue.limits.running as Record<string, number>
   return (
-    <p className="row soft number">
+    <p className="row soft number limits">
       {GROUPS.map(([group, words, limit]) => (
         <span key={group}>
           {words} {running[group] ?? 0} of {queue.limits[limit]}

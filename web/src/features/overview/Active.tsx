@@ -15,9 +15,11 @@ export function ActiveOperations({ running, waiting }: { running: Active[]; wait
     <section aria-label="Right now">
       <div className="head">
         <h2>Right now</h2>
-        <span className="muted">
-          {running.length} running, {waiting.length} waiting
-        </span>
+        {shown.length > 0 && (
+          <span className="muted">
+            {running.length} running, {waiting.length} waiting
+          </span>
+        )}
         <Link to="/queue" className="end">
           Queue
         </Link>

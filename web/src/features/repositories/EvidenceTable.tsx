@@ -8,6 +8,13 @@ import { Strip } from '../../ui/Strip'
 
 type Row = Schemas['RepositoryEvidence']
 
+const CELLS = [
+  ['backup', 'Backup'],
+  ['check', 'Check'],
+  ['restore_check', 'Restore proven'],
+  ['mirror', 'Mirror'],
+] as const
+
 export function EvidenceTable({ rows }: { rows: Row[] }) {
   return (
     <>
@@ -16,10 +23,9 @@ export function EvidenceTable({ rows }: { rows: Row[] }) {
           <thead>
             <tr>
               <th>Name</th>
-              <th>Backup</th>
-              <th className="wide-only">Check</th>
-              <th>Restore proven</th>
-              <th className="wide-only">Mirror</th>
+              {CELLS.map(([name, word]) => (
+                <th key={name}>{word}</th>
+              ))}
               <th className="wide-only">Last 6 weeks</th>
               <th className="wide-only right">Size</th>
             </tr>
@@ -40,12 +46,13 @@ function RepositoryRow({ row }: { row: Row }) {
   const navigate = useNavigate()
   const cell = (name: string) => row.cells.find((one) => one.cell === name)
   const verdict = VERDICT[row.verdict] ?? VERDICT.unknown
+  const glyph = row.verdict === 'at_risk' && cell('backup')?.state === 'failed' ? 'bad' : verdict?.glyph
   const open = () => void navigate({ to: '/repositories/$id', params: { id: String(row.id) } })
   return (
     <tr className="open" onClick={(event) => (event.target as HTMLElement).closest('a') === null && open()}>
       <td>
         <span className="evidence">
-          <Glyph name={verdict?.glyph ?? 'unknown'} />
+          <Glyph name={glyph ?? 'unknown'} />
           <span>
             <Link to="/repositories/$id" params={{ id: String(row.id) }} className="name">
               {row.name}
@@ -55,10 +62,10 @@ function RepositoryRow({ row }: { row: Row }) {
           </span>
         </span>
       </td>
-      {(['backup', 'check', 'restore_check', 'mirror'] as const).map((name) => {
+      {CELLS.map(([name, word]) => {
         const found = cell(name)
         return (
-          <td key={name} className={name === 'check' || name === 'mirror' ? 'wide-only' : undefined}>
+          <td key={name} data-label={word}>
             {found && <Evidence cell={found} />}
           </td>
         )
@@ -88,6 +95,10 @@ function Legend() {
         <i className="l4" />
       </span>
       <span>more new data</span>
+      <span className="strip small">
+        <i className="missed" />
+      </span>
+      <span>missed run</span>
       <span className="strip small">
         <i className="failed" />
       </span>

@@ -76,7 +76,12 @@ export function Repositories() {
                 </select>
               </div>
               {page.repositories.length === 0 ? (
-                <Empty>Nothing matches. Clear the filter to see all.</Empty>
+                <Empty>
+                  Nothing matches.{' '}
+                  <button type="button" className="link" onClick={() => change({ q: undefined, state: undefined })}>
+                    Show all
+                  </button>
+                </Empty>
               ) : (
                 <EvidenceTable rows={page.repositories} />
               )}

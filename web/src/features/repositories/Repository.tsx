@@ -40,9 +40,8 @@ export function RepositoryFrame() {
       <Loaded query={query} height={300} page>
         {(repository) => (
           <>
-            <div className="row" style={{ marginBottom: 4 }}>
-              <h1>{repository.name}</h1>
-              <span className="grow" />
+            <div className="row titled" style={{ marginBottom: 4 }}>
+              <h1 className="grow">{repository.name}</h1>
               <BackUp repository={repository} />
               <Link to="/files/$id" params={{ id: String(id) }} className="button">
                 Browse files

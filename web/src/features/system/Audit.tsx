@@ -149,7 +149,7 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
         <thead>
           <tr>
             <th>When</th>
-            <th>User</th>
+            <th className="wide-only">User</th>
             <th>Action</th>
             <th className="wide-only">Object</th>
             <th className="wide-only">From</th>
@@ -161,15 +161,18 @@ function Entries({ entries, onNarrow }: { entries: Schemas['AuditItem'][]; onNar
             <tr key={one.id}>
               <td className="number soft nowrap" title={exactMoment(one.at)}>
                 {shortDay(one.at)}, {clockTime(one.at)}
+                <span className="sub narrow-only clip actor">{one.actor ?? 'unknown'}</span>
               </td>
-              <td>
+              <td className="wide-only">
                 {one.actor ? (
-                  <Narrow onClick={() => onNarrow({ actor: one.actor ?? undefined })}>{one.actor}</Narrow>
+                  <Narrow onClick={() => onNarrow({ actor: one.actor ?? undefined })}>
+                    <span className="clip actor">{one.actor}</span>
+                  </Narrow>
                 ) : (
                   <span className="muted">unknown</span>
                 )}
               </td>
-              <td>
+              <td className="audit-action">
                 <Narrow onClick={() => onNarrow({ action: one.action })}>
                   <code>{one.action}</code>
                 </Narrow>
