@@ -10,7 +10,7 @@ from holdfast.agents.lost_jobs import evidence_kind
 from holdfast.kit.schema import Schema
 from holdfast.operations.context import Context
 from holdfast.operations.job_work import JobReport, JobWork, reported
-from holdfast.operations.kinds import Effect, Kind, failed_when_interrupted
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Effect, Kind, failed_when_interrupted
 from holdfast.operations.locks import Access
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
@@ -34,7 +34,7 @@ def init_kind() -> Kind:
 
 def import_kind() -> Kind:
     work = JobWork(JobKind.ARCHIVES_LIST, _nothing, _conclude_setup, may_repeat=True)
-    return _kind("import", "import", work, Access.READ, frozenset({Effect.ARCHIVES_CHANGED}))
+    return _kind("import", "import", work, Access.READ, CHANGES_ARCHIVES)
 
 
 def break_lock_kind() -> Kind:

@@ -27,9 +27,8 @@ from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Kind
+from holdfast.operations.kinds import Kind, from_result
 from holdfast.operations.locks import Access
-from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
 from holdfast.repositories import store
@@ -62,20 +61,9 @@ class RestoreCheckParams(Schema):
 
 
 def kind(opener: Opener) -> Kind:
-    return repository_kind(
-        opener,
-        run,
-        name="restore_check",
-        category="restore",
-        access=Access.READ,
-        params=RestoreCheckParams,
-        present=present,
-    )
-
-
-def present(operation: Operation) -> dict[str, Any]:
-    result = operation.result or {}
-    return {name: result.get(name) for name in ("mode", "archive", "files_proven", "bytes_proven", "problems")}
+    shown = from_result("mode", "archive", "files_proven", "bytes_proven", "problems")
+    values = {"access": Access.READ, "params": RestoreCheckParams, "present": shown}
+    return repository_kind(opener, run, name="restore_check", category="restore", **values)
 
 
 def archived_paths(paths: Iterable[str | ExactCheckPath]) -> tuple[str, ...]:

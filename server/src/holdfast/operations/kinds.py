@@ -27,6 +27,9 @@ class Effect(StrEnum):
     ARCHIVES_CHANGED = "archives_changed"
 
 
+CHANGES_ARCHIVES = frozenset({Effect.ARCHIVES_CHANGED})
+
+
 Run = Callable[[Context], Outcome | TryAgain]
 OnInterrupted = Callable[[Context, Interrupted], Outcome | TryAgain]
 
@@ -50,6 +53,11 @@ def failed_when_interrupted(context: Context, interrupted: Interrupted) -> Outco
 def nothing_more(operation: Operation) -> dict[str, Any]:
     del operation
     return {}
+
+
+def from_result(*names: str) -> Callable[[Operation], dict[str, Any]]:
+    """A kind's own block that shows these fields of the result."""
+    return lambda operation: {name: (operation.result or {}).get(name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from holdfast.maintenance.wipe.present import detail
 from holdfast.maintenance.wipe.schemas import WipeParams
 from holdfast.operations.context import Context
 from holdfast.operations.end_time import end_of_work
-from holdfast.operations.kinds import Effect, Kind
+from holdfast.operations.kinds import CHANGES_ARCHIVES, Kind
 from holdfast.operations.locks import Access
 from holdfast.operations.outcome import Outcome, TryAgain
 from holdfast.operations.status import Status
@@ -48,7 +48,7 @@ def kind(opener: Opener) -> Kind:
         params=WipeParams,
         run=lambda context: _Wipe(opener, context).run(),
         on_interrupted=lambda context, interrupted: _Wipe(opener, context).interrupted(interrupted),
-        effects=frozenset({Effect.ARCHIVES_CHANGED}),
+        effects=CHANGES_ARCHIVES,
         present=detail,
     )
 
