@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from backup_engine.events import Event
@@ -22,7 +22,7 @@ from backup_jobs.archives import described, read_archives
 from backup_jobs.delete import GONE, UNKNOWN
 from backup_jobs.host import SUCCEEDED, Step
 from backup_jobs.progress import PhaseProgress
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
 from holdfast.maintenance.schemas import Canary, ExactCheckPath
@@ -47,10 +47,8 @@ MOST_UNSAFE = 100
 Mode = Literal["full", "paths", "sample", "canary"]
 
 
-class RestoreCheckParams(Schema):
+class RestoreCheckParams(Closed):
     """What should be proven. Without an archive, of the newest one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mode: Mode = "sample"
     archive: str | None = None

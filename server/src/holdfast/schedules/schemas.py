@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, StrictBool, Tag, model_validator
 
 from holdfast.kit.fields import Moment, PlainText, RowId, Timestamp
-from holdfast.kit.schema import Schema
+from holdfast.kit.schema import Closed, Schema
 from holdfast.operations.schemas import OperationItem
 from holdfast.repositories.schemas import Keep, Labels, Retention
 
@@ -23,16 +23,10 @@ Minutes = Annotated[int, Field(ge=1, le=525_600)]
 Uuid = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-class Body(Schema):
-    """A misspelled field must not be passed over in silence."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 # What a schedule consists of ------------------------------------------------------------------------------------------
 
 
-class Targets(Body):
+class Targets(Closed):
     """Exactly one of the three."""
 
     repository_ids: RepositoryIds | None = None
@@ -49,13 +43,13 @@ class Targets(Body):
         return self.model_dump(exclude_none=True)
 
 
-class DumpStep(Body):
+class DumpStep(Closed):
     """Dumps of the repository's databases, in an archive of their own."""
 
     kind: Literal["dump"]
 
 
-class BackupStep(Body):
+class BackupStep(Closed):
     kind: Literal["backup"] = "backup"
 
 
@@ -65,12 +59,12 @@ class PruneStep(Retention):
     kind: Literal["prune"]
 
 
-class CompactStep(Body):
+class CompactStep(Closed):
     kind: Literal["compact"]
     every_days: EveryDays | None = None
 
 
-class CheckStep(Body):
+class CheckStep(Closed):
     kind: Literal["check"]
     every_days: EveryDays | None = None
     verify_data: StrictBool = False
@@ -79,13 +73,13 @@ class CheckStep(Body):
     )
 
 
-class RestoreCheckStep(Body):
+class RestoreCheckStep(Closed):
     kind: Literal["restore_check"]
     every_days: EveryDays | None = None
     sample: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="Number of random files.")
 
 
-class MirrorStep(Body):
+class MirrorStep(Closed):
     kind: Literal["mirror"]
 
 
@@ -93,7 +87,7 @@ ParameterName = Annotated[str, PlainText(1, 64)]
 ParameterValue = Annotated[str, PlainText(0, 4096)] | StrictBool | Annotated[int, Field(strict=True)]
 
 
-class ScriptStep(Body):
+class ScriptStep(Closed):
     """A script of the library; its newest version runs. The order of scripts is the one in which they are given."""
 
     kind: Literal["script"]
@@ -160,7 +154,7 @@ class WindowShape(Schema):
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
-class FlatFields(Body):
+class FlatFields(Closed):
     """Fields of products of this family, taken as shorthands for targets and steps."""
 
     repository: Annotated[str, PlainText(1, 4096)] | None = Field(None, description="Path of the one repository.")
@@ -240,21 +234,21 @@ class ScheduleChange(CalendarFields):
     retries: Annotated[int, Field(ge=0, le=20)] | None = None
 
 
-class Snooze(Body):
+class Snooze(Closed):
     until: Moment | None = Field(description="Due times before this instant are skipped; null ends the snooze.")
 
 
-class Duplicate(Body):
+class Duplicate(Closed):
     name: Name | None = Field(None, description="Default: `Copy of …`.")
 
 
-class RunBody(Body):
+class RunBody(Closed):
     repository_ids: RepositoryIds | None = Field(None, description="Only these targets.")
     steps: list[str] | None = Field(None, max_length=20, description="Only steps of these kinds.")
     respect_windows: StrictBool = Field(False, description="Wait for the next window instead of starting at once.")
 
 
-class NewBlackout(Body):
+class NewBlackout(Closed):
     """Days on which nothing scheduled starts."""
 
     name: Name
@@ -273,7 +267,7 @@ class NewBlackout(Body):
         return self
 
 
-class CronToValidate(Body):
+class CronToValidate(Closed):
     """Either the whole expression, or its fields as products of this family send them."""
 
     cron_expression: Annotated[str, PlainText(0, 1000)] | None = None
