@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import mapped_column
 from sqlalchemy.types import TypeDecorator
 
 JsonValue = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
+RowKey = Annotated[int, mapped_column(Identifier, primary_key=True, autoincrement=True)]
+"""The column `id` of a table whose ids are given out by the store."""
 
 
 class SharedJson(TypeDecorator[Any]):
