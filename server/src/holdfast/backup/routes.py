@@ -19,25 +19,24 @@ from holdfast.operations.again import start_again, started_again
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.log_answers import log_download
 from holdfast.operations.routes import ThePresenter
-from holdfast.operations.schemas import RetryAnswer, StartAnswer
+from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.repositories.job_routes import JobRoutes, starts
 
 routes = router("/api/backup", "backup")
 
 
 TheKind = Annotated[Kind, Depends(kind_named("backup"))]
-STARTS = documented(404, 409)
 
 
-@routes.post("/start", summary="Start a backup", responses=STARTS, response_model=StartAnswer)
+@starts(routes, "/start", "Start a backup")
 def start_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
     """Queued behind other work of the repository; never refused because it is busy."""
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
 
-@routes.post("/run", summary="Start a backup (alias of start)", responses=STARTS, response_model=StartAnswer)
+@starts(routes, "/run", "Start a backup (alias of start)")
 def run_backup(caller: LoginOnly, wanted: BackupStart, session: Writing, kind: TheKind, once: Once) -> Any:
     return once(session, lambda: jobs.started(starting.start(session, caller, kind, wanted), "backup"))
 
@@ -50,7 +49,7 @@ JOBS.page("/jobs", BackupJobs, name="backup_jobs", summary="Backups, newest firs
 @routes.post(
     "/jobs/{job_id}/retry",
     summary="Start a backup again that did not succeed",
-    responses=STARTS,
+    responses=documented(404, 409),
     response_model=RetryAnswer,
 )
 def retry_backup(caller: LoginOnly, job_id: RowId, session: Writing, presenter: ThePresenter, once: Once) -> Any:

@@ -34,7 +34,7 @@ from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs as repository_jobs
 from holdfast.repositories import protection, store
-from holdfast.repositories.job_routes import JobRoutes
+from holdfast.repositories.job_routes import JobRoutes, starts
 from holdfast.repositories.location import OPENER, Opener
 from holdfast.runner.engine_requests import asks_engine
 
@@ -72,12 +72,9 @@ def job_start(caller: LoginOnly, session: Writing, kinds: TheKinds, opener: TheO
 ToStart = Annotated[JobStart, Depends(job_start)]
 TheDeletedAnswers = Annotated[DeletedAnswers, Depends(DELETED_ANSWERS)]
 TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
-STARTS = documented(404, 409)
 
 
-@repository_routes.post(
-    "/{repository_id}/check", summary="Check a repository", responses=STARTS, response_model=StartAnswer
-)
+@starts(repository_routes, "/{repository_id}/check", "Check a repository")
 def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[CheckBody | None, Body()] = None) -> Any:
     """With `repair` (administrators only), damage is repaired; lost content cannot be recovered."""
     session, caller, opener, kind = to_start.session, to_start.caller, to_start.opener, to_start.kinds["check"]
@@ -119,12 +116,7 @@ def start_prune(
         return once(session, start)
 
 
-@repository_routes.post(
-    "/{repository_id}/compact",
-    summary="Free the space of removed archives",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
+@starts(repository_routes, "/{repository_id}/compact", "Free the space of removed archives")
 def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[CompactBody | None, Body()] = None) -> Any:
     session, caller, kind = to_start.session, to_start.caller, to_start.kinds["compact"]
     body = wanted or CompactBody()
@@ -133,12 +125,7 @@ def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[Com
     )
 
 
-@repository_routes.post(
-    "/{repository_id}/restore-check",
-    summary="Prove that files can be restored",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
+@starts(repository_routes, "/{repository_id}/restore-check", "Prove that files can be restored")
 def start_restore_check(
     to_start: ToStart, repository_id: RowId, wanted: Annotated[RestoreCheckBody | None, Body()] = None
 ) -> Any:
@@ -188,12 +175,7 @@ def deleted_archives(
     return deleted.archives(repository)
 
 
-@repository_routes.post(
-    "/{repository_id}/deleted-archives/{engine_id}/undelete",
-    summary="Bring a deleted archive back",
-    responses=STARTS,
-    response_model=StartAnswer,
-)
+@starts(repository_routes, "/{repository_id}/deleted-archives/{engine_id}/undelete", "Bring a deleted archive back")
 def undelete_archive(
     to_start: ToStart,
     repository_id: RowId,

@@ -36,6 +36,7 @@ from holdfast.operations import queue
 from holdfast.operations.schemas import StartAnswer
 from holdfast.repositories import jobs
 from holdfast.repositories import store as repositories
+from holdfast.repositories.job_routes import starts
 from holdfast.runner.engine_requests import asks_engine
 
 remote_routes = router("/api/rclone", "mirror")
@@ -158,12 +159,7 @@ def remove_mirror(caller: SignedIn, repository_id: RowId, session: Writing, mirr
     return Response(status_code=204)
 
 
-@mirror_routes.post(
-    "/{repository_id}/mirror/sync",
-    summary="Make the mirror equal to the repository",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(mirror_routes, "/{repository_id}/mirror/sync", "Make the mirror equal to the repository")
 def start_sync(
     caller: LoginOnly,
     repository_id: RowId,
@@ -183,12 +179,7 @@ def start_sync(
     return once(session, start)
 
 
-@mirror_routes.post(
-    "/{repository_id}/mirror/hydrate",
-    summary="Make a repository from its mirror, in a new place",
-    responses=documented(404, 409),
-    response_model=StartAnswer,
-)
+@starts(mirror_routes, "/{repository_id}/mirror/hydrate", "Make a repository from its mirror, in a new place")
 def start_hydrate(
     caller: LoginOnly, repository_id: RowId, session: Writing, mirrors: TheMirrors, once: Once, wanted: HydrateBody
 ) -> Any:
