@@ -5,27 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Select,
-    bindparam,
-    case,
-    column,
-    func,
-    literal_column,
-    select,
-    table,
-)
+from sqlalchemy import Select, bindparam, case, column, func, literal_column, select, table
 from sqlalchemy.orm import Session
 
 from holdfast.kit import cursor
 from holdfast.operations import newest
 from holdfast.operations.models import Operation
-from holdfast.operations.status import (
-    SUCCEEDED,
-    LockMode,
-    Status,
-    Trigger,
-)
+from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
 from holdfast.storage.rows import find_row
 
 REPOSITORIES_AT_ONCE = 200

@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    exists,
-    func,
-    literal,
-    select,
-)
+from sqlalchemy import exists, func, literal, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
@@ -22,15 +17,7 @@ from holdfast.operations.kinds import Kind
 from holdfast.operations.lanes import QueuedReason, Verdict, Waiter
 from holdfast.operations.locks import Sharing, lock_mode
 from holdfast.operations.models import Operation
-from holdfast.operations.status import (
-    AGEING_SECONDS_PER_POINT,
-    PRIORITY,
-    TERMINAL,
-    LockMode,
-    Needs,
-    Status,
-    Trigger,
-)
+from holdfast.operations.status import AGEING_SECONDS_PER_POINT, PRIORITY, TERMINAL, LockMode, Needs, Status, Trigger
 from holdfast.operations.transitions import DEPENDENCY_FAILED, INLINE_EXECUTOR, is_enough, move, note, skip
 from holdfast.operations.waiting_reasons import excludes, verdicts
 from holdfast.storage.bulk import insert_many, next_ids

@@ -4,20 +4,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    exists,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import bindparam, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.operations.models import Operation, Runner
-from holdfast.operations.status import (
-    Status,
-)
+from holdfast.operations.status import Status
 from holdfast.operations.transitions import INLINE_EXECUTOR
 
 

@@ -4,13 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from holdfast.kit import clock
@@ -20,13 +14,7 @@ from holdfast.operations.ending_log import log_ending
 from holdfast.operations.kinds import Registry
 from holdfast.operations.models import Operation
 from holdfast.operations.outcome import Outcome
-from holdfast.operations.status import (
-    SUCCEEDED,
-    TERMINAL,
-    TRANSITIONS,
-    Needs,
-    Status,
-)
+from holdfast.operations.status import SUCCEEDED, TERMINAL, TRANSITIONS, Needs, Status
 from holdfast.storage.session import lanes_after_commit
 
 DEPENDENCY_FAILED = "dependency_failed"

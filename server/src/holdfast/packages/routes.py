@@ -21,14 +21,7 @@ from holdfast.packages import errors, store
 from holdfast.packages import start as starting
 from holdfast.packages.models import Package
 from holdfast.packages.present import jobs, packages
-from holdfast.packages.schemas import (
-    NewPackage,
-    PackageAnswer,
-    PackageChange,
-    PackageJob,
-    PackageJobs,
-    PackageList,
-)
+from holdfast.packages.schemas import NewPackage, PackageAnswer, PackageChange, PackageJob, PackageJobs, PackageList
 from holdfast.repositories.job_routes import JobRoutes, starts
 
 routes = router("/api/packages", "packages")

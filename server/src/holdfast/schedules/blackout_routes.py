@@ -11,10 +11,11 @@ from holdfast.api.router import router
 from holdfast.kit import clock
 from holdfast.kit.fields import RowId
 from holdfast.schedules import errors, store
+from holdfast.schedules.answer_schemas import BlackoutAnswer, Blackouts, PausedAnswer
+from holdfast.schedules.body_schemas import NewBlackout
 from holdfast.schedules.calendar import zones
 from holdfast.schedules.models import Blackout
 from holdfast.schedules.present import blackout_answer
-from holdfast.schedules.schemas import BlackoutAnswer, Blackouts, NewBlackout, PausedAnswer
 from holdfast.storage.session import wake_after_commit
 
 routes = router("", "schedules")

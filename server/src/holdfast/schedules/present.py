@@ -9,21 +9,15 @@ from sqlalchemy.orm import Session
 
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
+from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
 from holdfast.schedules.calendar import preview, zones
 from holdfast.schedules.calendar.blackouts import Blackout as BlackoutDays
 from holdfast.schedules.calendar.plan import INSTANT
 from holdfast.schedules.calendar.preview import Conditions, Forecast, Place
 from holdfast.schedules.models import Blackout, Mode, Schedule, ScheduleRun
 from holdfast.schedules.running.plans import calendar_of, windows_of
-from holdfast.schedules.schemas import (
-    BlackoutAnswer,
-    Fire,
-    RunSummary,
-    ScheduleAnswer,
-    ScheduleTarget,
-    Targets,
-)
 from holdfast.schedules.sight import Sight
+from holdfast.schedules.step_schemas import Targets
 from holdfast.schedules.store import Target
 
 COPIED = [

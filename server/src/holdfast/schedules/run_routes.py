@@ -19,10 +19,10 @@ from holdfast.operations import pages
 from holdfast.operations.routes import ThePresenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
+from holdfast.schedules.answer_schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.models import NO_REPOSITORY, Outcome, ScheduleRun
 from holdfast.schedules.running import by_hand
 from holdfast.schedules.running.chains import operations_of
-from holdfast.schedules.schemas import RunDetail, Runs, RunSummary
 from holdfast.schedules.sight import Sight, is_operator_everywhere
 from holdfast.schedules.store import RunFilter
 

@@ -11,15 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
 from holdfast.repositories.models import Repository
-from holdfast.schedules.models import (
-    STATE_ROW,
-    Blackout,
-    Outcome,
-    Schedule,
-    ScheduleRun,
-    ScheduleState,
-    WaitingFor,
-)
+from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
 from holdfast.storage.bulk import beside_objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
 

@@ -15,13 +15,7 @@ from typing import IO, Any, ClassVar, NamedTuple, Self
 
 from holdfast.archives.history.chunks.program import HELPER, HELPER_2, interpreter_of
 from holdfast.archives.history.chunks.state import ID_BYTES
-from holdfast.archives.history.errors import (
-    ArchiveGone,
-    ArchiveTooLarge,
-    ChunkRouteFailed,
-    ContentMoved,
-    HistoryError,
-)
+from holdfast.archives.history.errors import ArchiveGone, ArchiveTooLarge, ChunkRouteFailed, ContentMoved, HistoryError
 
 PROTOCOL = 3
 
