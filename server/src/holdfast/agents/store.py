@@ -13,7 +13,7 @@ from holdfast.agents.models import AgentFleet, AgentJob, AgentJobPart, AgentMach
 from holdfast.kit import clock
 from holdfast.operations import outbox
 from holdfast.storage.inserts import conflict_aware_insert
-from holdfast.storage.rows import find_row
+from holdfast.storage.rows import find_row, require_row
 
 SHUT_OUT = frozenset({AgentStatus.DISABLED, AgentStatus.REVOKED})
 THE_FLEET = 1
@@ -183,10 +183,7 @@ def tokens(session: Session) -> list[EnrollmentToken]:
 
 
 def token(session: Session, token_id: int) -> EnrollmentToken:
-    found = find_row(session, EnrollmentToken, token_id)
-    if found is None:
-        raise errors.unknown_token(token_id)
-    return found
+    return require_row(session, EnrollmentToken, token_id, errors.unknown_token)
 
 
 def use_token(session: Session, token_hash: str, now: datetime) -> EnrollmentToken | None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
 from holdfast.kit.supervisor import Supervisor
+from holdfast.kit.turns import Turns
 from holdfast.operations.models import Operation, OutboxEntry
 from holdfast.operations.outbox import Topic
 from holdfast.operations.present import Presenter
@@ -113,7 +113,7 @@ class EventHub:
         horizon: Horizon,
     ) -> None:
         self._settings = settings
-        self._open: Counter[int] = Counter()
+        self._open = Turns()
         """Streams by user; belongs to the event loop."""
         self._supervisor = supervisor
         self._database = database
@@ -145,13 +145,8 @@ class EventHub:
             raise TooManyRequests("events.too_many_streams", "You have too many event streams open.", retry_after=30)
         if self._open.total() >= self._settings.event_streams:
             raise Unavailable("events.too_many_streams", "Too many event streams are open.", retry_after=30)
-        self._open[user_id] += 1
-        try:
+        with self._open.one(user_id):
             yield
-        finally:
-            self._open[user_id] -= 1
-            if not self._open[user_id]:
-                del self._open[user_id]
 
     def subscribe(self, subscriber: Subscriber) -> int:
         """Return the position of this process. From now on the stream receives everything after it."""

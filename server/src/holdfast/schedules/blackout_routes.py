@@ -75,11 +75,5 @@ def _set_paused(session: Session, caller: Caller, *, paused: bool) -> PausedAnsw
 
 def _audit(session: Session, caller: Caller, action: str, blackout: Blackout) -> None:
     days = {"first_day": blackout.first_day.isoformat(), "last_day": blackout.last_day.isoformat()}
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="blackout",
-        object_id=blackout.id,
-        details={"name": blackout.name, **days, "yearly": blackout.yearly},
-    )
+    details = {"name": blackout.name, **days, "yearly": blackout.yearly}
+    audit.note(session, caller, action, "blackout", blackout.id, details)

@@ -386,11 +386,5 @@ def audit_run(session: Session, caller: Caller, schedule: Schedule, repository_i
 
 
 def _audit(session: Session, caller: Caller, action: str, schedule: Schedule, **details: Any) -> None:
-    audit.record(
-        session,
-        actor=caller,
-        action=action,
-        object_type="schedule",
-        object_id=schedule.id,
-        details={"name": schedule.name, "targets": schedule.targets, **details},
-    )
+    details = {"name": schedule.name, "targets": schedule.targets, **details}
+    audit.note(session, caller, action, "schedule", schedule.id, details)

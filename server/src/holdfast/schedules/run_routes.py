@@ -52,14 +52,8 @@ def cancel_run(caller: LoginOnly, schedule_run_id: RowId, session: Writing) -> R
     cancelled = by_hand.cancel(session, row.id, clock.now())
     if cancelled is None:
         raise errors.unknown_run(schedule_run_id)
-    audit.record(
-        session,
-        actor=caller,
-        action="schedule_run.cancelled",
-        object_type="schedule_run",
-        object_id=row.id,
-        details={"schedule_id": row.schedule_id, "repository_id": row.repository_id},
-    )
+    details = {"schedule_id": row.schedule_id, "repository_id": row.repository_id}
+    audit.note(session, caller, "schedule_run.cancelled", "schedule_run", row.id, details)
     return present.summaries(session, [cancelled])[0]
 
 
