@@ -8,7 +8,7 @@ from holdfast.entry.client import connection
 from holdfast.entry.client.connection import read_secret
 from holdfast.entry.client.groups import by_default, group_with_default, shown
 from holdfast.entry.client.lookup import SSH_MACHINES, given
-from holdfast.entry.client.output import AsJson, Yes, report
+from holdfast.entry.client.output import AsJson, Yes, flag, report
 from holdfast.entry.client.remotes import end_test, print_steps
 from holdfast.entry.client.table import ID, NAME, Column, print_object
 from holdfast.entry.client.units import age, when
@@ -109,7 +109,7 @@ def try_connection(
 def deploy_key(
     machine: MachineWord,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the machine's password from standard input.")
+        bool, flag("--password-stdin", "Read the machine's password from standard input.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
