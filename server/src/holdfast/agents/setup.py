@@ -44,7 +44,7 @@ def break_lock_kind() -> Kind:
 
 
 def _kind(name: str, category: str, work: JobWork, access: Access = Access.CHANGE, **more: Any) -> Kind:
-    rules = {"params": SetupParams, "run": _only_on_agents, "on_interrupted": failed_when_interrupted}
+    rules: dict[str, Any] = {"params": SetupParams, "run": _only_on_agents, "on_interrupted": failed_when_interrupted}
     return Kind(name=name, category=category, access=access, agent=work, **rules, **more)
 
 
