@@ -13,20 +13,9 @@ from holdfast.access.roles import Role
 from holdfast.api.answers import documented
 from holdfast.api.dependencies import Reading, TheDatabase, TheSettings
 from holdfast.api.router import router
-from holdfast.archives import archive_list, heatmap, status_view
+from holdfast.archives import archive_list, heatmap, schemas, status_view
 from holdfast.archives.archive_index import ArchiveIndex
 from holdfast.archives.route_values import TheCadence, TheIndex, TheLiveAnswers
-from holdfast.archives.schemas import (
-    ArchiveDetail,
-    ArchiveList,
-    ArchiveStats,
-    ArchiveUpdate,
-    Heatmap,
-    ListedArchive,
-    LiveList,
-    StatusAnswer,
-    archive_answer,
-)
 from holdfast.archives.series_view import neighbours
 from holdfast.archives.stages import can_be_listed
 from holdfast.errors import Unprocessable
@@ -57,7 +46,7 @@ def list_archives(
     rules: Annotated[bool, Query(description="Fill `keep_rule`, by the repository's retention.")] = False,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     cursor: Cursor = None,
-) -> ArchiveList:
+) -> schemas.ArchiveList:
     """A `next_cursor` continues in the order it was made for."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     wanted = archive_list.Wanted(series, since, until, q, sort, limit, cursor)
@@ -68,10 +57,10 @@ def list_archives(
         select(Archive.series).where(Archive.repository_id == repository_id).distinct().order_by(Archive.series)
     ).all()
     covered = index.covered(repository)
-    return ArchiveList(
+    return schemas.ArchiveList(
         archives=[
-            ListedArchive(
-                **archive_answer(archive, covered.state(archive)).model_dump(),
+            schemas.ListedArchive(
+                **schemas.archive_answer(archive, covered.state(archive)).model_dump(),
                 proven_at=proven.get(archive.engine_id),
                 keep_rule=keeping.get(archive.id),
             )
@@ -90,7 +79,9 @@ def list_archives(
 @routes.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
 @second_version.get("/archives/live", summary="Archives, asked of the engine now", responses=documented(404, 423))
 @asks_engine
-def live_archives(caller: SignedIn, repository_id: RowId, database: TheDatabase, live: TheLiveAnswers) -> LiveList:
+def live_archives(
+    caller: SignedIn, repository_id: RowId, database: TheDatabase, live: TheLiveAnswers
+) -> schemas.LiveList:
     with database.reading() as session:
         repository = store.require(session, caller, repository_id, Role.VIEWER)
     return live.archives(repository)
@@ -105,7 +96,7 @@ def old_list(
     live: TheLiveAnswers,
     repository: Annotated[str, PlainText(1, 4096)] | None = None,
     repository_id: RowId | None = None,
-) -> LiveList:
+) -> schemas.LiveList:
     """Use `/api/repositories/{id}/archives`; the headers say so too."""
     with database.reading() as session:
         found = _by_id_or_path(session, repository_id, repository)
@@ -126,7 +117,7 @@ def read_heatmap(
     since: Moment | None = None,
     until: Moment | None = None,
     tz: Annotated[str, PlainText(1, 64)] = "UTC",
-) -> Heatmap:
+) -> schemas.Heatmap:
     """Counts and sizes per day, for the repository and each series. A day is never called missed without evidence."""
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     outliers = has_feature(settings, "heatmap_outliers")
@@ -136,7 +127,7 @@ def read_heatmap(
 @routes.get("/archives/{archive_id}", summary="One archive", responses=documented(404))
 def read_archive(
     caller: SignedIn, repository_id: RowId, archive_id: RowId, session: Reading, index: TheIndex
-) -> ArchiveDetail:
+) -> schemas.ArchiveDetail:
     return _detail(session, caller, repository_id, archive_id, index)
 
 
@@ -145,10 +136,10 @@ def change_archive(
     caller: LoginOnly,
     repository_id: RowId,
     archive_id: RowId,
-    wanted: ArchiveUpdate,
+    wanted: schemas.ArchiveUpdate,
     database: TheDatabase,
     index: TheIndex,
-) -> ArchiveDetail:
+) -> schemas.ArchiveDetail:
     """A protected archive is removed by no prune, deletion or wipe of the service.
 
     Refused with `archives.being_removed` while archives of the repository are being removed.
@@ -160,13 +151,13 @@ def change_archive(
 
 def _detail(
     session: Session, caller: Caller, repository_id: int, archive_id: int, index: ArchiveIndex
-) -> ArchiveDetail:
+) -> schemas.ArchiveDetail:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     archive = archive_records.of_repository(session, repository_id, archive_id)
     before, after = neighbours(session, archive)
     allowed = actions.on_archive(session, caller, repository, archive)
-    return ArchiveDetail(
-        **archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
+    return schemas.ArchiveDetail(
+        **schemas.archive_answer(archive, index.covered(repository).state(archive)).model_dump(),
         history_error=archive.history_error,
         history_error_key=archive.history_error_key,
         predecessor_id=before.id if before else None,
@@ -180,7 +171,7 @@ def _detail(
 @routes.get("/status", summary="State of the index, and what was checked", responses=documented(404))
 def read_status(
     caller: SignedIn, repository_id: RowId, session: Reading, settings: TheSettings, cadence: TheCadence
-) -> StatusAnswer:
+) -> schemas.StatusAnswer:
     repository = store.require(session, caller, repository_id, Role.VIEWER)
     return status_view.status(session, repository, overdue=has_feature(settings, "overdue_flags"), cadence=cadence)
 
@@ -193,5 +184,5 @@ def _by_id_or_path(session: Session, repository_id: int | None, path: str | None
     raise Unprocessable("archives.which_repository", "Give repository or repository_id.")
 
 
-def _stats(archive: Archive) -> ArchiveStats:
-    return ArchiveStats.from_row(archive)
+def _stats(archive: Archive) -> schemas.ArchiveStats:
+    return schemas.ArchiveStats.from_row(archive)

@@ -18,7 +18,7 @@ from holdfast.kit.fields import RowId
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.log_answers import log_download
-from holdfast.operations.routes import ThePresenter
+from holdfast.operations.present import ThePresenter
 from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.visible import require
 from holdfast.repositories import jobs

@@ -1,8 +1,6 @@
 """HTTP for ssh machines, for administrators."""
 
-from typing import Annotated
-
-from fastapi import Depends, Response
+from fastapi import Response
 
 from holdfast.access.caller import AdminOnly
 from holdfast.api.answers import documented
@@ -10,7 +8,7 @@ from holdfast.api.dependencies import Reading, TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import RowId
 from holdfast.machines import connections, present, store
-from holdfast.machines.machines import MACHINES, Machines
+from holdfast.machines.machines import TheMachines
 from holdfast.machines.models import SshConnection
 from holdfast.machines.schemas import (
     AcceptedHostKey,
@@ -28,9 +26,6 @@ from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/ssh-connections", "ssh machines")
-
-
-TheMachines = Annotated[Machines, Depends(MACHINES)]
 
 
 @routes.get("", summary="All ssh connections")

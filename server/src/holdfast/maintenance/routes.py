@@ -14,21 +14,11 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
+from holdfast.maintenance import schemas
 from holdfast.maintenance import start as starting
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
 from holdfast.maintenance.dry_run import DRY_RUNS, DryRuns
 from holdfast.maintenance.present import jobs
-from holdfast.maintenance.schemas import (
-    CheckBody,
-    CompactBody,
-    DeletedArchives,
-    EngineId,
-    MaintenanceJob,
-    MaintenanceJobs,
-    PruneBody,
-    PruneDryRun,
-    RestoreCheckBody,
-)
 from holdfast.operations.kinds import REGISTRY, Kind
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import StartAnswer
@@ -75,10 +65,12 @@ TheDryRuns = Annotated[DryRuns, Depends(DRY_RUNS)]
 
 
 @starts(repository_routes, "/{repository_id}/check", "Check a repository")
-def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[CheckBody | None, Body()] = None) -> Any:
+def start_check(
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.CheckBody | None, Body()] = None
+) -> Any:
     """With `repair` (administrators only), damage is repaired; lost content cannot be recovered."""
     session, caller, opener, kind = to_start.session, to_start.caller, to_start.opener, to_start.kinds["check"]
-    body = wanted or CheckBody()
+    body = wanted or schemas.CheckBody()
     return to_start.answer("check", lambda: starting.start_check(session, caller, opener, kind, repository_id, body))
 
 
@@ -86,7 +78,7 @@ def start_check(to_start: ToStart, repository_id: RowId, wanted: Annotated[Check
     "/{repository_id}/prune",
     summary="Remove archives that the retention policy does not keep",
     responses=documented(404, 409, 423),
-    response_model=StartAnswer | PruneDryRun,
+    response_model=StartAnswer | schemas.PruneDryRun,
 )
 @asks_engine
 def start_prune(
@@ -97,16 +89,16 @@ def start_prune(
     opener: TheOpener,
     dry_runs: TheDryRuns,
     once: Once,
-    wanted: Annotated[PruneBody | None, Body()] = None,
+    wanted: Annotated[schemas.PruneBody | None, Body()] = None,
 ) -> Any:
     """A dry run immediately returns what would be kept and removed, and starts nothing."""
-    body = wanted or PruneBody()
+    body = wanted or schemas.PruneBody()
     if body.dry_run:
         with database.reading() as session:
             repository = store.require(session, caller, repository_id, Role.OPERATOR)
             protected = protection.engine_ids(session, repository_id)
         policy = starting.prune_policy(opener, repository, body)
-        return PruneDryRun(prune_result=dry_runs.prune(repository, policy, protected))
+        return schemas.PruneDryRun(prune_result=dry_runs.prune(repository, policy, protected))
     with database.writing() as session:
 
         def start() -> StartAnswer:
@@ -117,9 +109,11 @@ def start_prune(
 
 
 @starts(repository_routes, "/{repository_id}/compact", "Free the space of removed archives")
-def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[CompactBody | None, Body()] = None) -> Any:
+def start_compact(
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.CompactBody | None, Body()] = None
+) -> Any:
     session, caller, kind = to_start.session, to_start.caller, to_start.kinds["compact"]
-    body = wanted or CompactBody()
+    body = wanted or schemas.CompactBody()
     return to_start.answer(
         "compaction", lambda: starting.start_on_repository(session, caller, kind, repository_id, body)
     )
@@ -127,11 +121,11 @@ def start_compact(to_start: ToStart, repository_id: RowId, wanted: Annotated[Com
 
 @starts(repository_routes, "/{repository_id}/restore-check", "Prove that files can be restored")
 def start_restore_check(
-    to_start: ToStart, repository_id: RowId, wanted: Annotated[RestoreCheckBody | None, Body()] = None
+    to_start: ToStart, repository_id: RowId, wanted: Annotated[schemas.RestoreCheckBody | None, Body()] = None
 ) -> Any:
     """Extracts to nowhere. Proven files were read completely, decrypted, and match the archive's records."""
     session, caller, opener = to_start.session, to_start.caller, to_start.opener
-    kind, body = to_start.kinds["restore_check"], wanted or RestoreCheckBody()
+    kind, body = to_start.kinds["restore_check"], wanted or schemas.RestoreCheckBody()
     return to_start.answer(
         "restore check", lambda: starting.start_restore_check(session, caller, opener, kind, repository_id, body)
     )
@@ -166,7 +160,7 @@ def delete_archive(
 @asks_engine
 def deleted_archives(
     caller: SignedIn, repository_id: RowId, database: TheDatabase, deleted: TheDeletedAnswers
-) -> DeletedArchives:
+) -> schemas.DeletedArchives:
     """Engine 2 keeps deleted or pruned archives until the next compaction; engine 1 keeps none
     (`engine.unsupported`).
     """
@@ -179,7 +173,7 @@ def deleted_archives(
 def undelete_archive(
     to_start: ToStart,
     repository_id: RowId,
-    engine_id: Annotated[EngineId, Path(description="The engine's id of the archive.")],
+    engine_id: Annotated[schemas.EngineId, Path(description="The engine's id of the archive.")],
 ) -> Any:
     """Possible until the next compaction, and only with engine 2."""
     session, caller, opener = to_start.session, to_start.caller, to_start.opener
@@ -198,21 +192,21 @@ for _word, _kind, _what in (
     ("restore-check", "restore_check", "restore check"),
 ):
     _jobs = JobRoutes(routes=repository_routes, kind=_kind, present=jobs)
-    _jobs.status(f"/{_word}-jobs/{{job_id}}", MaintenanceJob, name="read_job", summary=f"Status of a {_what}")
+    _jobs.status(f"/{_word}-jobs/{{job_id}}", schemas.MaintenanceJob, name="read_job", summary=f"Status of a {_what}")
     _jobs.of_repository(
         f"/{{repository_id}}/{_word}-jobs",
-        MaintenanceJobs,
+        schemas.MaintenanceJobs,
         name="list_jobs",
         summary=f"Every {_what} of a repository",
     )
 
 _deletions = JobRoutes(routes=repository_routes, kind="delete_archive", present=jobs)
 replace(_deletions, routes=archive_routes).status(
-    "/delete-jobs/{job_id}", MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
+    "/delete-jobs/{job_id}", schemas.MaintenanceJob, name="read_delete_job", summary="Status of a deletion"
 )
 _deletions.of_repository(
     "/{repository_id}/delete-jobs",
-    MaintenanceJobs,
+    schemas.MaintenanceJobs,
     name="list_delete_jobs",
     summary="Deletions of archives of a repository",
 )

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Response
+from fastapi import Query, Response
 from sqlalchemy import select
 
 from holdfast.access import audit
@@ -30,13 +30,10 @@ from holdfast.notifications.schemas import (
     RuleList,
     Verdict,
 )
-from holdfast.notifications.state import NOTIFICATIONS, Notifications
+from holdfast.notifications.state import TheNotifications
 from holdfast.runner.engine_requests import asks_engine
 
 routes = router("/api/notifications", "notifications")
-
-
-TheNotifications = Annotated[Notifications, Depends(NOTIFICATIONS)]
 
 
 @routes.get("/destinations", summary="All destinations of messages")

@@ -18,6 +18,7 @@ from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
 from holdfast.operations.log_answers import PartOfLog
+from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
 from holdfast.operations.visible import require
@@ -130,13 +131,22 @@ class JobRoutes:
             return part.of(find(session, caller, Role.VIEWER))
 
     def cancel(
-        self, path: str, *, name: str, summary: str, description: str, least: Role = Role.OPERATOR, by: Cancel = cancel
+        self,
+        path: str,
+        *,
+        name: str,
+        summary: str,
+        description: str,
+        least: Role = Role.OPERATOR,
+        others: Cancel = cancel,
     ) -> None:
-        """For callers that have the role `least` on the repository."""
+        """For callers that have the role `least` on the repository; `others` cancels jobs that are no operations."""
 
         @self.routes.post(path, name=name, summary=summary, description=description, responses=documented(404, 409))
         @waits_for_end
         def cancel_job(*, caller: LoginOnly, find: Find = Depends(self._named), database: TheDatabase) -> CancelAnswer:
             with database.reading() as session:
                 job = find(session, caller, least)
-            return by(database, caller, job)
+            if isinstance(job, Operation):
+                return cancel(database, caller, job)
+            return others(database, caller, job)

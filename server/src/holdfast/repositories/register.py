@@ -4,8 +4,9 @@ import hashlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Depends
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -392,6 +393,7 @@ class Register:
 
 
 REGISTER = Part[Register]("register")
+TheRegister = Annotated[Register, Depends(REGISTER)]
 
 
 def check_settings(engine: Any, location: RepositoryLocation, wanted: RepositorySettings) -> None:

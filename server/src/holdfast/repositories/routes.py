@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Response
+from fastapi import Query, Response
 
 from holdfast.access import rights, users
 from holdfast.access.caller import AdminOnly, Caller, LoginOnly, SignedIn
@@ -18,7 +18,7 @@ from holdfast.repositories import labels, store
 from holdfast.repositories.labels import LabelFilter
 from holdfast.repositories.models import Repository
 from holdfast.repositories.present import present
-from holdfast.repositories.register import REGISTER, Register
+from holdfast.repositories.register import TheRegister
 from holdfast.repositories.schemas import (
     Done,
     ImportedRepository,
@@ -35,9 +35,6 @@ from holdfast.runner.engine_requests import asks_engine
 from holdfast.storage.session import Database
 
 routes = router("/api/repositories", "repositories")
-
-
-TheRegister = Annotated[Register, Depends(REGISTER)]
 
 
 @routes.get("/", summary="All repositories that you may see")

@@ -16,7 +16,7 @@ from holdfast.errors import Unprocessable
 from holdfast.kit import clock
 from holdfast.kit.fields import Moment, PlainText, RowId
 from holdfast.operations import pages
-from holdfast.operations.routes import ThePresenter
+from holdfast.operations.present import ThePresenter
 from holdfast.repositories import store as repositories
 from holdfast.schedules import errors, present, sight, store
 from holdfast.schedules.answer_schemas import RunDetail, Runs, RunSummary

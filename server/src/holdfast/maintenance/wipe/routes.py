@@ -21,7 +21,6 @@ from holdfast.maintenance.wipe.present import jobs, preview_answer, wipe_answer
 from holdfast.maintenance.wipe.preview import PREVIEWS, Previews
 from holdfast.maintenance.wipe.schemas import WipeJob, WipePreviewBody, WipeStartBody
 from holdfast.maintenance.wipe.start import WipeStart
-from holdfast.operations.cancel import cancel
 from holdfast.operations.kinds import Kind, kind_named
 from holdfast.operations.models import Operation
 from holdfast.operations.schemas import CancelAnswer
@@ -117,10 +116,6 @@ async def preview_or_wipe(repository_id: RowId, job_id: RowId) -> Find:
     return found
 
 
-def _cancel(database: Database, caller: Caller, job: WipePreview | Operation) -> CancelAnswer:
-    return cancel(database, caller, job) if isinstance(job, Operation) else _cancel_preview(database, caller, job)
-
-
 def _cancel_preview(database: Database, caller: Caller, preview: WipePreview) -> CancelAnswer:
     with database.writing() as session:
         current = store.of_repository(session, preview.repository_id, preview.public_id)
@@ -144,5 +139,5 @@ JOBS.cancel(
     summary="Cancel a preview or a wipe",
     description="Archives that a running wipe has already removed stay removed; its status lists them.",
     least=Role.ADMIN,
-    by=_cancel,
+    others=_cancel_preview,
 )
