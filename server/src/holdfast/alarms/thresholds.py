@@ -1,7 +1,7 @@
 """When evidence counts as bad: thresholds for all, and individual ones per repository."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.alarms.models import AlarmOverride
+from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Closed
 from holdfast.operations import limits as kernel_settings
 
@@ -61,7 +62,7 @@ class RepositoryThresholds(Closed):
     off: Kinds | None = Field(None, description="Kinds that raise no alarms for this repository.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InForce:
     """All thresholds, resolved per repository."""
 

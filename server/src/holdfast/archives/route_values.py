@@ -1,6 +1,5 @@
 """What the routes of archives ask for: paths, and a caller's look into the file history."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query
@@ -13,6 +12,7 @@ from holdfast.api.dependencies import Reading
 from holdfast.archives.archive_index import ARCHIVE_INDEX, ArchiveIndex
 from holdfast.archives.live import LIVE_ANSWERS, LiveAnswers
 from holdfast.kit.fields import PlainText
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store
 from holdfast.repositories.cadence import CADENCE, Cadence
 from holdfast.repositories.models import Repository
@@ -27,7 +27,7 @@ TheIndex = Annotated[ArchiveIndex, Depends(ARCHIVE_INDEX)]
 TheLiveAnswers = Annotated[LiveAnswers, Depends(LIVE_ANSWERS)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """A caller's look into the file history."""
 

@@ -3,13 +3,12 @@
 from typing import Annotated, Any
 
 from fastapi import Depends
-from fastapi.responses import FileResponse
 
 from holdfast.access.caller import LoginOnly, login_only
 from holdfast.access.idempotency import Once
 from holdfast.access.roles import Role
 from holdfast.api.answers import documented
-from holdfast.api.dependencies import Reading, TheSettings, Writing
+from holdfast.api.dependencies import Writing
 from holdfast.api.router import router
 from holdfast.backup import start as starting
 from holdfast.backup.present import statuses
@@ -17,7 +16,6 @@ from holdfast.backup.schemas import BackupJobs, BackupStart, BackupStatus
 from holdfast.kit.fields import RowId
 from holdfast.operations.again import start_again, started_again
 from holdfast.operations.kinds import Kind, kind_named
-from holdfast.operations.log_answers import log_download
 from holdfast.operations.present import ThePresenter
 from holdfast.operations.schemas import RetryAnswer
 from holdfast.operations.visible import require
@@ -68,17 +66,7 @@ JOBS.log(
 )
 
 
-@routes.get(
-    "/logs/{job_id}/download",
-    summary="The log of a finished backup as a file",
-    response_class=FileResponse,
-    responses={**documented(404, 409), 200: {"content": {"text/plain": {}}, "description": "The log."}},
-)
-def download_logs(caller: LoginOnly, job_id: RowId, session: Reading, settings: TheSettings) -> FileResponse:
-    operation = require(session, caller, job_id, Role.VIEWER, "backup")
-    return log_download(settings.logs_dir, operation)
-
-
+JOBS.log_file("/logs/{job_id}/download", name="download_logs", summary="The log of a finished backup as a file")
 JOBS.cancel(
     "/cancel/{job_id}",
     name="cancel_backup",

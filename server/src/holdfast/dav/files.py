@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from holdfast.archives.history.entry import Entry, implicit_directory
 from holdfast.archives.history.errors import ArchiveNotIndexed
 from holdfast.dav.places import address, not_there
 from holdfast.dav.properties import Resource
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.archive_records import Archive
 from holdfast.repositories.models import Repository
 from holdfast.repositories.own_places import Sealed
@@ -30,7 +30,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Page = tuple[list[Entry], str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """The visible part of an archive for a caller; `segments` is its address."""
 

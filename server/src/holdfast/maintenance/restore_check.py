@@ -4,7 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from backup_jobs.archives import described, read_archives
 from backup_jobs.delete import GONE, UNKNOWN
 from backup_jobs.host import SUCCEEDED, Step
 from backup_jobs.progress import PhaseProgress
+from holdfast.kit.frozen import frozen
 from holdfast.kit.schema import Closed
 from holdfast.maintenance.file_records import Extent, FileRecord, choose, extent_of, read_records, unsafe_paths
 from holdfast.maintenance.proof import Proof
@@ -98,7 +99,7 @@ def chosen_archive(archives: list[ArchiveInfo], params: RestoreCheckParams) -> A
     return max(archives, key=lambda archive: archive.start, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Selection:
     """The files to read, and the archive's records of them."""
 

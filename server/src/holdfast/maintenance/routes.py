@@ -1,7 +1,7 @@
 """HTTP for maintenance jobs. Starting one requires the token of a normal login."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Query, Request
@@ -14,6 +14,7 @@ from holdfast.api.answers import documented
 from holdfast.api.dependencies import TheDatabase, Writing
 from holdfast.api.router import router
 from holdfast.kit.fields import PlainText, RowId
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance import schemas
 from holdfast.maintenance import start as starting
 from holdfast.maintenance.deleted_archives import DELETED_ANSWERS, DeletedAnswers
@@ -40,7 +41,7 @@ TheKinds = Annotated[Mapping[str, Kind], Depends(the_kinds)]
 TheOpener = Annotated[Opener, Depends(OPENER)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobStart:
     """What the start of a maintenance job needs."""
 

@@ -18,6 +18,7 @@ from holdfast.access.caller import Caller, as_now, with_final_password
 from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Forbidden, TooManyRequests, Unauthenticated, Unavailable
+from holdfast.kit.frozen import frozen
 from holdfast.kit.supervisor import Supervisor
 from holdfast.kit.turns import Turns
 from holdfast.operations.models import Operation, OutboxEntry
@@ -45,7 +46,7 @@ Unstored = Literal["hello", "reset", "session.ended", "operation.progress", "ope
 NOT_IN_THE_OVERVIEW = frozenset({"queue.updated", "operation.progress", "notification.delivery"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveEvent:
     """`repository_id` decides who may see it: without one, admins only, or all users if it is `for_everyone`."""
 

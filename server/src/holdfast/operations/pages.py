@@ -1,7 +1,6 @@
 """Reading operations: one, some, a page of them, the newest of each repository."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +8,7 @@ from sqlalchemy import Select, bindparam, case, column, func, literal_column, se
 from sqlalchemy.orm import Session
 
 from holdfast.kit import cursor
+from holdfast.kit.frozen import frozen
 from holdfast.operations import newest
 from holdfast.operations.models import Operation
 from holdfast.operations.status import SUCCEEDED, LockMode, Status, Trigger
@@ -39,7 +39,7 @@ def repository_exists(session: Session, repository_id: int) -> bool:
     return session.execute(_REPOSITORY_EXISTS, {"repository": repository_id}).first() is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """Restrictions of a list of operations. None means: no restriction."""
 
@@ -239,7 +239,7 @@ def latest_of_repositories(session: Session, repositories: Iterable[int], kinds:
     return {operation.repository_id: operation for operation in found if operation.repository_id}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """How the newest operation of a kind that has ended did so."""
 

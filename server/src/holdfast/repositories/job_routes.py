@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import APIRouter, Depends, Query
+from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
@@ -17,7 +18,7 @@ from holdfast.kit.fields import RowId
 from holdfast.operations import pages
 from holdfast.operations.cancel import cancel, waits_for_end
 from holdfast.operations.job_status import page_of_jobs
-from holdfast.operations.log_answers import PartOfLog
+from holdfast.operations.log_answers import PartOfLog, log_download
 from holdfast.operations.models import Operation
 from holdfast.operations.routes import Cursor, PageLimit
 from holdfast.operations.schemas import CancelAnswer, LogAnswer, StartAnswer
@@ -25,6 +26,10 @@ from holdfast.operations.visible import require
 from holdfast.repositories import store
 from holdfast.storage.session import Database
 
+LOG_FILE: dict[int | str, dict[str, Any]] = {
+    **documented(404, 409),
+    200: {"content": {"text/plain": {}}, "description": "The log."},
+}
 JobLimit = Annotated[int, Query(ge=1, le=500, description="Maximum number of jobs, newest first.")]
 
 
@@ -129,6 +134,17 @@ class JobRoutes:
             part: PartOfLog,
         ) -> LogAnswer:
             return part.of(find(session, caller, Role.VIEWER))
+
+    def log_file(self, path: str, *, name: str, summary: str) -> None:
+        @self.routes.get(path, name=name, summary=summary, response_class=FileResponse, responses=LOG_FILE)
+        def download_log(
+            *,
+            caller: Caller = Depends(self.readers),
+            find: Find = Depends(self._named),
+            session: Reading,
+            settings: TheSettings,
+        ) -> FileResponse:
+            return log_download(settings.logs_dir, find(session, caller, Role.VIEWER))
 
     def cancel(
         self,

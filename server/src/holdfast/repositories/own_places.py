@@ -8,7 +8,6 @@ of an installation. Only this file decides what the places are.
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +24,7 @@ from holdfast.access.roles import Role
 from holdfast.api.parts import Part
 from holdfast.errors import Conflict, Forbidden, Unprocessable
 from holdfast.kit import clock
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.runner.identity import machine_id
 from holdfast.settings import Settings
@@ -50,7 +50,7 @@ class StoredPlace(Base):
     __table_args__ = (UniqueConstraint("machine", "path"), {"sqlite_autoincrement": True})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
     """The part of a repository's archives that a caller may not read: archived names, each with everything below it."""
 

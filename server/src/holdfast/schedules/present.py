@@ -1,12 +1,12 @@
 """Schedules and their runs as clients see them: a caller who sees some targets sees those alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories import store as repositories
 from holdfast.schedules import store
 from holdfast.schedules.answer_schemas import BlackoutAnswer, Fire, RunSummary, ScheduleAnswer, ScheduleTarget
@@ -42,7 +42,7 @@ FIRES_LOOKED_AT = 50
 WAITING_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Presented:
     """Turns schedules into answers for one caller."""
 

@@ -1,7 +1,6 @@
 """All statements on schedules, their runs, blackouts and the state that every process shares."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from holdfast.agents.models import AgentMachine
 from holdfast.kit import cursor
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
 from holdfast.storage.bulk import beside_objects, plain
@@ -135,7 +135,7 @@ def blackout(session: Session, blackout_id: int) -> Blackout | None:
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A repository as a possible target: its labels are its own plus its agent's."""
 
@@ -203,7 +203,7 @@ def run(session: Session, run_row_id: int) -> ScheduleRun | None:
     return session.get(ScheduleRun, run_row_id) if 0 < run_row_id < 2**63 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFilter:
     """What a list of runs is narrowed to. None or empty means: do not narrow."""
 
@@ -328,7 +328,7 @@ _newest = select(func.max(ScheduleRun.id)).where(
 _NEWEST_BESIDE = select(_newest.correlate(_row).scalar_subquery()).where(_row.id.in_(bindparam("ids", expanding=True)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agent:
     status: str
     labels: dict[str, str]

@@ -162,6 +162,5 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Revoke one of your tokens."""
-    service, found = TOKENS.chosen(token)
-    question, sentence = f"Revoke the token {found['name']}?", f"The token {found['name']} was revoked."
-    TOKENS.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question, sentence = "Revoke the token {name}?", "The token {name} was revoked."
+    TOKENS.remove(token, sentence, as_json=as_json, question=question, yes=yes)

@@ -53,11 +53,9 @@ def add_database(
 @databases.command("remove")
 def remove_database(repository: Repository, database: DatabaseWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a database from the dumps of a repository. Archives with its dumps stay."""
-    service, place = REPOSITORIES.chosen(repository)
-    found = _of(place).find(service, database)
-    question = f"Dump {found['name']} no more? Archives that hold its dumps stay."
-    sentence = f"{found['name']} is not dumped any more."
-    _of(place).remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    _, place = REPOSITORIES.chosen(repository)
+    question = "Dump {name} no more? Archives that hold its dumps stay."
+    _of(place).remove(database, "{name} is not dumped any more.", as_json=as_json, question=question, yes=yes)
 
 
 @databases.command("dump")

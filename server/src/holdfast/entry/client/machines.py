@@ -137,9 +137,7 @@ def revoke_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) ->
 @machines.command("remove")
 def remove_agent(agent: AgentWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove an agent and its machine from the service."""
-    service, found = AGENTS.chosen(agent)
-    name = found["name"]
-    AGENTS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    AGENTS.remove(agent, "{name} was removed.", as_json=as_json, question="Remove {name}?", yes=yes)
 
 
 def _act(agent: str, verb: str, question: str, *, yes: bool, as_json: bool) -> None:

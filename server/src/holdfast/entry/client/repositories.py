@@ -237,10 +237,9 @@ def change_repository(
 @repositories.command("forget")
 def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson = False) -> None:
     """Forget a repository and its index. The data stays where it is."""
-    service, found = REPOSITORIES.chosen(repository)
-    question = f"Forget {found['name']}? Its data in {found['path']} stays."
-    sentence = f"{found['name']} was forgotten; its data is still in {found['path']}."
-    REPOSITORIES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question = "Forget {name}? Its data in {path} stays."
+    sentence = "{name} was forgotten; its data is still in {path}."
+    REPOSITORIES.remove(repository, sentence, as_json=as_json, question=question, yes=yes)
 
 
 @repositories.command("export-key")

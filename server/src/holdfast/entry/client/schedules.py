@@ -165,10 +165,9 @@ for command_name, function in (
 @schedules.command()
 def delete(schedule: ScheduleWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a schedule. Its history and its archives stay."""
-    service, found = SCHEDULES.chosen(schedule)
-    question = f"Delete schedule {found['name']}? Its history and its archives stay."
-    sentence = f"Deleted {found['name']}; its history and its archives stay."
-    SCHEDULES.remove(service, found, sentence, as_json=as_json, question=question, yes=yes)
+    question = "Delete schedule {name}? Its history and its archives stay."
+    sentence = "Deleted {name}; its history and its archives stay."
+    SCHEDULES.remove(schedule, sentence, as_json=as_json, question=question, yes=yes)
 
 
 # Parts ------------------------------------------------------------------------------------------------------------------

@@ -136,9 +136,7 @@ def accept_host_key(
 @ssh.command("remove")
 def remove_connection(machine: MachineWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove an ssh machine."""
-    service, found = SSH_MACHINES.chosen(machine)
-    name = found["name"]
-    SSH_MACHINES.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    SSH_MACHINES.remove(machine, "{name} was removed.", as_json=as_json, question="Remove {name}?", yes=yes)
 
 
 @ssh.command("key")

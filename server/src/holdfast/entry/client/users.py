@@ -199,9 +199,7 @@ def access(
 @users.command("remove")
 def remove_user(user: UserWord, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a user."""
-    service, found = USERS.chosen(user)
-    name = found["username"]
-    USERS.remove(service, found, f"{name} was removed.", as_json=as_json, question=f"Remove {name}?", yes=yes)
+    USERS.remove(user, "{username} was removed.", as_json=as_json, question="Remove {username}?", yes=yes)
 
 
 def _change(user: str, body: dict[str, Any], done: str, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ removed are stored with the operation, so that the next one continues from there
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from backup_jobs.archives import EVERYTHING, archives_now, ids, read_archives
 from backup_jobs.compact import compact_step
 from backup_jobs.host import Cancelled, Interrupted
 from backup_jobs.work import EvidenceUnknown
+from holdfast.kit.frozen import frozen
 from holdfast.maintenance import soft_delete
 from holdfast.maintenance.wipe import store
 from holdfast.maintenance.wipe.errors import PROTECTED, STALE
@@ -53,7 +54,7 @@ def kind(opener: Opener) -> Kind:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tally:
     """Removed archives of all attempts. `maybe`: begun, with an unknown result."""
 

@@ -9,6 +9,7 @@ import structlog
 from sqlalchemy import BindParameter, bindparam, func, select
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.calendar import availability, plan, spread, zones
@@ -80,7 +81,7 @@ class Done:
     """There may be more to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Surroundings:
     """What holds for all schedules in this transaction."""
 
@@ -432,7 +433,7 @@ def _history(session: Session, schedule: Schedule, ids: Sequence[int]) -> dict[i
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """What one look at the store tells the tick."""
 

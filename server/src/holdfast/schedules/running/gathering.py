@@ -1,13 +1,14 @@
 """What is known of everything that some rows are about, read at once: a tick looks at thousands of rows."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, column, select, table
 from sqlalchemy.orm import Session
 
+from holdfast.kit.frozen import frozen
 from holdfast.repositories.models import Repository
 from holdfast.schedules import store
 from holdfast.schedules.models import Schedule, ScheduleRun
@@ -54,7 +55,7 @@ _SCHEDULES = select(*OF_SCHEDULE).where(Schedule.id.in_(_ids))
 _MIRRORED = select(_mirrors.c.repository_id).where(_mirrors.c.repository_id.in_(_ids))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Around:
     """What is known of everything that some rows are about."""
 
