@@ -80,16 +80,19 @@ class JobRoutes:
     def _named(self) -> Callable[..., Awaitable[Find]]:
         return self.find or of_kind(self.kind)
 
+    @property
+    def _read(self) -> Callable[..., Any]:
+        """A dependency: the job that the path names, for a caller who may see it."""
+
+        def job(*, caller: Caller = Depends(self.readers), find: Find = Depends(self._named), session: Reading) -> Any:
+            return find(session, caller, Role.VIEWER)
+
+        return job
+
     def status(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
         @self.routes.get(path, name=name, summary=summary, responses=documented(404), response_model=answer)
-        def read_job(
-            *,
-            caller: Caller = Depends(self.readers),
-            find: Find = Depends(self._named),
-            session: Reading,
-            needs: Any = Depends(self.needs),
-        ) -> Any:
-            return self.present(session, needs, [find(session, caller, Role.VIEWER)], with_logs=True)[0]
+        def read_job(*, job: Any = Depends(self._read), session: Reading, needs: Any = Depends(self.needs)) -> Any:
+            return self.present(session, needs, [job], with_logs=True)[0]
 
     def page(self, path: str, answer: type[BaseModel], *, name: str, summary: str) -> None:
         """All of them, by pages; of one repository if wanted."""
@@ -126,25 +129,13 @@ class JobRoutes:
 
     def log(self, path: str, *, name: str, summary: str, description: str | None = None) -> None:
         @self.routes.get(path, name=name, summary=summary, description=description, responses=documented(404))
-        def read_log(
-            *,
-            caller: Caller = Depends(self.readers),
-            find: Find = Depends(self._named),
-            session: Reading,
-            part: PartOfLog,
-        ) -> LogAnswer:
-            return part.of(find(session, caller, Role.VIEWER))
+        def read_log(*, job: Operation = Depends(self._read), part: PartOfLog) -> LogAnswer:
+            return part.of(job)
 
     def log_file(self, path: str, *, name: str, summary: str) -> None:
         @self.routes.get(path, name=name, summary=summary, response_class=FileResponse, responses=LOG_FILE)
-        def download_log(
-            *,
-            caller: Caller = Depends(self.readers),
-            find: Find = Depends(self._named),
-            session: Reading,
-            settings: TheSettings,
-        ) -> FileResponse:
-            return log_download(settings.logs_dir, find(session, caller, Role.VIEWER))
+        def download_log(*, job: Operation = Depends(self._read), settings: TheSettings) -> FileResponse:
+            return log_download(settings.logs_dir, job)
 
     def cancel(
         self,
