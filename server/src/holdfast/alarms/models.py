@@ -4,11 +4,11 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, ForeignKey, Index, String, text
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.types import Identifier, RepositoryKey, RowKey
 
 NOT_CLEARED = text("state <> 'cleared'")
 
@@ -83,9 +83,7 @@ class AlarmOverride(Base):
 
     __tablename__ = "alarm_overrides"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     thresholds: Mapped[dict[str, Any]]
 
 
@@ -94,9 +92,7 @@ class StorageDay(Base):
 
     __tablename__ = "storage_days"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     seen_at: Mapped[datetime]
     free_bytes: Mapped[int] = mapped_column(BigInteger)

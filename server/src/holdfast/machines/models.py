@@ -7,7 +7,7 @@ from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 
 class SshKey(Base):
@@ -16,7 +16,7 @@ class SshKey(Base):
     __tablename__ = "ssh_keys"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     private_key: Mapped[str]
     """Encrypted; see access.vault."""
     public_key: Mapped[str]

@@ -7,7 +7,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, Integer, String, UniqueConst
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class RcloneRemote(Base):
@@ -16,7 +16,7 @@ class RcloneRemote(Base):
     __tablename__ = "rclone_remotes"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(64), unique=True)
     provider: Mapped[str] = mapped_column(String(60))
     options: Mapped[dict[str, str]] = mapped_column(JsonValue)

@@ -8,7 +8,7 @@ from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class Severity(IntEnum):
@@ -54,7 +54,7 @@ class Destination(Base):
     __tablename__ = "notification_destinations"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(100), unique=True)
     kind: Mapped[str] = mapped_column(String(10))
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)
@@ -132,7 +132,7 @@ class Delivery(Base):
     __tablename__ = "deliveries"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     destination_id: Mapped[int] = mapped_column(Identifier)
     rule_id: Mapped[int | None] = mapped_column(Identifier)
     type: Mapped[str] = mapped_column(String(40))

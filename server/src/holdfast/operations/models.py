@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.operations.status import Needs, Status
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey, UtcDateTime
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid, UtcDateTime
 
 ACTIVE_CLAUSE = text("status IN ('pending', 'running')")
 EXCLUSIVE_RUNNING = text("status = 'running' AND lock_mode = 'exclusive'")
@@ -27,7 +27,7 @@ class Operation(Base):
     __tablename__ = "operations"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     kind: Mapped[str] = mapped_column(String(40))
     category: Mapped[str] = mapped_column(String(20))
     status: Mapped[str] = mapped_column(String(30), default=Status.PENDING)

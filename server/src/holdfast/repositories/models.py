@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 
 class Repository(Base):
@@ -16,7 +16,7 @@ class Repository(Base):
     __tablename__ = "repositories"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     path: Mapped[str] = mapped_column(Text, index=True)
     identity: Mapped[str] = mapped_column(Text, unique=True)

@@ -2,21 +2,19 @@
 
 from datetime import UTC, date, datetime
 
-from sqlalchemy import BigInteger, Date, ForeignKey, select
+from sqlalchemy import BigInteger, Date, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from holdfast.repositories import archive_records
 from holdfast.storage.base import Base
 from holdfast.storage.inserts import insert_or_replace
-from holdfast.storage.types import Identifier
+from holdfast.storage.types import RepositoryKey
 
 
 class RepositorySize(Base):
     __tablename__ = "repository_sizes"
 
-    repository_id: Mapped[int] = mapped_column(
-        Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
+    repository_id: Mapped[RepositoryKey]
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     """In UTC."""
     measured_at: Mapped[datetime]

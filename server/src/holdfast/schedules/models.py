@@ -8,7 +8,7 @@ from sqlalchemy import Boolean, CheckConstraint, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, JsonValue, RowKey
+from holdfast.storage.types import Identifier, JsonValue, RowKey, RowUuid
 
 NO_REPOSITORY = 0
 """The repository of a run row whose schedule had no target."""
@@ -105,7 +105,7 @@ class Schedule(Base):
     __tablename__ = "schedules"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     name: Mapped[str] = mapped_column(String(200))
     description: Mapped[str | None]
     enabled: Mapped[bool] = mapped_column(Boolean, default=True)

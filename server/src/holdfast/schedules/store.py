@@ -14,6 +14,7 @@ from holdfast.repositories.models import Repository
 from holdfast.schedules.models import STATE_ROW, Blackout, Outcome, Schedule, ScheduleRun, ScheduleState, WaitingFor
 from holdfast.storage.bulk import beside_objects, plain
 from holdfast.storage.inserts import conflict_aware_insert
+from holdfast.storage.rows import change_rows
 
 AT_ONCE = 500
 """Values in one statement at most: SQLite takes no more than a few thousand."""
@@ -363,18 +364,15 @@ def look_now(session: Session, places: Iterable[tuple[int, int]], waiting_for: s
 def agents_came_online(session: Session, agent_ids: Sequence[int], now: datetime) -> int:
     """Have runs looked at that wait for one of these agents; return how many."""
     theirs = select(Repository.id).where(Repository.agent_machine_id.in_(agent_ids))
-    woken = session.execute(
-        update(ScheduleRun)
-        .where(
-            ScheduleRun.settled_at.is_(None),
-            ScheduleRun.waiting_for == WaitingFor.MACHINE,
-            ScheduleRun.repository_id.in_(theirs),
-            ScheduleRun.look_at > now,
-        )
-        .values(look_at=now)
-        .returning(ScheduleRun.id)
-        .execution_options(synchronize_session=False)
-    ).all()
+    woken = change_rows(
+        session,
+        ScheduleRun,
+        ScheduleRun.settled_at.is_(None),
+        ScheduleRun.waiting_for == WaitingFor.MACHINE,
+        ScheduleRun.repository_id.in_(theirs),
+        ScheduleRun.look_at > now,
+        look_at=now,
+    )
     return len(woken)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, Integer, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 NOT_DELETED = text("deleted_at IS NULL")
 
@@ -69,7 +69,7 @@ class ScriptSecrets(Base):
     __tablename__ = "script_secrets"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     sealed: Mapped[str]
     created_at: Mapped[datetime]
 

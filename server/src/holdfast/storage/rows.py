@@ -1,8 +1,9 @@
-"""Rows by their ids."""
+"""Rows by their ids, and changes of rows that report which they were."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from sqlalchemy import ColumnElement, update
 from sqlalchemy.orm import Session
 
 from holdfast.kit.fields import LARGEST_IDENTIFIER
@@ -22,3 +23,9 @@ def require_row(session: Session, table: type[Table], row_id: int, unknown: Call
     if found is None:
         raise unknown(row_id)
     return found
+
+
+def change_rows(session: Session, table: Any, *conditions: ColumnElement[bool], **values: Any) -> list[int]:
+    """Change the rows that meet all conditions, and return their ids. Objects in the session stay as they are."""
+    statement = update(table).where(*conditions).values(**values).returning(table.id)
+    return list(session.scalars(statement.execution_options(synchronize_session=False)))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, ForeignKey, Integer, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -16,6 +16,12 @@ TEXT_LENGTH = len("2026-11-16 02:00:00.000000")
 Identifier = BigInteger().with_variant(Integer, "sqlite")
 RowKey = Annotated[int, mapped_column(Identifier, primary_key=True, autoincrement=True)]
 """The column `id` of a table whose ids are given out by the store."""
+RowUuid = Annotated[str, mapped_column(String(32), unique=True)]
+RepositoryKey = Annotated[
+    int,
+    mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+]
+"""A part of the key of a table about repositories; its rows go with the repository."""
 
 
 class SharedJson(TypeDecorator[Any]):

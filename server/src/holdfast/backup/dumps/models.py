@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from backup_engine.dumps import KINDS
 from holdfast.storage.base import Base
-from holdfast.storage.types import Identifier, RowKey
+from holdfast.storage.types import Identifier, RowKey, RowUuid
 
 
 class DumpedDatabase(Base):
@@ -17,7 +17,7 @@ class DumpedDatabase(Base):
     __tablename__ = "dumped_databases"
 
     id: Mapped[RowKey]
-    uuid: Mapped[str] = mapped_column(String(32), unique=True)
+    uuid: Mapped[RowUuid]
     repository_id: Mapped[int] = mapped_column(Identifier, ForeignKey("repositories.id", ondelete="CASCADE"))
     name: Mapped[str] = mapped_column(String(60))
     """Also the name of its file in the archive, without the ending."""

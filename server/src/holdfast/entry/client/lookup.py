@@ -53,6 +53,15 @@ class Collection:
     def url_of(self, found: dict[str, Any]) -> str:
         return f"{self.url.rstrip('/')}/{found['id']}"
 
+    def get(self, wanted: str, below: str, /, **query: Any) -> Any:
+        """What the service answers below the address of an object."""
+        service, found = self.chosen(wanted)
+        return service.get(f"{self.url_of(found)}/{below}", **query)
+
+    def post(self, wanted: str, below: str, body: Any = None) -> Any:
+        service, found = self.chosen(wanted)
+        return service.post(f"{self.url_of(found)}/{below}", body)
+
     def remove(self, wanted: str, sentence: str, *, as_json: bool, question: str = "", yes: bool = True) -> None:
         """Remove the object that a word names, after a yes to the question. Both texts have its fields in braces."""
         service, found = self.chosen(wanted)

@@ -69,8 +69,7 @@ def revoke_token(
     token: Annotated[str, typer.Argument(help="Name or id of the token.")], as_json: AsJson = False
 ) -> None:
     """Revoke an enrolment token that has not been used."""
-    service, found = TOKENS.chosen(token)
-    answer = service.post(f"{TOKENS.url_of(found)}/revoke")
+    answer = TOKENS.post(token, "revoke")
     report(answer, f"The token {answer['name']} was revoked.", as_json=as_json)
 
 

@@ -110,8 +110,7 @@ def try_remote(
     as_json: AsJson = False,
 ) -> None:
     """Write, read back and delete a small object, and show how each step went."""
-    service, found = REMOTES.chosen(remote)
-    verdict = service.post(f"{REMOTES.url_of(found)}/test", {"path": path})
+    verdict = REMOTES.post(remote, "test", {"path": path})
     end_test(verdict, passed=verdict["ok"], as_json=as_json)
 
 

@@ -245,8 +245,7 @@ def forget_repository(repository: Repository, yes: Yes = False, as_json: AsJson 
 @repositories.command("export-key")
 def export_key(repository: Repository, as_json: AsJson = False) -> None:
     """Print the key of a repository, to keep it in a safe place (admins; audited)."""
-    service, found = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(found)}/key")
+    answer = REPOSITORIES.get(repository, "key")
     report(answer, answer["key"].rstrip("\n"), as_json=as_json)
 
 

@@ -110,8 +110,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of a schedule's due times, newest first."""
-    service, found = SCHEDULES.chosen(schedule)
-    answer = service.get(f"{SCHEDULES.url_of(found)}/runs", limit=limit, outcome=outcome)
+    answer = SCHEDULES.get(schedule, "runs", limit=limit, outcome=outcome)
     ended = Column("OUTCOME", schedule_words.outcome, elastic=True)
     columns = (DUE, Column("REPOSITORY", elastic=True), ended, Column("TOOK", _took), Column("JOBS", _operations))
     print_list(answer, "runs", columns, as_json=as_json, empty="Nothing was due yet.")

@@ -146,8 +146,7 @@ def snooze(
     if (until is None) == (not off):
         fail("say how long, such as 3d, or --off.", exit_codes.USAGE)
     body = {"until": None if until is None else schedule_words.until(until)}
-    service, found = SCHEDULES.chosen(schedule)
-    answer = service.post(f"{SCHEDULES.url_of(found)}/snooze", body)
+    answer = SCHEDULES.post(schedule, "snooze", body)
     state = "is awake. " if off else f"is snoozed until {when(answer['snoozed_until'])}.\n"
     report(answer, f"{answer['name']} {state}Next run: {schedule_words.soon(answer['next_run'])}", as_json=as_json)
 

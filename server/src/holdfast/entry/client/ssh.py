@@ -100,8 +100,7 @@ def try_connection(
     as_json: AsJson = False,
 ) -> None:
     """Test an ssh machine step by step: reach, host key, key, engine, Python, disk."""
-    service, found = SSH_MACHINES.chosen(machine)
-    answer = service.post(f"{SSH_MACHINES.url_of(found)}/test", {"path": path})
+    answer = SSH_MACHINES.post(machine, "test", {"path": path})
     end_test(answer, passed=answer["status"] == "ok", as_json=as_json)
 
 
@@ -128,8 +127,7 @@ def accept_host_key(
     as_json: AsJson = False,
 ) -> None:
     """Accept the new host key of a machine that was installed again."""
-    service, found = SSH_MACHINES.chosen(machine)
-    answer = service.post(f"{SSH_MACHINES.url_of(found)}/host-key/accept", {"fingerprint": fingerprint})
+    answer = SSH_MACHINES.post(machine, "host-key/accept", {"fingerprint": fingerprint})
     report(answer, f"The host key of {answer['name']} was accepted.", as_json=as_json)
 
 

@@ -188,8 +188,7 @@ def access(
     as_json: AsJson = False,
 ) -> None:
     """List what each user may do with a repository, and why."""
-    service, place = REPOSITORIES.chosen(repository)
-    answer = service.get(f"{REPOSITORIES.url_of(place)}/access", limit=limit)
+    answer = REPOSITORIES.get(repository, "access", limit=limit)
     reason = Column("REASON", lambda one: one["reason"].replace("_", " "))
     columns = (Column("ID", "user_id", right=True), USER_NAME, Column("ROLE HERE", "role"), reason, "GLOBAL ROLE")
     more = f"There are more than these {limit} users; use --limit." if answer["next_cursor"] is not None else ""
