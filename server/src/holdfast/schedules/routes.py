@@ -328,16 +328,7 @@ def run_schedule(
             now=clock.now(),
         )
         edit.audit_run(session, caller, schedule, [row.repository_id for row in rows])
-        started = [
-            StartedRow(
-                id=row.id,
-                repository_id=row.repository_id,
-                outcome=row.outcome,
-                reason=row.reason,
-                operations=operations_of(row),
-            )
-            for row in rows
-        ]
+        started = [StartedRow.from_row(row, operations=operations_of(row)) for row in rows]
         return StartedRun(run_id=rows[0].run_id or "", runs=started)
 
     return once(session, start)
