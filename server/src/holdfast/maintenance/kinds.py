@@ -25,6 +25,13 @@ def fields_of_kind(
     }
 
 
-def maintenance_job(opener: Opener, job: JobWork, *words: Any, **more: Any) -> Kind:
+def maintenance_job(
+    opener: Opener,
+    job: JobWork,
+    name: str,
+    params: type[BaseModel],
+    *shown: str,
+    effects: frozenset[Effect] = frozenset(),
+) -> Kind:
     """A job that runs here and on agents."""
-    return job_kind(opener, job, **fields_of_kind(*words, **more))
+    return job_kind(opener, job, **fields_of_kind(name, params, *shown, effects=effects))
